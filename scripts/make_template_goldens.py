@@ -101,6 +101,8 @@ SNIPPETS = r"""
 {% for x in 5 %}a{% endfor %}
 {% for x in none %}a{% endfor %}
 {{ none }} {{ true }} {{ false }} {{ True }} {{ None }} {{ 3 }} {{ 3.0 }} {{ 1e16 }} {{ 1e15 }} {{ 123456789.125 }} {{ 0.0001 }} {{ 0.00001 }}
+{{ none | map('upper') | list | tojson }} {{ none | select | list | tojson }} {{ '' | rejectattr('x') | list | tojson }} {{ 0 | map(attribute='x') | list | tojson }}
+{{ 'é世😀\u00a0<' | tojson(ensure_ascii=True) }} {{ {'é': [none]} | tojson(true) }}
 {{ none | default('d') }} {{ none | default('d', true) }} {{ '' | default('d', boolean=true) }} {{ 0 | d(1, true) }} {{ missing | d }}|{{ missing.x | default('d') if missing is defined else 'e' }}
 {{ '  a b ' | trim }}|{{ '  a ' | trim | length }}|{{ 'xxaxx' | trim('x') }}|{{ 5 | trim }}|{{ '\u00a0\u2003a\u3000\x1c' | trim }}|{{ none | trim }}
 {{ '  a '.strip() }}|{{ '  a '.lstrip() }}|{{ '  a '.rstrip() }}|{{ 'xyaxy'.strip('yx') }}|{{ 'xya'.lstrip('x') }}|{{ 'aé世é'.rstrip('é世') }}|{{ '   '.strip() }}|{{ 'ab'.strip('') }}|{{ ' a '.strip(none) }}
@@ -164,6 +166,21 @@ a{%- raw %} {{ x }} {% endraw -%} b
 {% set x = 1, %}{{ x | tojson }}
 {{ x.y.z }}
 {{ undefined_function(1) }}
+{{ [1, 'a', none, {'k': [true, 2.5]}, "it's", '"\''] }} {{ {'a': 'b\n\\', 1: [], 'c': {}} }} {{ messages[1] }}
+{{ [1, 2] ~ '' }} {{ [1, 'b'] | string }} {{ [[1], {}] | join('-') }} {{ ['\u00a0é世\u200b\u00ad\ue000'] }}
+{{ [] + 'x' }}
+{{ {'b': 1, 'A': 2, 'a': 3} | dictsort | map('first') | join }} {{ {'b': 1, 'A': 2} | dictsort(true) | map('last') | join }}
+{{ ['b', 'A', 'c'] | sort | join(',') }} {{ ['b', 'A', 'a', 'c'] | sort(reverse=true) | join(',') }} {{ ['b', 'A'] | sort(case_sensitive=true) | join }} {{ messages | sort(attribute='role') | map(attribute='role') | join(',') }}
+{{ [3, 1.5, 2] | min }} {{ [3, 1.5, 2] | max }} {{ [] | max }}| {{ ['b', 'B', 'a'] | max }} {{ ['a', 'B', 'b', 'a'] | unique | list | tojson }}
+{{ [1, 'a'] | sort }}
+{{ [none, 1] | min }}
+{{ 'a\nb\n\nc\n' | indent }}| {{ 'a\nb\n' | indent(2, true) }}| {{ '\n\na\n' | indent(1, blank=true) }}| {{ '' | indent(first=true) }}| {{ 'a\r\nb\rc\x0bd\x1ce\x85f\u2028g' | indent(1) }}
+{{ '<{}|{}>'.format('x', 1) }} {{ '{{{}}}'.format(2) }} {{ 'none'.format(2) }} {{ '{}'.format(none) }}
+{{ {'a': 'é<'} | tojson(ensure_ascii=false) }} {{ ['x'] | tojson(indent=2, ensure_ascii=False) }}
+{% set x = [] %}{% set _ = x.append(1) %}
+{{ {'a': 1}.pop('a') }}
+{{ strftime_now('%d') }}
+{{ 'x' | from_json }}
 {{ 'x' | no_such_filter }}
 {{ 'x' is no_such_test }}
 {{ 'x'.no_such_method() }}
@@ -193,16 +210,13 @@ REFUSED = [
     "{{ 1 < 2 < 3 }}",
     "{{ loop.cycle('a', 'b') }}",
     "{% for x in [1] recursive %}{{ x }}{% endfor %}",
-    "{% set x = [] %}{% set _ = x.append(1) %}",
     "{% include 'file' %}",
     "{% extends 'file' %}",
     "{% block x %}{% endblock %}",
     "{% call m() %}{% endcall %}",
     "{% filter upper %}x{% endfilter %}",
     "{% with x = 1 %}{{ x }}{% endwith %}",
-    "{{ strftime_now('%d') }}",
     "{{ '%s' % 1 if cycler() else lipsum() }}",
-    "{{ [3, 1] | sort | join }}",
     "{{ messages[0].__class__() }}",
     "{{ messages.__init__.__globals__() }}",
     "{% for i in [1] %}{% macro m() %}{% endmacro %}{% endfor %}",
@@ -245,8 +259,8 @@ def raise_exception(text):
     raise jinja2.exceptions.TemplateError(text)
 
 
-def to_json(value, indent=None):
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+def to_json(value, ensure_ascii=False, indent=None):
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent)
 
 
 def environment():

@@ -30,6 +30,7 @@ const Builtin* FindMethod(absl::string_view name);
 // The tables that the functions above search.
 absl::Span<const Builtin> TextFilters();
 absl::Span<const Builtin> ListFilters();
+absl::Span<const Builtin> OrderFilters();
 absl::Span<const Builtin> Tests();
 absl::Span<const Builtin> Methods();
 
@@ -47,7 +48,9 @@ absl::StatusOr<Value> ChangeCase(Workspace& workspace, const Value& subject,
 absl::StatusOr<Value> JoinTexts(Workspace& workspace, const List& items, const Text& separator);
 absl::StatusOr<Value> ItemsOf(Workspace& workspace, const Dict& dict,
                               bool generator);  // [[key, value], ...]
-absl::StatusOr<Value> ToJson(Workspace& workspace, const Value& subject, const Value* indent);
+// `ascii`: other characters are escaped.
+absl::StatusOr<Value> ToJson(Workspace& workspace, const Value& subject, const Value* indent,
+                             bool ascii = false);
 // Returns `value.name`, which is also `value["name"]`: undefined if the value has no such
 // attribute, an error if `value` is undefined.
 absl::StatusOr<Value> Attribute(Workspace& workspace, const Value& value, absl::string_view name);

@@ -4,13 +4,17 @@
 #include <array>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "common/base/status_macros.h"
+#include "common/jinja/json_value.h"
 #include "common/jinja/parser.h"
 #include "common/jinja/runtime.h"
 
 namespace baton {
 namespace {
 
+using Json = nlohmann::ordered_json;
 using jinja::Text;
 using jinja::Value;
 
@@ -38,43 +42,38 @@ absl::StatusOr<Value> MessageValue(jinja::Workspace& workspace, const ChatMessag
   return workspace.NewDict(std::move(items));
 }
 
-}  // namespace
-
-struct ChatTemplate::Rep {
-  jinja::Block block;
-};
-
-ChatTemplate::ChatTemplate(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
-ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
-ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
-ChatTemplate::~ChatTemplate() = default;
-
-absl::StatusOr<ChatTemplate> ChatTemplate::Compile(absl::string_view source) {
-  auto rep = std::make_unique<Rep>();
-  BATON_ASSIGN_OR_RETURN(rep->block, jinja::Parse(source));
-  return ChatTemplate(std::move(rep));
+absl::StatusOr<Value> MessageValue(jinja::Workspace& workspace, const Json& message, size_t index) {
+  const auto role = message.find("role");
+  if (!message.is_object() || role == message.end() || !role->is_string()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("messages[", index, "] is no object with a role that is a string"));
+  }
+  std::vector<std::pair<Value, Value>> items;
+  for (const auto& [name, member] : message.items()) {  // no step: FromJson counts them
+    BATON_ASSIGN_OR_RETURN(const Value key, workspace.NewText(name, true));
+    BATON_ASSIGN_OR_RETURN(Value value, jinja::FromJson(workspace, member));
+    if (name == "role" && IsKnownRole(member.get_ref<const std::string&>())) {
+      BATON_ASSIGN_OR_RETURN(value, workspace.NewText(value.text()->bytes(), true));
+    }
+    items.emplace_back(key, value);
+  }
+  return workspace.NewDict(std::move(items));
 }
 
-absl::StatusOr<std::vector<TextPiece>> ChatTemplate::Render(
-    absl::Span<const ChatMessage> messages, const ChatTemplateOptions& options) const {
-  jinja::Workspace workspace(options.cancelled);
-  jinja::ListBuilder values(workspace);
-  for (const ChatMessage& message : messages) {
-    BATON_ASSIGN_OR_RETURN(const Value value, MessageValue(workspace, message));
-    BATON_RETURN_IF_ERROR(values.Add(value));
-  }
+absl::StatusOr<std::vector<TextPiece>> Run(const jinja::Block& block, const Value& messages,
+                                           const Value& tools, const ChatTemplateOptions& options,
+                                           jinja::Workspace& workspace) {
   jinja::Variables variables;
-  BATON_ASSIGN_OR_RETURN(const Value list, values.Finish());
-  variables.emplace_back("messages", list);
+  variables.emplace_back("messages", messages);
   variables.emplace_back("add_generation_prompt", Value{options.add_generation_prompt});
   BATON_ASSIGN_OR_RETURN(const Value bos, workspace.NewText(options.bos_token, true));
   variables.emplace_back("bos_token", bos);
   BATON_ASSIGN_OR_RETURN(const Value eos, workspace.NewText(options.eos_token, true));
   variables.emplace_back("eos_token", eos);
-  variables.emplace_back("tools", Value{jinja::None{}});
+  variables.emplace_back("tools", tools);
   variables.emplace_back("documents", Value{jinja::None{}});
 
-  BATON_ASSIGN_OR_RETURN(const Text output, jinja::Run(rep_->block, variables, workspace));
+  BATON_ASSIGN_OR_RETURN(const Text output, jinja::Run(block, variables, workspace, options.today));
   // The pieces are a second copy.
   BATON_RETURN_IF_ERROR(
       workspace.Take(2 * output.size() + output.runs().size() * 2 * sizeof(TextPiece)));
@@ -88,6 +87,55 @@ absl::StatusOr<std::vector<TextPiece>> ChatTemplate::Render(
     begin = run.end;
   }
   return pieces;
+}
+
+}  // namespace
+
+struct ChatTemplate::Rep {
+  jinja::Block block;
+  bool needs_today = false;
+};
+
+ChatTemplate::ChatTemplate(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+ChatTemplate::~ChatTemplate() = default;
+
+absl::StatusOr<ChatTemplate> ChatTemplate::Compile(absl::string_view source) {
+  auto rep = std::make_unique<Rep>();
+  BATON_ASSIGN_OR_RETURN(rep->block, jinja::Parse(source, &rep->needs_today));
+  return ChatTemplate(std::move(rep));
+}
+
+bool ChatTemplate::NeedsToday() const { return rep_->needs_today; }
+
+absl::StatusOr<std::vector<TextPiece>> ChatTemplate::Render(
+    absl::Span<const ChatMessage> messages, const ChatTemplateOptions& options) const {
+  jinja::Workspace workspace(options.cancelled);
+  jinja::ListBuilder values(workspace);
+  for (const ChatMessage& message : messages) {
+    BATON_ASSIGN_OR_RETURN(const Value value, MessageValue(workspace, message));
+    BATON_RETURN_IF_ERROR(values.Add(value));
+  }
+  BATON_ASSIGN_OR_RETURN(const Value list, values.Finish());
+  return Run(rep_->block, list, Value{jinja::None{}}, options, workspace);
+}
+
+absl::StatusOr<std::vector<TextPiece>> ChatTemplate::Render(
+    const ChatJson& chat, const ChatTemplateOptions& options) const {
+  if (!chat.messages.is_array()) return absl::InvalidArgumentError("messages is no array");
+  if (!chat.tools.is_array() && !chat.tools.is_null()) {
+    return absl::InvalidArgumentError("tools is no array");
+  }
+  jinja::Workspace workspace(options.cancelled);
+  jinja::ListBuilder values(workspace);
+  for (size_t i = 0; i < chat.messages.size(); ++i) {
+    BATON_ASSIGN_OR_RETURN(const Value value, MessageValue(workspace, chat.messages[i], i));
+    BATON_RETURN_IF_ERROR(values.Add(value));
+  }
+  BATON_ASSIGN_OR_RETURN(const Value list, values.Finish());
+  BATON_ASSIGN_OR_RETURN(const Value tools, jinja::FromJson(workspace, chat.tools));
+  return Run(rep_->block, list, tools, options, workspace);
 }
 
 }  // namespace baton

@@ -7,13 +7,16 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/civil_time.h"
 #include "absl/types/span.h"
+#include <nlohmann/json.hpp>
 
 #include "common/tokenizer/text_piece.h"
 
@@ -28,22 +31,31 @@ struct ChatMessage {
   std::string name;  // empty: absent
 };
 
+// Messages and tools as JSON, with the fields that OpenAI's API and Hugging Face give them:
+// messages[].{role, content, name, tool_calls, tool_call_id, reasoning_content, ...} and
+// tools[].{type, function}. All text is untrusted but a role that ChatMessage::role names.
+struct ChatJson {
+  nlohmann::ordered_json messages;  // an array of objects
+  nlohmann::ordered_json tools;     // an array, or null: none
+};
+
 struct ChatTemplateOptions {
   bool add_generation_prompt = true;  // the template begins the assistant's message
   std::string bos_token;              // text of the variable bos_token
   std::string eos_token;              // text of the variable eos_token
+  // The day that strftime_now writes; where it is not set, the function is not defined.
+  std::optional<absl::CivilDay> today = std::nullopt;
   // Once it is true, from any thread, rendering ends with CANCELLED. Null: never.
   const std::atomic<bool>* cancelled = nullptr;
 };
 
-// A compiled template. Its variables are messages, add_generation_prompt, bos_token, eos_token, and
-// tools and documents, which are none. There is no strftime_now (templates ask whether it is
-// defined), so that a prompt does not depend on the day.
+// A compiled template. Its variables are messages, tools, add_generation_prompt, bos_token,
+// eos_token, and documents, which is none.
 //
-// The language is Jinja with trim_blocks and lstrip_blocks, but filters change the case of ASCII
-// letters only, only tojson prints lists, none and what is undefined are no keys, an empty string
-// is not replaced, and the filter of a loop is asked about all items before the first. Immutable
-// after Compile and thread-safe.
+// The language is Jinja as transformers sets it up, but filters change the case of ASCII letters
+// only, none and what is undefined are no keys, an empty string is not replaced, `safe` makes no
+// HTML, a tuple is a list, and the filter of a loop is asked about all items before the first.
+// Immutable after Compile and thread-safe.
 class ChatTemplate {
  public:
   // Compiles a template. An error names the unknown or malformed construct and its line.
@@ -52,10 +64,17 @@ class ChatTemplate {
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
+  // Whether it calls strftime_now and does not ask whether that is defined. Where it asks,
+  // it is better left undefined: a prompt should not depend on the day.
+  bool NeedsToday() const;
+
   // Renders the prompt. Text of the template is trusted; text of a message stays untrusted through
   // all filters. Adjacent pieces differ in trust. INVALID_ARGUMENT has the text of raise_exception;
   // RESOURCE_EXHAUSTED names the budget that ran out.
   absl::StatusOr<std::vector<TextPiece>> Render(absl::Span<const ChatMessage> messages,
+                                                const ChatTemplateOptions& options) const;
+  // The same of JSON. INVALID_ARGUMENT also where it has not the shape that ChatJson tells.
+  absl::StatusOr<std::vector<TextPiece>> Render(const ChatJson& chat,
                                                 const ChatTemplateOptions& options) const;
 
  private:

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
@@ -259,11 +260,31 @@ absl::StatusOr<Value> Evaluator::CallNative(NativeFunction function, const Expre
   }
   if (function == NativeFunction::kRange) return Range(arguments);
   if (arguments.size() != 1) {
-    return absl::InvalidArgumentError("raise_exception() takes one argument");
+    return absl::InvalidArgumentError(absl::StrCat(call.name, "() takes one argument"));
   }
+  if (function == NativeFunction::kStrftimeNow) return StrftimeNow(arguments[0]);
   BATON_ASSIGN_OR_RETURN(const Text* message, ToText(workspace_, arguments[0]));
   raised_ = true;
   return absl::InvalidArgumentError(Shortened(message->bytes()));
+}
+
+absl::StatusOr<Value> Evaluator::StrftimeNow(const Value& format) {
+  constexpr size_t kMaxFormatBytes = 256;
+  const Text* text = format.text();
+  if (text == nullptr || text->size() > kMaxFormatBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("strftime_now() takes a string of at most ", kMaxFormatBytes, " bytes"));
+  }
+  const std::string bytes(text->bytes());
+  // No step: at most kMaxFormatBytes rounds.
+  for (size_t at = bytes.find('%'); at != std::string::npos; at = bytes.find('%', at + 2)) {
+    if (at + 1 < bytes.size() && absl::StrContains("aAbBdHIjmMpSyY%", bytes[at + 1])) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("strftime_now() does not know '", bytes.substr(at, 2), "'"));
+  }
+  const absl::TimeZone utc = absl::UTCTimeZone();
+  return workspace_.NewText(absl::FormatTime(bytes, absl::FromCivil(today_, utc), utc),
+                            text->trusted());
 }
 
 absl::StatusOr<Value> Evaluator::Range(const std::vector<Value>& arguments) {

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/civil_time.h"
 
 #include "common/jinja/ast.h"
 #include "common/jinja/workspace.h"
@@ -62,8 +63,9 @@ class Evaluator {
   // Runs a macro's body in `scope`.
   using RunMacro = std::function<absl::StatusOr<Value>(const Statement& macro, Scope& scope)>;
 
-  Evaluator(Workspace& workspace, RunMacro run_macro)
-      : workspace_(workspace), run_macro_(std::move(run_macro)) {}
+  // `today`: the day that strftime_now writes, where it is defined.
+  Evaluator(Workspace& workspace, RunMacro run_macro, absl::CivilDay today = absl::CivilDay())
+      : workspace_(workspace), run_macro_(std::move(run_macro)), today_(today) {}
 
   absl::StatusOr<Value> Evaluate(const Expression& expression, Scope& scope);
   int& depth() { return depth_; }
@@ -82,8 +84,12 @@ class Evaluator {
   absl::StatusOr<Value> CallNative(NativeFunction function, const Expression& call, Scope& scope);
   absl::StatusOr<Value> Range(const std::vector<Value>& arguments);
 
+  // The day, with a time of 0:00, as Python's strftime() writes it in the C locale.
+  absl::StatusOr<Value> StrftimeNow(const Value& format);
+
   Workspace& workspace_;
   RunMacro run_macro_;
+  const absl::CivilDay today_;
   int depth_ = 0;
   bool raised_ = false;
 };

@@ -1,4 +1,6 @@
-// The filter tojson, which writes as Python's json.dumps(value, ensure_ascii=False, indent=indent).
+// The filter tojson, which writes as Python's json.dumps(value, ensure_ascii=ascii, indent=indent).
+#include <utf8proc.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -33,10 +35,21 @@ std::string JsonEscape(char c) {
   }
 }
 
+// The escape of a character outside ASCII; what is no UTF-8 stands for U+FFFD.
+std::string AsciiEscape(absl::string_view bytes) {
+  utf8proc_int32_t character = -1;
+  utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(bytes.data()),
+                   static_cast<utf8proc_ssize_t>(bytes.size()), &character);
+  if (character < 0) character = 0xFFFD;
+  if (character < 0x10000) return absl::StrFormat("\\u%04x", character);
+  const int32_t above = character - 0x10000;  // a surrogate pair, as UTF-16 has it
+  return absl::StrFormat("\\u%04x\\u%04x", 0xD800 + (above >> 10), 0xDC00 + (above & 0x3FF));
+}
+
 class JsonWriter {
  public:
-  JsonWriter(Workspace& workspace, int64_t indent)
-      : workspace_(workspace), indent_(indent), builder_(workspace) {}
+  JsonWriter(Workspace& workspace, int64_t indent, bool ascii)
+      : workspace_(workspace), indent_(indent), ascii_(ascii), builder_(workspace) {}
 
   absl::StatusOr<Value> Finish() { return builder_.Finish(); }
 
@@ -64,11 +77,15 @@ class JsonWriter {
     size_t plain = 0;
     for (size_t i = 0; i < text.size(); ++i) {
       BATON_RETURN_IF_ERROR(workspace_.StepByte());
-      const std::string escape = JsonEscape(text.bytes()[i]);
+      const bool escapes_all = ascii_ && static_cast<unsigned char>(text.bytes()[i]) >= 0x80;
+      const size_t end = i + (escapes_all ? CharacterSize(text.bytes(), i) : 1);
+      const std::string escape =
+          escapes_all ? AsciiEscape(text.bytes().substr(i, end - i)) : JsonEscape(text.bytes()[i]);
       if (escape.empty()) continue;
       BATON_RETURN_IF_ERROR(builder_.AppendSlice(text, plain, i));
-      BATON_RETURN_IF_ERROR(builder_.Append(escape, text.TrustedBetween(i, i + 1)));
-      plain = i + 1;
+      BATON_RETURN_IF_ERROR(builder_.Append(escape, text.TrustedBetween(i, end)));
+      plain = end;
+      i = end - 1;
     }
     BATON_RETURN_IF_ERROR(builder_.AppendSlice(text, plain, text.size()));
     return builder_.Append("\"", true);
@@ -122,12 +139,14 @@ class JsonWriter {
 
   Workspace& workspace_;
   const int64_t indent_;  // spaces for each level; negative: all on one line
+  const bool ascii_;      // characters outside ASCII are escaped
   TextBuilder builder_;
 };
 
 }  // namespace
 
-absl::StatusOr<Value> ToJson(Workspace& workspace, const Value& subject, const Value* indent) {
+absl::StatusOr<Value> ToJson(Workspace& workspace, const Value& subject, const Value* indent,
+                             bool ascii) {
   int64_t spaces = -1;
   if (indent != nullptr && !indent->Is<None>()) {
     if (!indent->IsInteger() || indent->Integer() < 0 || indent->Integer() > kMaxIndent) {
@@ -136,7 +155,7 @@ absl::StatusOr<Value> ToJson(Workspace& workspace, const Value& subject, const V
     }
     spaces = indent->Integer();
   }
-  JsonWriter writer(workspace, spaces);
+  JsonWriter writer(workspace, spaces, ascii);
   BATON_RETURN_IF_ERROR(writer.Write(subject, 0));
   return writer.Finish();
 }

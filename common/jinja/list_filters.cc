@@ -93,9 +93,17 @@ absl::StatusOr<const Builtin*> Named(const Builtin* (*find)(absl::string_view), 
   return found;
 }
 
+// What map and the filters that select go over. As in Jinja, nothing that is false is asked for its
+// items: there are none.
+absl::StatusOr<const List*> ItemsIfTrue(Workspace& workspace, const Value& value) {
+  if (IsTrue(value)) return Iterate(workspace, value);
+  BATON_ASSIGN_OR_RETURN(const Value none, workspace.NewList({}, {.trusted_size = TrustOf(value)}));
+  return none.list();
+}
+
 // The filter map(attribute='x') or map('filter').
 absl::StatusOr<Value> Map(Workspace& workspace, const Value& subject, Arguments arguments) {
-  BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
+  BATON_ASSIGN_OR_RETURN(const List* list, ItemsIfTrue(workspace, subject));
   if (arguments[1] != nullptr) {
     BATON_ASSIGN_OR_RETURN(list, Attributes(workspace, *list, *arguments[1], true));
     return Value{list};
@@ -140,14 +148,14 @@ absl::StatusOr<Value> Pick(Workspace& workspace, const List& list, const List& j
 
 template <bool wanted>
 absl::StatusOr<Value> Select(Workspace& workspace, const Value& subject, Arguments arguments) {
-  BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
+  BATON_ASSIGN_OR_RETURN(const List* list, ItemsIfTrue(workspace, subject));
   return Pick(workspace, *list, *list, arguments[0], arguments[1], wanted);
 }
 
 template <bool wanted>
 absl::StatusOr<Value> SelectAttribute(Workspace& workspace, const Value& subject,
                                       Arguments arguments) {
-  BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
+  BATON_ASSIGN_OR_RETURN(const List* list, ItemsIfTrue(workspace, subject));
   BATON_ASSIGN_OR_RETURN(const List* judged, Attributes(workspace, *list, *arguments[0], false));
   return Pick(workspace, *list, *judged, arguments[1], arguments[2], wanted);
 }
@@ -191,7 +199,8 @@ absl::Span<const Builtin> ListFilters() {
 
 const Builtin* FindFilter(absl::string_view name) {
   const Builtin* filter = Find(TextFilters(), name);
-  return filter != nullptr ? filter : Find(ListFilters(), name);
+  if (filter == nullptr) filter = Find(ListFilters(), name);
+  return filter != nullptr ? filter : Find(OrderFilters(), name);
 }
 
 const Builtin* FindTest(absl::string_view name) { return Find(Tests(), name); }

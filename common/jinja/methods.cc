@@ -134,6 +134,40 @@ absl::StatusOr<Value> StringJoin(Workspace& workspace, const Value& subject, Arg
   return JoinTexts(workspace, *list, *separator);
 }
 
+// The method format(), whose fields are "{}".
+absl::StatusOr<Value> Format(Workspace& workspace, const Value& subject, Arguments arguments) {
+  BATON_ASSIGN_OR_RETURN(const Text* text, StringSubject(workspace, subject, "format"));
+  const absl::string_view bytes = text->bytes();
+  TextBuilder builder(workspace);
+  size_t used = 0;
+  size_t plain = 0;
+  for (size_t at = bytes.find_first_of("{}"); at != absl::string_view::npos;
+       at = bytes.find_first_of("{}", at + 2)) {
+    BATON_RETURN_IF_ERROR(workspace.Step());
+    const absl::string_view field = bytes.substr(at, 2);
+    const bool escaped = field == "{{" || field == "}}";
+    BATON_RETURN_IF_ERROR(builder.AppendSlice(*text, plain, at + (escaped ? 1 : 0)));
+    plain = at + 2;
+    if (escaped) continue;
+    if (field != "{}" || used == arguments.size() || arguments[used] == nullptr) {
+      return absl::InvalidArgumentError(
+          "format() fills fields '{}' and has an argument for each of them");
+    }
+    BATON_ASSIGN_OR_RETURN(const Text* argument, ToText(workspace, *arguments[used++]));
+    BATON_RETURN_IF_ERROR(text->TrustedBetween(at, at + 2)
+                              ? builder.Append(*argument)
+                              : builder.Append(argument->bytes(), false));
+  }
+  BATON_RETURN_IF_ERROR(builder.AppendSlice(*text, plain, bytes.size()));
+  return builder.Finish();
+}
+
+// Lists do not change, as in the sandbox where transformers runs templates.
+absl::StatusOr<Value> Mutate(Workspace&, const Value& subject, Arguments) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("a ", Describe(subject), " has no method that changes it; add lists with '+'"));
+}
+
 absl::StatusOr<Value> Get(Workspace& workspace, const Value& subject, Arguments arguments) {
   BATON_ASSIGN_OR_RETURN(const Dict* dict, DictSubject(subject, "get"));
   for (const auto& [key, value] : dict->items) {
@@ -182,6 +216,9 @@ absl::Span<const Builtin> Methods() {
       {"items", 0, {}, DictItems},
       {"keys", 0, {}, Keys},
       {"values", 0, {}, Values},
+      {"format", 0, {"first", "second", "third", "fourth"}, Format},
+      {"append", 1, {"item"}, Mutate},
+      {"pop", 0, {"index", "default"}, Mutate},
   };
   return methods;
 }

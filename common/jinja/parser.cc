@@ -1,5 +1,6 @@
 #include "common/jinja/parser.h"
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <string>
@@ -18,6 +19,8 @@ namespace {
 
 using StatementPtr = std::unique_ptr<Statement>;
 
+constexpr char kStrftimeNow[] = "strftime_now";
+
 class Parser {
  public:
   explicit Parser(const std::vector<Token>& tokens) : cursor_(tokens), expressions_(cursor_) {}
@@ -27,6 +30,15 @@ class Parser {
     BATON_RETURN_IF_ERROR(ParseBlock({}, block));
     BATON_RETURN_IF_ERROR(CheckCalls());
     return block;
+  }
+
+  // REQUIRES: Run() has returned a block.
+  bool NeedsToday() const {
+    const auto& calls = expressions_.calls();
+    const bool called = std::any_of(calls.begin(), calls.end(),
+                                    [](const auto& call) { return call.name == kStrftimeNow; });
+    return called && expressions_.questioned().count(kStrftimeNow) == 0 &&
+           assigned_.count(kStrftimeNow) == 0;
   }
 
  private:
@@ -220,8 +232,8 @@ class Parser {
 
   absl::Status CheckCalls() const {
     for (const auto& call : expressions_.calls()) {
-      const bool native =
-          call.name == "raise_exception" || call.name == "namespace" || call.name == "range";
+      const bool native = call.name == "raise_exception" || call.name == "namespace" ||
+                          call.name == "range" || call.name == kStrftimeNow;
       if (native || assigned_.count(call.name) > 0 ||
           expressions_.questioned().count(call.name) > 0) {
         continue;
@@ -248,13 +260,16 @@ class Parser {
 
 }  // namespace
 
-absl::StatusOr<Block> Parse(absl::string_view source) {
+absl::StatusOr<Block> Parse(absl::string_view source, bool* needs_today) {
   if (source.size() > kMaxTemplateBytes) {
     return absl::InvalidArgumentError(absl::StrCat("the chat template has ", source.size(),
                                                    " bytes, more than ", kMaxTemplateBytes));
   }
   BATON_ASSIGN_OR_RETURN(const std::vector<Token> tokens, Tokenize(source));
-  return Parser(tokens).Run();
+  Parser parser(tokens);
+  BATON_ASSIGN_OR_RETURN(Block block, parser.Run());
+  if (needs_today != nullptr) *needs_today = parser.NeedsToday();
+  return block;
 }
 
 }  // namespace baton::jinja

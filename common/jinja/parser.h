@@ -14,8 +14,9 @@ constexpr int kMaxNesting = 100;  // levels of brackets in brackets and of tags 
 constexpr int kMaxExpressionDepth = 200;
 
 // Parses the source of a template. Errors name the construct and its line. Only the functions
-// raise_exception, namespace and range are known. A call of another function is an error, unless
-// the template tests somewhere whether the function is defined (`strftime_now is defined`).
-absl::StatusOr<Block> Parse(absl::string_view source);
+// raise_exception, namespace, range and strftime_now are known. A call of another function is an
+// error, unless the template tests somewhere whether the function is defined (`f is defined`).
+// `needs_today`, unless null: whether the template calls strftime_now without such a test.
+absl::StatusOr<Block> Parse(absl::string_view source, bool* needs_today = nullptr);
 
 }  // namespace baton::jinja

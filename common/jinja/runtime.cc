@@ -13,16 +13,22 @@ enum class Flow { kNext, kBreak, kContinue };
 
 class Runtime {
  public:
-  explicit Runtime(Workspace& workspace)
-      : workspace_(workspace), evaluator_(workspace, [this](const Statement& macro, Scope& scope) {
-          return Capture(macro.body, scope);
-        }) {}
+  Runtime(Workspace& workspace, const std::optional<absl::CivilDay>& today)
+      : workspace_(workspace),
+        has_today_(today.has_value()),
+        evaluator_(
+            workspace,
+            [this](const Statement& macro, Scope& scope) { return Capture(macro.body, scope); },
+            today.value_or(absl::CivilDay())) {}
 
   absl::StatusOr<Text> Run(const Block& block, const Variables& variables) {
     Scope scope(workspace_, nullptr);
     BATON_RETURN_IF_ERROR(scope.Set("raise_exception", Value{NativeFunction::kRaiseException}));
     BATON_RETURN_IF_ERROR(scope.Set("namespace", Value{NativeFunction::kNamespace}));
     BATON_RETURN_IF_ERROR(scope.Set("range", Value{NativeFunction::kRange}));
+    if (has_today_) {
+      BATON_RETURN_IF_ERROR(scope.Set("strftime_now", Value{NativeFunction::kStrftimeNow}));
+    }
     for (const auto& [name, value] : variables) {
       BATON_RETURN_IF_ERROR(scope.Set(name, value));
     }
@@ -174,14 +180,16 @@ class Runtime {
   }
 
   Workspace& workspace_;
+  const bool has_today_;
   Evaluator evaluator_;
   TextBuilder* output_ = nullptr;  // what is written goes there
 };
 
 }  // namespace
 
-absl::StatusOr<Text> Run(const Block& block, const Variables& variables, Workspace& workspace) {
-  return Runtime(workspace).Run(block, variables);
+absl::StatusOr<Text> Run(const Block& block, const Variables& variables, Workspace& workspace,
+                         const std::optional<absl::CivilDay>& today) {
+  return Runtime(workspace, today).Run(block, variables);
 }
 
 }  // namespace baton::jinja

@@ -55,7 +55,59 @@ absl::StatusOr<Value> Replace(Workspace& workspace, const Value& subject, Argume
 }
 
 absl::StatusOr<Value> Json(Workspace& workspace, const Value& subject, Arguments arguments) {
-  return ToJson(workspace, subject, arguments[0]);
+  const bool ascii = arguments[0] != nullptr && IsTrue(*arguments[0]);
+  return ToJson(workspace, subject, arguments[1], ascii);
+}
+
+// Templates name the filter from_json where arguments of a call are text; transformers has none.
+absl::StatusOr<Value> FromJson(Workspace&, const Value&, Arguments) {
+  return absl::InvalidArgumentError(
+      "there is no filter 'from_json'; send the arguments of a call as an object");
+}
+
+// The bytes of the line break at `at`, 0 where there is none; Python's str.splitlines() knows more
+// of them than "\n".
+size_t BreakSize(absl::string_view bytes, size_t at) {
+  const absl::string_view rest = bytes.substr(at);
+  if (absl::StartsWith(rest, "\r\n")) return 2;
+  const char c = rest[0];
+  if ((c >= '\n' && c <= '\r') || (c >= '\x1c' && c <= '\x1e')) return 1;
+  if (absl::StartsWith(rest, "\xc2\x85")) return 2;
+  return absl::StartsWith(rest, "\xe2\x80\xa8") || absl::StartsWith(rest, "\xe2\x80\xa9") ? 3 : 0;
+}
+
+// The filter indent: puts spaces before each line that is not empty, unless `blank`, and before the
+// first one only if `first`.
+absl::StatusOr<Value> Indent(Workspace& workspace, const Value& subject, Arguments arguments) {
+  constexpr int64_t kMaxWidth = 64;
+  if (arguments[0] != nullptr && (!arguments[0]->IsInteger() || arguments[0]->Integer() < 0 ||
+                                  arguments[0]->Integer() > kMaxWidth)) {
+    return absl::InvalidArgumentError(absl::StrCat("indent takes a width from 0 to ", kMaxWidth));
+  }
+  const int64_t width = arguments[0] != nullptr ? arguments[0]->Integer() : 4;
+  const std::string spaces(static_cast<size_t>(width), ' ');
+  const bool first = arguments[1] != nullptr && IsTrue(*arguments[1]);
+  const bool blank = arguments[2] != nullptr && IsTrue(*arguments[2]);
+  BATON_ASSIGN_OR_RETURN(const Text* text, ToText(workspace, subject));
+  const absl::string_view bytes = text->bytes();
+  TextBuilder builder(workspace);
+  if (first) BATON_RETURN_IF_ERROR(builder.Append(spaces, true));
+  for (size_t at = 0; at <= bytes.size();) {
+    size_t end = at;
+    while (end < bytes.size() && BreakSize(bytes, end) == 0) {
+      BATON_RETURN_IF_ERROR(workspace.StepByte());
+      ++end;
+    }
+    // A message must not choose how often the spaces appear as text of the template.
+    if (at > 0 && (blank || end > at)) {
+      BATON_RETURN_IF_ERROR(builder.Append(spaces, text->trusted()));
+    }
+    BATON_RETURN_IF_ERROR(builder.AppendSlice(*text, at, end));
+    if (end == bytes.size()) break;
+    at = end + BreakSize(bytes, end);
+    BATON_RETURN_IF_ERROR(builder.Append("\n", text->TrustedBetween(end, at)));
+  }
+  return builder.Finish();
 }
 
 absl::StatusOr<Value> String(Workspace& workspace, const Value& subject, Arguments) {
@@ -237,7 +289,9 @@ absl::Span<const Builtin> TextFilters() {
       {"title", 0, {}, Case<LetterCase::kTitleWords>},
       {"capitalize", 0, {}, Case<LetterCase::kCapitalize>},
       {"replace", 2, {"old", "new", "count"}, Replace},
-      {"tojson", 0, {"indent"}, Json},
+      {"tojson", 0, {"ensure_ascii", "indent"}, Json},
+      {"from_json", 0, {}, FromJson},
+      {"indent", 0, {"width", "first", "blank"}, Indent},
       {"string", 0, {}, String},
       {"safe", 0, {}, String},
       {"int", 0, {"default"}, Int},

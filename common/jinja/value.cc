@@ -9,6 +9,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/jinja/repr.h"
 #include "common/jinja/workspace.h"
 
 namespace baton::jinja {
@@ -80,6 +81,9 @@ absl::StatusOr<const Text*> ToText(Workspace& workspace, const Value& value) {
     BATON_RETURN_IF_ERROR(workspace.StepBytes(text->size()));
     return text;
   }
+  if (value.dict() != nullptr || (value.list() != nullptr && !value.list()->generator)) {
+    return Repr(workspace, value);
+  }
   std::string bytes;
   if (value.Is<None>()) {
     bytes = "None";
@@ -90,8 +94,7 @@ absl::StatusOr<const Text*> ToText(Workspace& workspace, const Value& value) {
   } else if (value.IsNumber()) {
     bytes = FormatFloat(value.Number());
   } else if (!value.Is<Undefined>()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a ", Describe(value), " cannot be text (use tojson)"));
+    return absl::InvalidArgumentError(absl::StrCat("a ", Describe(value), " cannot be text"));
   }
   BATON_ASSIGN_OR_RETURN(const Value text, workspace.NewText(bytes, value.trusted));
   return text.text();

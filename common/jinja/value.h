@@ -26,7 +26,7 @@ struct Undefined {
   absl::string_view name;  // for error messages; lives as long as the template
 };
 struct None {};
-enum class NativeFunction { kRaiseException, kNamespace, kRange };
+enum class NativeFunction { kRaiseException, kNamespace, kRange, kStrftimeNow };
 
 // The value of an expression, a small handle: strings and containers belong to the Workspace, or to
 // the template if they are literals.
@@ -88,8 +88,8 @@ struct Loop {
 bool IsTrue(const Value& value);
 // The type of a value for error messages: "string", "none", "undefined value 'x'", ...
 std::string Describe(const Value& value);
-// The text of a value, as Python's str() makes it. An error for containers, whose Python form no
-// prompt should hold. Counts the steps of reading the text once.
+// The text of a value, as Python's str() makes it: of lists and dicts as repr.h says. An error for
+// generators, namespaces and functions. Counts the steps of reading the text once.
 absl::StatusOr<const Text*> ToText(Workspace& workspace, const Value& value);
 // The text of a float, as Python's repr() makes it.
 std::string FormatFloat(double value);

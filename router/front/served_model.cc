@@ -192,6 +192,9 @@ absl::StatusOr<std::vector<int32_t>> ServedModel::ChatTokens(
           !request.chat().has_add_generation_prompt() || request.chat().add_generation_prompt(),
       .bos_token = literal(tokenizer_->bos_id()),
       .eos_token = literal(tokenizer_->eos_id()),
+      .today = chat_template_->NeedsToday()
+                   ? std::optional(absl::ToCivilDay(absl::Now(), absl::UTCTimeZone()))
+                   : std::nullopt,
       .cancelled = &stopping};
   absl::StatusOr<std::vector<TextPiece>> pieces = chat_template_->Render(messages, options);
   if (!pieces.ok()) {

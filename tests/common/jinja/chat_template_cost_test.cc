@@ -129,7 +129,7 @@ TEST(ChatTemplateCost, ACancelledRenderingEnds) {
   const std::atomic<bool> cancelled = true;
   ChatTemplateOptions options = Options(true);
   options.cancelled = &cancelled;
-  EXPECT_EQ(compiled->Render({}, options).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(compiled->Render(Messages{}, options).status().code(), absl::StatusCode::kCancelled);
 }
 
 }  // namespace

@@ -40,6 +40,23 @@ TEST_F(Methods, EachStripTakesItsSideOnly) {
   EXPECT_EQ(Call(values_.Message("xyaxy"), "rstrip", {values_.Own("yx")}), "'<xya>'");
 }
 
+TEST_F(Methods, FormatFillsItsFieldsInTurn) {
+  EXPECT_EQ(Call(values_.Own("a{}b{}"), "format", {values_.Message("m"), values_.Int(2)}),
+            "'a<m>b2'");
+  EXPECT_EQ(Call(values_.Own("{{}}"), "format"), "'{}'");
+  EXPECT_EQ(Call(values_.Message("a{}"), "format", {values_.Own("x")}), "'<ax>'");
+  for (const char* text : {"{}{}", "{0}", "{", "}"}) {
+    EXPECT_EQ(Call(values_.Own(text), "format", {values_.Own("x")}).rfind("error: format() ", 0),
+              0u)
+        << text;
+  }
+}
+
+TEST_F(Methods, NothingChangesAList) {
+  EXPECT_EQ(Call(values_.ListOf({}), "append", {values_.Own("x")}),
+            "error: a list has no method that changes it; add lists with '+'");
+}
+
 // str.title() and the filter differ: only the method starts a word after every non-letter.
 TEST_F(Methods, TitleStartsAWordAfterEverythingThatIsNoLetter) {
   EXPECT_EQ(Call(values_.Own("they're x2y"), "title"), "'They'Re X2Y'");

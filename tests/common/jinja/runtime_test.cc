@@ -111,8 +111,8 @@ TEST(Runtime, TheTemplatesOwnErrorComesUnchangedFromAnyDepth) {
 }
 
 TEST(Runtime, AnErrorInsideABlockLeavesItsLine) {
-  EXPECT_EQ(Written("\n{% set x %}\n{{ [] }}\n{% endset %}"),
-            "error: chat template line 3: a list cannot be text (use tojson)");
+  EXPECT_EQ(Written("\n{% set x %}\n{{ range }}\n{% endset %}"),
+            "error: chat template line 3: a function cannot be text");
 }
 
 TEST(Runtime, TheOutputHasItsMostBytesAndNoMore) {

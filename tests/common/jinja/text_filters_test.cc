@@ -19,6 +19,13 @@ class TextFilters : public testing::Test {
   TestValues values_;
 };
 
+TEST_F(TextFilters, IndentOfAMessagePutsNothingTrustedIntoIt) {
+  EXPECT_EQ(Filter(values_.Own("a\n\nb"), "indent", {values_.Int(2)}), "'a\n\n  b'");
+  EXPECT_EQ(Filter(values_.Message("a\nb"), "indent", {values_.Int(1), Value{true}}), "' <a\n b>'");
+  EXPECT_EQ(Filter(values_.Own("a"), "indent", {values_.Int(65)}),
+            "error: indent takes a width from 0 to 64");
+}
+
 TEST_F(TextFilters, TrimTakesCharactersOfTheSetFromBothEndsOnly) {
   EXPECT_EQ(Filter(values_.Own("\u3000 a b\u00a0\n"), "trim"), "'a b'");
   EXPECT_EQ(Filter(values_.Own("\u4e16x\u4e16a\u4e16"), "trim", {values_.Own("x\u4e16")}), "'a'");

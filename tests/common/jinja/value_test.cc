@@ -65,8 +65,9 @@ TEST(Value, IsWrittenAsPythonWritesItAndKeepsItsOrigin) {
   EXPECT_EQ(text(values.Int(7, false)), "<7>");
   EXPECT_EQ(text(values.Missing()), "");
   EXPECT_EQ(text(values.Message("m")), "<m>");
-  EXPECT_EQ(text(values.ListOf({})), "error: a list cannot be text (use tojson)");
-  EXPECT_EQ(text(values.DictOf({})), "error: a dict cannot be text (use tojson)");
+  EXPECT_EQ(text(values.ListOf({values.Message("m"), Value{None{}}})), "['<m>', None]");
+  EXPECT_EQ(text(values.DictOf({{values.Own("k"), Value{true}}})), "{'k': True}");
+  EXPECT_EQ(text(values.Generator({})), "error: a generator (use list) cannot be text");
 }
 
 TEST(FormatFloat, IsPythonsRepr) {
