@@ -108,20 +108,38 @@ absl::Status WriteSampling(const JsonFields& generation, GgufMetadata& metadata)
   return absl::OkStatus();
 }
 
-// The template in tokenizer_config.json: a text, or several with names, of which "default" counts.
-absl::StatusOr<std::string> TemplateOf(const JsonFields& settings) {
+// The templates of a folder by their use; an empty one is not there.
+struct Templates {
+  std::string usual;
+  std::string with_tools;
+};
+
+// The templates in tokenizer_config.json: a text, or several with names, of which "default" is the
+// usual one and "tool_use" that for tools.
+absl::StatusOr<Templates> TemplatesOf(const JsonFields& settings) {
   const nlohmann::json* value = settings.Find("chat_template");
-  if (value == nullptr || value->is_string()) return settings.TextOr("chat_template", "");
-  if (value->is_array()) {
-    for (const nlohmann::json& entry : *value) {
-      if (!entry.is_object() || entry.value("name", nlohmann::json()) != "default") continue;
-      const auto text = entry.find("template");
-      if (text != entry.end() && text->is_string()) return text->get<std::string>();
-    }
+  Templates templates;
+  if (value == nullptr || value->is_string()) {
+    BATON_ASSIGN_OR_RETURN(templates.usual, settings.TextOr("chat_template", ""));
+    return templates;
   }
-  return settings.Invalid("chat_template",
-                          "is neither a string nor a list with one of the name "
-                          "default");
+  if (!value->is_array()) {
+    return settings.Invalid("chat_template", "is neither a string nor a list of named templates");
+  }
+  for (const nlohmann::json& entry : *value) {
+    const auto text_of = [&entry](const char* field) {
+      const auto text = entry.is_object() ? entry.find(field) : entry.end();
+      return text != entry.end() && text->is_string() ? text->get<std::string>() : "";
+    };
+    const std::string name = text_of("name");
+    const std::string text = text_of("template");
+    if (name.empty() || text.empty()) {
+      return settings.Invalid("chat_template", "has an entry without a name or a template");
+    }
+    if (name == "default") templates.usual = text;
+    if (name == "tool_use") templates.with_tools = text;
+  }
+  return templates;
 }
 
 absl::StatusOr<nlohmann::json> ReadSettings(const std::string& path, ModelFiles& files) {
@@ -162,12 +180,15 @@ absl::Status ReadTokenizerKeys(const std::string& folder, const JsonFields& conf
     BATON_ASSIGN_OR_RETURN(const bool add, settings.BoolOr(theirs, false));
     metadata.Bool(ours, add);
   }
-  BATON_ASSIGN_OR_RETURN(std::string chat, TemplateOf(settings));
+  BATON_ASSIGN_OR_RETURN(Templates chat, TemplatesOf(settings));
   BATON_ASSIGN_OR_RETURN(
       const std::optional<absl::string_view> file,
       ReadFile(absl::StrCat(folder, "/chat_template.jinja"), kMaxTemplateBytes, files));
-  if (file.has_value()) chat = std::string(*file);
-  if (!chat.empty()) metadata.Text("tokenizer.chat_template", chat);
+  if (file.has_value()) chat = {.usual = std::string(*file), .with_tools = ""};
+  if (!chat.usual.empty()) metadata.Text("tokenizer.chat_template", chat.usual);
+  if (!chat.with_tools.empty()) {
+    metadata.Text("tokenizer.chat_template.tool_use", chat.with_tools);
+  }
   return absl::OkStatus();
 }
 

@@ -2,7 +2,10 @@
 // chat_template.jinja and generation_config.json.
 //
 // tokenizer.huggingface.json   tokenizer.json as it is
-// tokenizer.chat_template      chat_template.jinja, else the template in tokenizer_config.json
+// tokenizer.chat_template      chat_template.jinja, else the template in tokenizer_config.json, of
+//                              several the one named default
+// tokenizer.chat_template.tool_use
+//                              the one named tool_use, if there is no chat_template.jinja
 // tokenizer.ggml.bos_token_id, .eos_token_id
 //                              those that tokenizer_config.json names by their text, else those of
 //                              config.json, else of generation_config.json; the first of several

@@ -93,6 +93,7 @@ absl::StatusOr<std::vector<TextPiece>> Run(const jinja::Block& block, const Valu
 
 struct ChatTemplate::Rep {
   jinja::Block block;
+  std::optional<jinja::Block> with_tools;  // none: `block`
   bool needs_today = false;
 };
 
@@ -101,9 +102,20 @@ ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
 
-absl::StatusOr<ChatTemplate> ChatTemplate::Compile(absl::string_view source) {
+absl::StatusOr<ChatTemplate> ChatTemplate::Compile(absl::string_view source,
+                                                   absl::string_view with_tools) {
   auto rep = std::make_unique<Rep>();
   BATON_ASSIGN_OR_RETURN(rep->block, jinja::Parse(source, &rep->needs_today));
+  if (!with_tools.empty()) {
+    bool needs_today = false;
+    absl::StatusOr<jinja::Block> block = jinja::Parse(with_tools, &needs_today);
+    if (!block.ok()) {
+      return absl::Status(block.status().code(),
+                          absl::StrCat("tool_use: ", block.status().message()));
+    }
+    rep->with_tools = *std::move(block);
+    rep->needs_today = rep->needs_today || needs_today;
+  }
   return ChatTemplate(std::move(rep));
 }
 
@@ -135,7 +147,8 @@ absl::StatusOr<std::vector<TextPiece>> ChatTemplate::Render(
   }
   BATON_ASSIGN_OR_RETURN(const Value list, values.Finish());
   BATON_ASSIGN_OR_RETURN(const Value tools, jinja::FromJson(workspace, chat.tools));
-  return Run(rep_->block, list, tools, options, workspace);
+  const bool has_tools = !chat.tools.empty() && rep_->with_tools.has_value();
+  return Run(has_tools ? *rep_->with_tools : rep_->block, list, tools, options, workspace);
 }
 
 }  // namespace baton

@@ -58,13 +58,15 @@ struct ChatTemplateOptions {
 // Immutable after Compile and thread-safe.
 class ChatTemplate {
  public:
-  // Compiles a template. An error names the unknown or malformed construct and its line.
-  static absl::StatusOr<ChatTemplate> Compile(absl::string_view source);
+  // Compiles a template, and `with_tools`, unless it is empty, which renders chats with tools. An
+  // error names the unknown or malformed construct and its line.
+  static absl::StatusOr<ChatTemplate> Compile(absl::string_view source,
+                                              absl::string_view with_tools = "");
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
-  // Whether it calls strftime_now and does not ask whether that is defined. Where it asks,
+  // Whether a template calls strftime_now and does not ask whether that is defined. Where it asks,
   // it is better left undefined: a prompt should not depend on the day.
   bool NeedsToday() const;
 

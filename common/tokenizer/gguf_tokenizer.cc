@@ -143,9 +143,12 @@ absl::Status ReadSpecialTokens(const GgufFile& file, absl::string_view tokens,
   AppendKnownEnds(vocabulary, ends);
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
-  if (file.Has("tokenizer.chat_template")) {
-    BATON_ASSIGN_OR_RETURN(const absl::string_view chat, file.GetString("tokenizer.chat_template"));
-    parts.chat_template = std::string(chat);
+  for (const auto& [key, chat_template] :
+       {std::pair("tokenizer.chat_template", &parts.chat_template),
+        std::pair("tokenizer.chat_template.tool_use", &parts.tool_chat_template)}) {
+    if (!file.Has(key)) continue;
+    BATON_ASSIGN_OR_RETURN(const absl::string_view text, file.GetString(key));
+    *chat_template = std::string(text);
   }
   return absl::OkStatus();
 }

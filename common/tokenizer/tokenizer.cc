@@ -181,6 +181,7 @@ std::string Tokenizer::Decode(absl::Span<const int32_t> ids, bool skip_special_t
 }
 
 const std::string& Tokenizer::chat_template() const { return rep_->parts.chat_template; }
+const std::string& Tokenizer::tool_chat_template() const { return rep_->parts.tool_chat_template; }
 const std::string& Tokenizer::digest() const { return rep_->digest; }
 
 }  // namespace baton

@@ -67,6 +67,8 @@ class Tokenizer {
 
   // The model's own chat template; empty if the file has none.
   const std::string& chat_template() const;
+  // That for chats with tools; empty if the file has no other for them.
+  const std::string& tool_chat_template() const;
   // A SHA-256 (32 bytes) of the tokenizer, which a router and its workers compare.
   const std::string& digest() const;
 

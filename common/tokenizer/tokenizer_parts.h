@@ -28,6 +28,7 @@ struct TokenizerParts {
   bool adds_space_prefix = false;              // the encoder puts a space in front of a text
   std::vector<int32_t> end_of_generation_ids;  // ascending
   std::string chat_template;                   // empty: none
+  std::string tool_chat_template;              // for chats with tools; empty: the one above
 };
 
 }  // namespace baton

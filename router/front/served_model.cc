@@ -76,7 +76,8 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const GgufFile& f
                          model->tokenizer_->Encode("", EncodeOptions{}));
   model->adds_bos_ = !empty.empty() && model->tokenizer_->bos_id() == empty.front();
   if (const std::string& source = model->tokenizer_->chat_template(); !source.empty()) {
-    absl::StatusOr<ChatTemplate> compiled = ChatTemplate::Compile(source);
+    absl::StatusOr<ChatTemplate> compiled =
+        ChatTemplate::Compile(source, model->tokenizer_->tool_chat_template());
     if (!compiled.ok()) {
       return absl::Status(
           compiled.status().code(),

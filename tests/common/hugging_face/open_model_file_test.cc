@@ -237,7 +237,8 @@ TEST_F(Folder, SettingsOfTheTokenizerAndOfGenerationAreKeys) {
   Write("tokenizer_config.json", R"({"add_bos_token": true, "bos_token": "<b>",
         "eos_token": {"content": "<e>"}, "added_tokens_decoder":
         {"2": {"content": "<x>"}, "7": {"content": "<e>"}}, "chat_template":
-        [{"name": "tools", "template": "T"}, {"name": "default", "template": "D"}]})");
+        [{"name": "tool_use", "template": "T"}, {"name": "default", "template": "D"},
+         {"name": "rag", "template": "R"}]})");
   Change("1e-5", "1e-5, \"eos_token_id\": 5");
   const GgufFile file = Open();
   EXPECT_EQ(*file.GetUint("tokenizer.ggml.bos_token_id"), 1u);
@@ -248,18 +249,22 @@ TEST_F(Folder, SettingsOfTheTokenizerAndOfGenerationAreKeys) {
   EXPECT_TRUE(*file.GetBool("tokenizer.ggml.add_bos_token"));
   EXPECT_FALSE(file.Has("tokenizer.ggml.add_eos_token"));
   EXPECT_EQ(*file.GetString("tokenizer.chat_template"), "D");
+  EXPECT_EQ(*file.GetString("tokenizer.chat_template.tool_use"), "T");
   EXPECT_EQ(*file.GetFloat("general.sampling.top_k"), 20);
   EXPECT_EQ(*file.GetFloat("general.sampling.temp"), 0.5);
   EXPECT_EQ(*file.GetFloat("general.sampling.top_p"), 0.75);
   EXPECT_EQ(*file.GetFloat("general.sampling.penalty_repeat"), 1.25);
   Write("chat_template.jinja", "J");
   EXPECT_EQ(*Open().GetString("tokenizer.chat_template"), "J");
+  EXPECT_FALSE(Open().Has("tokenizer.chat_template.tool_use"));
   Write("generation_config.json", R"({"eos_token_id": [7, -3]})");
   EXPECT_EQ(Error(),
             Path("generation_config.json") + ": eos_token_id has a number that is no token id");
   Write("generation_config.json", "{}");
   Write("tokenizer_config.json", R"({"chat_template": 3})");
   EXPECT_THAT(Error(), StartsWith(Path("tokenizer_config.json") + ": chat_template is neither"));
+  Write("tokenizer_config.json", R"({"chat_template": [{"name": "default"}]})");
+  EXPECT_THAT(Error(), StartsWith(Path("tokenizer_config.json") + ": chat_template has an entry"));
 }
 
 TEST_F(Folder, E4m3IsReadAsBf16WithTheScaleOfItsBlock) {

@@ -111,6 +111,15 @@ TEST(PublicTemplates, TheDayIsNeededOnlyWhereATemplateDoesNotAskForIt) {
   EXPECT_FALSE(needs("Qwen-Qwen3-0.6B.jinja"));
 }
 
+TEST(ChatTemplate, ChatsWithToolsHaveTheTemplateThatIsForThem) {
+  const auto compiled = ChatTemplate::Compile("usual", "tools: {{ tools | length }}");
+  EXPECT_EQ(*Rendered(compiled, Conversations()["tools"], true), "tools: 2");
+  EXPECT_EQ(*Rendered(compiled, Conversations()["plain"], true), "usual");
+  EXPECT_EQ(*Rendered(ChatTemplate::Compile("one"), Conversations()["tools"], true), "one");
+  EXPECT_EQ(std::string(ChatTemplate::Compile("a", "\n{{ 1 + }}").status().message()),
+            "tool_use: " + std::string(ChatTemplate::Compile("\n{{ 1 + }}").status().message()));
+}
+
 TEST(PublicTemplates, AChatOfAnotherShapeIsRefusedByItsPlace) {
   const auto compiled = ChatTemplate::Compile("{{ messages }}");
   const auto error = [&](Json messages, Json tools = {}) {

@@ -116,13 +116,15 @@ TEST(JsonTokenizer, TheMetadataNamesBosEosAndTheChatTemplate) {
   GgufBuilder keys;
   keys.Uint32("tokenizer.ggml.bos_token_id", 6)
       .Uint32("tokenizer.ggml.eos_token_id", 7)
-      .Text("tokenizer.chat_template", "{{ x }}");
+      .Text("tokenizer.chat_template", "{{ x }}")
+      .Text("tokenizer.chat_template.tool_use", "{{ y }}");
   const auto tokenizer = LoadJson(ByteLevelJson(), keys);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   EXPECT_EQ((*tokenizer)->bos_id(), 6);
   EXPECT_EQ((*tokenizer)->eos_id(), 7);
   EXPECT_THAT((*tokenizer)->end_of_generation_ids(), ElementsAre(7));
   EXPECT_EQ((*tokenizer)->chat_template(), "{{ x }}");
+  EXPECT_EQ((*tokenizer)->tool_chat_template(), "{{ y }}");
 }
 
 TEST(JsonTokenizer, HasAsManyTokensAsTheModel) {
