@@ -62,23 +62,23 @@ constexpr GgmlType kBlockTypes[] = {GgmlType::kQ4_0, GgmlType::kQ4_1, GgmlType::
                                     GgmlType::kQ5_1, GgmlType::kQ8_0};
 
 TEST(WeightPacking, EveryLaneGivesBackTheValuesOfItsOwnRow) {
-  constexpr int kColumns = 96;
+  constexpr int kThreeBlocks = 96;
   for (const GgmlType type : kBlockTypes) {
-    std::vector<uint8_t> group(PackedGroupBytes(type, kColumns), 0xee);
+    std::vector<uint8_t> group(PackedGroupBytes(type, kThreeBlocks), 0xee);
     std::vector<std::vector<float>> rows;
     for (int lane = 0; lane < kLanes; ++lane) {
       std::vector<uint8_t> file;
       std::vector<float>& values = rows.emplace_back();
-      for (int b = 0; b < kColumns / 32; ++b) {
+      for (int b = 0; b < kThreeBlocks / 32; ++b) {
         const FileBlock block = RandomBlock(type, static_cast<uint32_t>(lane * 10 + b));
         file.insert(file.end(), block.bytes.begin(), block.bytes.end());
         values.insert(values.end(), block.values.begin(), block.values.end());
       }
-      PackRow(type, file.data(), kColumns, lane, group.data());
+      PackRow(type, file.data(), kThreeBlocks, lane, group.data());
     }
     for (int lane = 0; lane < kLanes; ++lane) {
-      std::vector<float> out(kColumns);
-      DequantiseRow(type, group.data(), kColumns, lane, out.data());
+      std::vector<float> out(kThreeBlocks);
+      DequantiseRow(type, group.data(), kThreeBlocks, lane, out.data());
       EXPECT_EQ(out, rows[static_cast<size_t>(lane)]) << GgmlTypeName(type) << ", lane " << lane;
     }
   }
