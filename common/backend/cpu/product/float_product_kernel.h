@@ -51,7 +51,8 @@ struct FloatProduct {
   template <int Rows, int Groups>
   [[gnu::noinline]] static void DirectTile(const ProductArgs& args, int row, int group) {
     const size_t columns = static_cast<size_t>(args.columns);
-    const float* input = args.floats + static_cast<size_t>(row) * columns;
+    const size_t stride = static_cast<size_t>(args.float_stride);
+    const float* input = args.floats + static_cast<size_t>(row) * stride;
     using Tile = ProductTile<Simd, Rows, Groups>;
     typename Tile::Sums sums;
     const Stored* weight[Groups];
@@ -66,7 +67,7 @@ struct FloatProduct {
         const F widened = Element::Load(w);
 #pragma GCC unroll 16
         for (int r = 0; r < Rows; ++r) {
-          const F x = Simd::Set(input[static_cast<size_t>(r) * columns + k]);
+          const F x = Simd::Set(input[static_cast<size_t>(r) * stride + k]);
           sums[g][r] = Simd::Fma(widened, x, sums[g][r]);
         }
       }
@@ -78,8 +79,8 @@ struct FloatProduct {
   template <int Rows, int Groups>
   [[gnu::noinline]] static void PanelRows(const ProductArgs& args, int row, int group, int first,
                                           int count) {
-    const size_t columns = static_cast<size_t>(args.columns);
-    const float* input = args.floats + static_cast<size_t>(row) * columns + first;
+    const size_t stride = static_cast<size_t>(args.float_stride);
+    const float* input = args.floats + static_cast<size_t>(row) * stride + first;
     using Tile = ProductTile<Simd, Rows, Groups>;
     typename Tile::Sums sums;
     Lanes* saved = args.sums + static_cast<size_t>(row) * Groups;
@@ -90,7 +91,7 @@ struct FloatProduct {
       for (int g = 0; g < Groups; ++g) weights[g] = Simd::Load(panel[g].v);
 #pragma GCC unroll 16
       for (int r = 0; r < Rows; ++r) {
-        const F x = Simd::Set(input[static_cast<size_t>(r) * columns + k]);
+        const F x = Simd::Set(input[static_cast<size_t>(r) * stride + k]);
         for (int g = 0; g < Groups; ++g) sums[g][r] = Simd::Fma(weights[g], x, sums[g][r]);
       }
     }
@@ -103,9 +104,12 @@ struct FloatProduct {
 
   template <int Groups>
   static void Panels(const ProductArgs& args, int group) {
-    for (int first = 0; first < args.columns; first += kFloatPanelColumns) {
+    const int panels = (args.columns + kFloatPanelColumns - 1) / kFloatPanelColumns;
+    // Panels get about the same length, because a short last panel would cost most.
+    const int most = (args.columns + panels - 1) / panels;
+    for (int first = 0; first < args.columns; first += most) {
       const int left = args.columns - first;
-      const int count = left < kFloatPanelColumns ? left : kFloatPanelColumns;
+      const int count = left < most ? left : most;
       for (int g = 0; g < Groups; ++g) {
         const Stored* weight = Group(args, group + g) + static_cast<size_t>(first) * kLanes;
         for (int k = 0; k < count; ++k) {

@@ -23,6 +23,7 @@ ProductArgs ArgsFor(const ProductPart& part, ProductScratch& scratch) {
           .rows = quantised ? input.rows * input.terms : input.rows,
           .blocks = input.blocks,
           .floats = input.floats,
+          .float_stride = input.float_stride,
           .terms = quantised ? input.terms : 1,
           .out = output.out.data,
           .out_columns = output.out.columns,

@@ -56,7 +56,8 @@ struct ProductArgs {
   int columns = 0;                         // columns of the weight
   int rows = 0;                            // rows of the input times its terms
   const QuantizedBlock* blocks = nullptr;  // [rows, columns / 32]
-  const float* floats = nullptr;           // [rows, columns]
+  const float* floats = nullptr;           // [rows, float_stride]
+  int float_stride = 0;                    // at least the columns
   int terms = 1;                           // terms of each row of the input, 1 or 2
   float* out = nullptr;                    // [rows / terms, out_columns]
   int out_columns = 0;

@@ -19,9 +19,15 @@ void ProductInput::Prepare(const CpuKernels& kernels, ThreadPool& pool, ProductI
     args.blocks = blocks_.data();
   }
   floats_ = args.in.data;
-  if (floats && args.kind != ProductInputArgs::Kind::kPlain) {
-    if (float_storage_.size() < size) float_storage_.resize(size);
+  float_stride_ = columns_;
+  const bool in_place = args.kind == ProductInputArgs::Kind::kPlain &&
+                        (rows_ == 1 || FloatStride(columns_) == columns_);
+  if (floats && !in_place) {
+    float_stride_ = FloatStride(columns_);
+    const size_t stored = static_cast<size_t>(rows_) * static_cast<size_t>(float_stride_);
+    if (float_storage_.size() < stored) float_storage_.resize(stored);
     args.floats = float_storage_.data();
+    args.float_stride = float_stride_;
     floats_ = args.floats;
   }
   if (args.blocks == nullptr && args.floats == nullptr) return;
@@ -34,7 +40,10 @@ ProductRows ProductInput::Rows(int first, int count) const {
   if (quantised_) {
     rows.blocks = blocks_.data() + before / kQuantBlock * static_cast<size_t>(terms_);
   }
-  if (floats_ != nullptr) rows.floats = floats_ + before;
+  if (floats_ != nullptr) {
+    rows.floats = floats_ + static_cast<size_t>(first) * static_cast<size_t>(float_stride_);
+    rows.float_stride = float_stride_;
+  }
   return rows;
 }
 

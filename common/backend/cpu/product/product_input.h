@@ -21,11 +21,17 @@
 #include "common/backend/backend.h"
 #include "common/backend/cpu/machine/thread_pool.h"
 #include "common/backend/cpu/product/packed_weight.h"
+#include "common/backend/cpu/simd/lanes.h"
 #include "common/backend/tensor.h"
 
 namespace baton {
 
 struct CpuKernels;
+
+// The floats from one row of a prepared input to the next. Rows that begin a multiple of 4 KiB apart
+// meet in the same few sets of the first cache, where those of a product's tile push one another
+// out. So a cache line is left between them.
+constexpr int FloatStride(int columns) { return columns % 1024 == 0 ? columns + kLanes : columns; }
 
 // 32 columns of a row, quantised; one cache line.
 struct alignas(64) QuantizedBlock {
@@ -46,7 +52,8 @@ struct ProductInputArgs {
   float epsilon = 0;                 // kNorm only
   int terms = 1;                     // terms of the quantised values, 1 or 2
   QuantizedBlock* blocks = nullptr;  // [rows, terms, columns / 32], or null
-  float* floats = nullptr;           // [rows, columns], or null
+  float* floats = nullptr;           // [rows, float_stride], or null
+  int float_stride = 0;              // at least the columns
 };
 
 // Some rows of a prepared input; borrowed.
@@ -54,14 +61,16 @@ struct ProductRows {
   int rows = 0;
   int terms = 1;
   const QuantizedBlock* blocks = nullptr;  // [rows, terms, columns / 32], or null
-  const float* floats = nullptr;           // [rows, columns], or null
+  const float* floats = nullptr;           // [rows, float_stride], or null
+  int float_stride = 0;                    // at least the columns
 };
 
 // The prepared input of a product. It grows to the largest product and is used again for the next.
 class ProductInput {
  public:
-  // Prepares the input in blocks if `quantised`, as floats if `floats`. Sets args.blocks and
-  // args.floats itself. REQUIRES: if quantised, the columns are a multiple of 32.
+  // Prepares the input in blocks if `quantised`, as floats if `floats`. Sets args.blocks,
+  // args.floats and args.float_stride itself. REQUIRES: if quantised, the columns are a multiple of
+  // 32.
   void Prepare(const CpuKernels& kernels, ThreadPool& pool, ProductInputArgs args, bool quantised,
                bool floats);
 
@@ -72,7 +81,8 @@ class ProductInput {
   int columns() const { return columns_; }
   int terms() const { return terms_; }
   const QuantizedBlock* blocks() const { return blocks_.data(); }  // [rows, terms, columns / 32]
-  const float* floats() const { return floats_; }                  // [rows, columns]
+  const float* floats() const { return floats_; }                  // [rows, float_stride()]
+  int float_stride() const { return float_stride_; }
 
  private:
   int rows_ = 0;
@@ -80,6 +90,7 @@ class ProductInput {
   int terms_ = 1;
   bool quantised_ = false;         // whether blocks_ holds the input
   const float* floats_ = nullptr;  // borrowed: the input itself where nothing has to be done to it
+  int float_stride_ = 0;
   std::vector<QuantizedBlock> blocks_;
   std::vector<float> float_storage_;
 };

@@ -190,7 +190,7 @@ struct ProductInputKernel {
     for (int row = begin; row < end; ++row) {
       const bool norm = args.kind == ProductInputArgs::Kind::kNorm;
       Values(args, row, 0, args.in.columns, norm ? InverseNorm(args, row) : 0,
-             args.floats + static_cast<size_t>(row) * static_cast<size_t>(args.in.columns));
+             args.floats + static_cast<size_t>(row) * static_cast<size_t>(args.float_stride));
     }
   }
 
@@ -207,9 +207,10 @@ struct ProductInputKernel {
         float* x = batch.x[batch.size];
         Values(args, row, column, kQuantBlock, inverse_norm, x);
         if (args.floats != nullptr) {
-          std::memcpy(
-              args.floats + static_cast<size_t>(row) * static_cast<size_t>(columns) + column, x,
-              sizeof(batch.x[0]));
+          std::memcpy(args.floats +
+                          static_cast<size_t>(row) * static_cast<size_t>(args.float_stride) +
+                          column,
+                      x, sizeof(batch.x[0]));
         }
         batch.out[batch.size++] = out;
         if (batch.size == kLanes) Flush(batch, args.terms, blocks);

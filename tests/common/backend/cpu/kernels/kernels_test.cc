@@ -63,7 +63,8 @@ std::vector<uint8_t> Prepared(CpuIsa isa, ProductInputArgs::Kind kind, GateFunct
                                  .epsilon = 1e-5f,
                                  .terms = terms,
                                  .blocks = whole_blocks ? quantised.data() : nullptr,
-                                 .floats = floats.data()},
+                                 .floats = floats.data(),
+                                 .float_stride = columns},
                                 0, rows);
   std::vector<uint8_t> bytes(floats.size() * sizeof(float) + blocks * sizeof(QuantizedBlock));
   std::memcpy(bytes.data(), floats.data(), floats.size() * sizeof(float));

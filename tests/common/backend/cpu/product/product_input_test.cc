@@ -146,6 +146,30 @@ TEST(ProductInput, PlainFloatsAreTheInputItself) {
   EXPECT_EQ(input.columns(), kInputColumns);
 }
 
+TEST(ProductInput, RowsOfWholePagesAreStoredACacheLineApart) {
+  constexpr int kPage = 1024;  // floats of 4 KiB
+  ThreadPool pool(1, {});
+  std::vector<float> in = NormalValues(3 * kPage, 4);
+  for (const CpuIsa isa : InstructionSets()) {
+    for (const bool quantised : {false, true}) {
+      ProductInput input;
+      input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), 3, kPage}}, quantised, true);
+      EXPECT_EQ(input.float_stride(), kPage + kLanes);
+      for (int row = 0; row < 3; ++row) {
+        const ProductRows rows = input.Rows(row, 1);
+        EXPECT_EQ(rows.floats, input.floats() + row * (kPage + kLanes));
+        EXPECT_EQ(
+            std::memcmp(rows.floats, &in[static_cast<size_t>(row * kPage)], kPage * sizeof(float)),
+            0);
+      }
+      // A single row has no other to keep away from.
+      input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), 1, kPage}}, quantised, true);
+      EXPECT_EQ(input.floats(), in.data());
+      EXPECT_EQ(input.float_stride(), kPage);
+    }
+  }
+}
+
 // The second term is what the first left over, so that both together are nearer.
 TEST(ProductInput, TheSecondTermQuantisesTheRestOfTheFirst) {
   ThreadPool pool(2, {});

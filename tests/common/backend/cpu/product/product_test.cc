@@ -192,6 +192,42 @@ TEST(MultiplyWeights, AddsToTheOutputWhereAsked) {
   }
 }
 
+// Such rows do not follow one another without a gap (FloatStride).
+TEST(MultiplyWeights, GivesRowsOfWholePagesTheBitsThatEachHasAlone) {
+  constexpr int kPage = 1024;  // floats of 4 KiB
+  constexpr int kMany = 37;    // more than do without a panel
+  const std::vector<float> weights = NormalValues(static_cast<size_t>(kRows) * kPage, 7);
+  std::vector<uint8_t> bytes(weights.size() * sizeof(float));
+  std::memcpy(bytes.data(), weights.data(), bytes.size());
+  ThreadPool pool(1, {});
+  CpuMemory memory;
+  const auto weight =
+      CpuWeight::Pack({"rows.weight", GgmlType::kF32, {kPage, kRows}, bytes}, pool, memory);
+  ASSERT_TRUE(weight.ok()) << weight.status();
+  std::vector<float> in = NormalValues(kMany * kPage, 8);
+  std::vector<ProductScratch> scratch(1);
+  for (const CpuIsa isa : InstructionSets()) {
+    const auto multiply = [&](int row, int rows) {
+      ProductInput input;
+      input.Prepare(KernelsFor(isa), pool,
+                    {.in = {&in[static_cast<size_t>(row) * kPage], rows, kPage}}, false, true);
+      std::vector<float> out(static_cast<size_t>(rows * kRows));
+      MultiplyWeights(KernelsFor(isa), pool, input, {{weight->get(), {out.data(), rows, kRows}}},
+                      scratch);
+      return out;
+    };
+    for (const int rows : {3, kMany}) {
+      const std::vector<float> together = multiply(0, rows);
+      for (int row = 0; row < rows; ++row) {
+        ASSERT_EQ(std::memcmp(multiply(row, 1).data(), &together[static_cast<size_t>(row * kRows)],
+                              kRows * sizeof(float)),
+                  0)
+            << CpuIsaName(isa) << ", row " << row << " of " << rows;
+      }
+    }
+  }
+}
+
 // Sixteen equal rows of one block, all of whose weights are 2^(exponent - 127).
 std::vector<uint8_t> Mxfp4Ones(uint8_t exponent) {
   std::vector<uint8_t> bytes;
