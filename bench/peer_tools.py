@@ -1,5 +1,6 @@
 """The participants of compare_peers.py: how the peers are installed and how each of all takes its turn."""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -107,6 +108,28 @@ class Environment:
             raise PeerError(f"writing the models failed: {' '.join(command)}")
         return json.loads(done.stdout)
 
+    def make_shapes(self, baton: str, models: Iterable[str]) -> dict[str, str]:
+        """The path of the file of each model, such as "qwen3-0.6b Q8_0": random weights that `baton` writes."""
+        sources = sorted((BENCH / "model").glob("*.cc"))
+        digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
+        folder = self.folder / "models"
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = {}
+        for model in models:
+            shape, weights = model.split(" ")
+            path = folder / f"{shape}.{weights}.{digest}.gguf"
+            paths[model] = str(path)
+            if path.exists():
+                continue
+            print(f"writing {path.name}", flush=True)
+            for old in folder.glob(f"{shape}.{weights}.*"):
+                old.unlink()
+            partial = f"{path}.{os.getpid()}.partial"
+            run_checked([baton, "bench", "engine", "--shape", shape, "--weights", weights.lower(), "--write-gguf",
+                         partial], "writing the model")
+            os.replace(partial, path)  # the last step, so that a cut file never looks whole
+        return paths
+
 
 @dataclass(frozen=True)
 class Result:
@@ -131,7 +154,7 @@ class Turns:
         if participant != LLAMA:
             return {"": []}
         # Repacked Q4_K is faster in decode and slower in prefill.
-        return FLASH_ATTENTION | (NO_REPACK if model == "Q4_K" else {})
+        return FLASH_ATTENTION | (NO_REPACK if model.endswith("Q4_K") else {})
 
     def take(self, participant: str, path: str, tests: list[Test], arguments: list[str]) -> list[Result]:
         """One short run for each group of tests; no result for those that the participant cannot do."""
@@ -193,8 +216,9 @@ class Turns:
         return test.batch == 1 and test.depth == 0 and test.name != "pp2048"
 
     def _runs(self, tests: list[Test]) -> str:
-        """The K-quants' model is eight times as large: a run takes a second and more."""
-        short = all(self._is_usual(test) and not test.model.endswith("_K") for test in tests)
+        """The K-quants' model and the shapes are several times as large: a run takes a second and more."""
+        short = all(
+            self._is_usual(test) and not test.shape and not test.weights.endswith("_K") for test in tests)
         return str(SHORT_RUNS if short else 1)
 
     @staticmethod

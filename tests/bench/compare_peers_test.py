@@ -6,7 +6,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 import compare_peers  # noqa: E402
-from peer_goals import BATON, LLAMA, OPENVINO, Goal, Samples, Test, format_table, judge, make_goals  # noqa: E402
+from peer_goals import (BATON, LLAMA, OPENVINO, SHAPES, Goal, Samples, Test, format_table, judge,  # noqa: E402
+                        make_goals, make_shape_goals)
 
 PREFILL = Test("Q4_1", "pp512")
 DECODE = Test("Q4_1", "tg64")
@@ -86,6 +87,34 @@ class Goals(unittest.TestCase):
     def test_an_unknown_row_is_refused_by_name(self):
         with self.assertRaisesRegex(compare_peers.PeerError, "decoed"):
             compare_peers.select("decode,decoed")
+
+
+class Shapes(unittest.TestCase):
+    def test_every_type_of_a_shape_has_a_prefill_and_a_decode_of_the_same_file_beside_llama_cpp(self):
+        goals = {goal.key: goal for goal in make_shape_goals(list(SHAPES))}
+        self.assertEqual(len(goals), 2 * sum(map(len, SHAPES.values())))
+        for shape, types in SHAPES.items():
+            for weights in types:
+                for name, test in (("prefill", "pp512"), ("decode", "tg64")):
+                    goal = goals[f"{shape}-{weights.lower()}-{name}"]
+                    self.assertEqual(goal.ours, Test(f"{shape} {weights}", test))
+                    self.assertEqual(goal.peers, {LLAMA: goal.ours})
+                    self.assertLess(goal.at_least, goal.aim)
+        self.assertEqual(goals["qwen3-30b-a3b-4-layers-q8_0-prefill"].at_least, 1.5)
+        self.assertEqual(goals["qwen3-0.6b-q8_0-prefill"].at_least, 2)
+
+    def test_a_test_knows_its_shape_and_its_weights(self):
+        self.assertEqual((Test("qwen3-0.6b Q8_0", "pp512").shape, Test("qwen3-0.6b Q8_0", "pp512").weights),
+                         ("qwen3-0.6b", "Q8_0"))
+        self.assertEqual((PREFILL.shape, PREFILL.weights), ("", "Q4_1"))
+
+    def test_rows_are_chosen_within_the_shapes_and_an_unknown_one_is_refused_by_name(self):
+        keys = [goal.key for goal in compare_peers.select("gemma-3-1b-bf16-decode", "qwen3-0.6b,gemma-3-1b")]
+        self.assertEqual(keys, ["gemma-3-1b-bf16-decode"])
+        with self.assertRaisesRegex(compare_peers.PeerError, "qwen9"):
+            compare_peers.select(None, "qwen3-0.6b,qwen9")
+        with self.assertRaisesRegex(compare_peers.PeerError, "q4_1-decode"):
+            compare_peers.select("q4_1-decode", "qwen3-0.6b")
 
 
 if __name__ == "__main__":
