@@ -9,6 +9,7 @@
 #include "bench/transfer/bench_transfer_command.h"
 #include "client/certs_command.h"
 #include "client/keys_command.h"
+#include "client/models/models_command.h"
 #include "client/run_command.h"
 #include "client/serve_command.h"
 #include "client/tokenize_command.h"
@@ -31,6 +32,9 @@ std::list<Subcommand> AddCommands(CLI::App& app) {
                         std::make_unique<RunCommand>());
   commands.emplace_back(app, "serve", "Serve a model on this machine: router and workers",
                         std::make_unique<ServeCommand>());
+  commands.emplace_back(app, "models",
+                        "Say what model files are, what they take, and whether they are served",
+                        std::make_unique<ModelsCommand>());
   commands.emplace_back(app, "tokenize", "Print the token ids of a text as a JSON array",
                         std::make_unique<TokenizeCommand>());
   CLI::App& certs = *app.add_subcommand("certs", "Make the certificates of a fleet");

@@ -153,6 +153,9 @@ class Backend {
   // Repacks a matrix with dims {columns, rows}. UNIMPLEMENTED names the tensor, its type and the
   // supported types.
   virtual absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) = 0;
+  // The bytes of memory that LoadWeight takes for such a matrix, whose own bytes are not read; or
+  // its error, but for what is wrong with those.
+  virtual absl::StatusOr<uint64_t> WeightBytes(const GgufTensor& tensor) const = 0;
 
   // Makes the sampler of one engine. It must not outlive the backend. RESOURCE_EXHAUSTED when there
   // is not as much memory.

@@ -137,6 +137,11 @@ void FlagSet::AddPositional(const std::string& name, std::optional<std::string>&
   rep_->app->add_option(name, value, help)->type_name("");
 }
 
+void FlagSet::AddPositionals(const std::string& name, std::vector<std::string>& values,
+                             const std::string& help) {
+  rep_->app->add_option(name, values, help)->type_name("");
+}
+
 void FlagSet::AllowPositional(const std::string& flag, const std::string& name,
                               const std::string& help) {
   Declared& named = rep_->Get(flag);

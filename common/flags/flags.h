@@ -106,6 +106,9 @@ class FlagSet {
   // Adds an argument without a name, which has no environment variable and no key in the file.
   void AddPositional(const std::string& name, std::optional<std::string>& value,
                      const std::string& help);
+  // Adds arguments without a name, any number of them.
+  void AddPositionals(const std::string& name, std::vector<std::string>& values,
+                      const std::string& help);
   // Lets the value of `flag` be given as an argument without a name: FILE for --model FILE. Giving
   // both is an error. REQUIRES: `flag` was added and has one value.
   void AllowPositional(const std::string& flag, const std::string& name, const std::string& help);

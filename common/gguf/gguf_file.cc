@@ -72,8 +72,9 @@ GgufFile::~GgufFile() = default;
 absl::StatusOr<GgufFile> GgufFile::Open(const std::string& path, Part part) {
   auto rep = std::make_unique<Rep>();
   rep->path = path;
-  const bool all = part == Part::kAll;
-  BATON_ASSIGN_OR_RETURN(const absl::Span<const uint8_t> bytes, rep->files.Open(path, all));
+  const bool all = part != Part::kTokenizer;
+  BATON_ASSIGN_OR_RETURN(const absl::Span<const uint8_t> bytes,
+                         rep->files.Open(path, part == Part::kAll));
   BATON_ASSIGN_OR_RETURN(rep->contents, ParseGguf(bytes, path, part));
   BATON_ASSIGN_OR_RETURN(const std::optional<GgufSplit> split, ReadGgufSplit(rep->contents, path));
   if (split.has_value()) {
@@ -113,7 +114,7 @@ absl::StatusOr<GgufFile> GgufFile::Parse(std::string bytes, const std::string& n
   rep->path = name;
   const absl::Span<const uint8_t> data = rep->files.Add(name, std::move(bytes));
   BATON_ASSIGN_OR_RETURN(rep->contents, ParseGguf(data, name, part));
-  if (part == Part::kAll) {
+  if (part != Part::kTokenizer) {
     BATON_ASSIGN_OR_RETURN(const std::optional<GgufSplit> split,
                            ReadGgufSplit(rep->contents, name));
     if (split.has_value()) {

@@ -72,6 +72,7 @@ class GgufFile {
  public:
   enum class Part {
     kAll,        // metadata and tensors; the tensors' bytes must be in the file
+    kUnread,     // the same, where few of those bytes will be read
     kTokenizer,  // metadata only; the file may be cut off after it
   };
   // `path`: a file, or the first part of a split model, beside which the others lie. For

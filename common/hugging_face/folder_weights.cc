@@ -75,7 +75,8 @@ absl::StatusOr<Shards> FindShards(const std::string& folder, ModelFiles& files) 
 
 }  // namespace
 
-absl::StatusOr<FolderTensors> OpenFolderWeights(const std::string& folder, ModelFiles& files) {
+absl::StatusOr<FolderTensors> OpenFolderWeights(const std::string& folder, bool will_read_all,
+                                                ModelFiles& files) {
   BATON_ASSIGN_OR_RETURN(const Shards shards, FindShards(folder, files));
   if (shards.shard_of.empty() && !IsThere(absl::StrCat(folder, "/", kWhole))) {
     return absl::NotFoundError(absl::StrCat(
@@ -85,7 +86,7 @@ absl::StatusOr<FolderTensors> OpenFolderWeights(const std::string& folder, Model
   FolderTensors all;
   for (const std::string& shard : shards.names) {
     const std::string path = absl::StrCat(folder, "/", shard);
-    BATON_ASSIGN_OR_RETURN(const absl::Span<const uint8_t> bytes, files.Open(path, true));
+    BATON_ASSIGN_OR_RETURN(const absl::Span<const uint8_t> bytes, files.Open(path, will_read_all));
     BATON_ASSIGN_OR_RETURN(std::vector<SafeTensor> tensors, ParseSafetensors(bytes, path));
     for (SafeTensor& tensor : tensors) {
       const std::string name = tensor.name;

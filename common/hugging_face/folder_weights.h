@@ -23,7 +23,9 @@ using FolderTensors = absl::btree_map<std::string, FolderTensor>;  // by name
 
 // Adds the folder's weights to `files` and reads their headers. Errors name the file and the
 // remedy. Limits: 512 shards, 65,536 tensors, and those of ParseSafetensors.
-absl::StatusOr<FolderTensors> OpenFolderWeights(const std::string& folder, ModelFiles& files);
+// `will_read_all`: whether the tensors' bytes will be read.
+absl::StatusOr<FolderTensors> OpenFolderWeights(const std::string& folder, bool will_read_all,
+                                                ModelFiles& files);
 
 // Adds those of the weights that are there to `files`, whose digest they belong to, and reads no
 // header.

@@ -38,7 +38,8 @@ absl::StatusOr<GgufFile> OpenFolder(const std::string& folder, GgufFile::Part pa
   if (part == GgufFile::Part::kTokenizer) {
     BATON_RETURN_IF_ERROR(AddFolderWeights(folder, parts.files));
   } else {
-    BATON_ASSIGN_OR_RETURN(const FolderTensors tensors, OpenFolderWeights(folder, parts.files));
+    BATON_ASSIGN_OR_RETURN(const FolderTensors tensors,
+                           OpenFolderWeights(folder, part == GgufFile::Part::kAll, parts.files));
     const TranslationOptions options = {.folder = folder,
                                         .tied = translated.tied,
                                         .multimodal = translated.multimodal,

@@ -1,175 +1,16 @@
 #include "common/model/weights.h"
 
-#include <cstring>
 #include <string>
 #include <utility>
 
-#include "absl/container/btree_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
-#include "common/base/float_types.h"
 #include "common/base/status_macros.h"
+#include "common/model/tensor_loader.h"
 
 namespace baton {
 namespace {
-
-// Takes tensors out of a file by name, and remembers which ones were taken.
-class TensorLoader {
- public:
-  TensorLoader(const GgufFile& file, Backend& backend) : file_(file), backend_(backend) {}
-
-  bool Has(const std::string& name) const { return file_.FindTensor(name) != nullptr; }
-
-  bool HasRows(const std::string& name, int rows) const {
-    const GgufTensor* tensor = file_.FindTensor(name);
-    return tensor != nullptr && tensor->dims.size() == 2 &&
-           tensor->dims[1] == static_cast<uint64_t>(rows);
-  }
-
-  // Loads a matrix [rows, columns].
-  absl::Status Matrix(const std::string& name, int rows, int columns,
-                      std::unique_ptr<Weight>& out) {
-    return Matrices(name, columns, {{rows, &out}});
-  }
-
-  struct RowRange {
-    int rows;
-    std::unique_ptr<Weight>* out;
-  };
-  // Loads matrices of the same columns that lie in one tensor, one below the other.
-  absl::Status Matrices(const std::string& name, int columns, absl::Span<const RowRange> ranges) {
-    int rows = 0;
-    for (const RowRange& range : ranges) rows += range.rows;
-    BATON_ASSIGN_OR_RETURN(const HeldTensor tensor, Find(name, {static_cast<uint64_t>(columns),
-                                                                static_cast<uint64_t>(rows)}));
-    return Split(*tensor, ranges);
-  }
-
-  // Loads `count` matrices [rows, columns] that lie in a tensor of three dimensions.
-  absl::Status Stack(const std::string& name, int count, int rows, int columns,
-                     std::vector<std::unique_ptr<Weight>>& out) {
-    BATON_ASSIGN_OR_RETURN(const HeldTensor tensor,
-                           Find(name, {static_cast<uint64_t>(columns), static_cast<uint64_t>(rows),
-                                       static_cast<uint64_t>(count)}));
-    out.resize(static_cast<size_t>(count));
-    std::vector<RowRange> ranges;
-    for (std::unique_ptr<Weight>& weight : out) ranges.push_back({rows, &weight});
-    return Split(*tensor, ranges);
-  }
-
-  // Loads a vector as floats in the host's memory.
-  absl::StatusOr<std::vector<float>> HostVector(const std::string& name, int size) {
-    BATON_ASSIGN_OR_RETURN(const HeldTensor tensor, Find(name, {static_cast<uint64_t>(size)}));
-    return Floats(*tensor);
-  }
-
-  absl::Status Vector(const std::string& name, int size, WeightVector& out) {
-    BATON_ASSIGN_OR_RETURN(const HeldTensor tensor, Find(name, {static_cast<uint64_t>(size)}));
-    return Upload(*tensor, out);
-  }
-  absl::Status VectorIfPresent(const std::string& name, int size, WeightVector& out) {
-    return Has(name) ? Vector(name, size, out) : absl::OkStatus();
-  }
-  // Loads `count` vectors that lie in one tensor.
-  absl::Status VectorsIfPresent(const std::string& name, int count, int size, WeightVector& out) {
-    if (!Has(name)) return absl::OkStatus();
-    BATON_ASSIGN_OR_RETURN(const HeldTensor tensor,
-                           Find(name, {static_cast<uint64_t>(size), static_cast<uint64_t>(count)}));
-    return Upload(*tensor, out);
-  }
-
-  // A tensor that was not taken would change the model in a way that is not computed here.
-  absl::Status CheckNoneLeft(const std::string& architecture) const {
-    for (const GgufTensor& tensor : file_.tensors()) {
-      if (taken_.contains(tensor.name)) continue;
-      return InFile(absl::UnimplementedError(absl::StrCat(
-          "tensor '", tensor.name, "' is no part of the supported models of architecture '",
-          architecture, "'")));
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  absl::StatusOr<HeldTensor> Find(const std::string& name, const std::vector<uint64_t>& dims) {
-    const GgufTensor* tensor = file_.FindTensor(name);
-    if (tensor == nullptr) {
-      return InFile(absl::InvalidArgumentError(absl::StrCat("tensor '", name, "' is missing")));
-    }
-    if (tensor->dims != dims) {
-      return InFile(absl::InvalidArgumentError(
-          absl::StrCat("tensor '", name, "' has dimensions ", absl::StrJoin(tensor->dims, " x "),
-                       "; the metadata asks for ", absl::StrJoin(dims, " x "))));
-    }
-    taken_.insert(name);
-    return file_.Hold(*tensor);
-  }
-
-  // Loads the ranges of a tensor's rows, which are all of them.
-  absl::Status Split(const GgufTensor& tensor, absl::Span<const RowRange> ranges) {
-    uint64_t rows = 1;
-    for (size_t i = 1; i < tensor.dims.size(); ++i) rows *= tensor.dims[i];
-    const size_t row_bytes = tensor.data.size() / rows;
-    size_t first = 0;
-    for (const RowRange& range : ranges) {
-      const auto count = static_cast<size_t>(range.rows);
-      GgufTensor part = tensor;
-      part.dims = {tensor.dims[0], count};
-      part.data = tensor.data.subspan(first * row_bytes, count * row_bytes);
-      absl::StatusOr<std::unique_ptr<Weight>> weight = backend_.LoadWeight(part);
-      if (!weight.ok()) return InFile(weight.status());
-      *range.out = *std::move(weight);
-      first += count;
-    }
-    return absl::OkStatus();
-  }
-
-  // The values of a tensor of floats, in the host's memory.
-  absl::StatusOr<std::vector<float>> Floats(const GgufTensor& tensor) const {
-    size_t count = 1;
-    for (const uint64_t dim : tensor.dims) count *= dim;
-    std::vector<float> values(count);
-    for (size_t i = 0; i < values.size(); ++i) {
-      uint16_t half = 0;
-      switch (tensor.type) {
-        case GgmlType::kF32:
-          std::memcpy(&values[i], tensor.data.data() + i * sizeof(float), sizeof(float));
-          break;
-        case GgmlType::kF16:
-          std::memcpy(&half, tensor.data.data() + i * sizeof(half), sizeof(half));
-          values[i] = F16ToF32(half);
-          break;
-        case GgmlType::kBf16:
-          std::memcpy(&half, tensor.data.data() + i * sizeof(half), sizeof(half));
-          values[i] = Bf16ToF32(half);
-          break;
-        default:
-          return InFile(absl::UnimplementedError(
-              absl::StrCat("tensor '", tensor.name, "': type ", GgmlTypeName(tensor.type),
-                           " is not supported for a vector; supported are F32, F16 and BF16")));
-      }
-    }
-    return values;
-  }
-
-  absl::Status Upload(const GgufTensor& tensor, WeightVector& out) {
-    BATON_ASSIGN_OR_RETURN(const std::vector<float> values, Floats(tensor));
-    const size_t bytes = values.size() * sizeof(float);
-    BATON_ASSIGN_OR_RETURN(BackendBuffer buffer, backend_.Allocate(bytes));
-    backend_.Upload(values.data(), bytes, buffer.data());
-    out = WeightVector(std::move(buffer));
-    return absl::OkStatus();
-  }
-
-  absl::Status InFile(const absl::Status& status) const {
-    return absl::Status(status.code(), absl::StrCat(file_.path(), ": ", status.message()));
-  }
-
-  const GgufFile& file_;
-  Backend& backend_;
-  absl::btree_set<std::string> taken_;
-};
 
 // Calls Vector or Matrix for the tensors of one layer.
 class LayerLoader {
@@ -314,23 +155,10 @@ absl::Status LoadRopeDivisors(TensorLoader& loader, const ModelConfig& config,
   return absl::OkStatus();
 }
 
-}  // namespace
-
-Experts ExpertWeights::View(const ModelConfig& config) const {
-  return {.gate = gate,
-          .up = up,
-          .down = down,
-          .gate_bias = gate_bias.data(),
-          .up_bias = up_bias.data(),
-          .down_bias = down_bias.data(),
-          .used = config.experts.used,
-          .function = config.gate_function};
-}
-
-absl::StatusOr<ModelWeights> ModelWeights::Load(const GgufFile& file, const ModelConfig& config,
-                                                Backend& backend,
-                                                absl::FunctionRef<void(double)> progress) {
-  TensorLoader loader(file, backend);
+// Takes all tensors of the file, whose path is `path`.
+absl::StatusOr<ModelWeights> TakeAll(TensorLoader& loader, const ModelConfig& config,
+                                     const std::string& path,
+                                     absl::FunctionRef<void(double)> progress) {
   ModelWeights w;
   progress(0);
   BATON_RETURN_IF_ERROR(
@@ -347,10 +175,37 @@ absl::StatusOr<ModelWeights> ModelWeights::Load(const GgufFile& file, const Mode
     BATON_RETURN_IF_ERROR(
         loader.Matrix("output.weight", config.vocab_size, config.width, w.output));
   }
-  BATON_RETURN_IF_ERROR(LoadRopeDivisors(loader, config, file.path(), w.rope_divisors));
+  BATON_RETURN_IF_ERROR(LoadRopeDivisors(loader, config, path, w.rope_divisors));
   BATON_RETURN_IF_ERROR(loader.CheckNoneLeft(config.architecture));
   progress(1);
   return w;
+}
+
+}  // namespace
+
+Experts ExpertWeights::View(const ModelConfig& config) const {
+  return {.gate = gate,
+          .up = up,
+          .down = down,
+          .gate_bias = gate_bias.data(),
+          .up_bias = up_bias.data(),
+          .down_bias = down_bias.data(),
+          .used = config.experts.used,
+          .function = config.gate_function};
+}
+
+absl::StatusOr<ModelWeights> ModelWeights::Load(const GgufFile& file, const ModelConfig& config,
+                                                Backend& backend,
+                                                absl::FunctionRef<void(double)> progress) {
+  TensorLoader loader(file, backend, TensorLoader::Purpose::kLoad);
+  return TakeAll(loader, config, file.path(), progress);
+}
+
+absl::StatusOr<uint64_t> ModelWeights::Measure(const GgufFile& file, const ModelConfig& config,
+                                               Backend& backend) {
+  TensorLoader loader(file, backend, TensorLoader::Purpose::kMeasure);
+  BATON_RETURN_IF_ERROR(TakeAll(loader, config, file.path(), [](double) {}).status());
+  return loader.measured_bytes();
 }
 
 }  // namespace baton

@@ -1,6 +1,7 @@
 // A model's weights in its backend's memory, checked against its configuration.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -78,6 +79,10 @@ struct ModelWeights {
   static absl::StatusOr<ModelWeights> Load(const GgufFile& file, const ModelConfig& config,
                                            Backend& backend,
                                            absl::FunctionRef<void(double)> progress);
+  // The bytes that Load takes in the backend's memory, or Load's error but for what is wrong with
+  // the matrices' own bytes: they are not read.
+  static absl::StatusOr<uint64_t> Measure(const GgufFile& file, const ModelConfig& config,
+                                          Backend& backend);
 };
 
 }  // namespace baton

@@ -59,9 +59,9 @@ absl::Status CheckDraft(const GgufFile& file, const OpenedModel& target,
   return CheckHeadDim("--kv-cache-dtype", target.engine.kv_dtype, config.head_dim);
 }
 
-absl::StatusOr<GgufFile> OpenDraft(const std::string& path, const OpenedModel& target,
-                                   const ModelConfig& target_config) {
-  absl::StatusOr<GgufFile> file = OpenModelFile(path);
+absl::StatusOr<GgufFile> OpenDraft(const std::string& path, GgufFile::Part part,
+                                   const OpenedModel& target, const ModelConfig& target_config) {
+  absl::StatusOr<GgufFile> file = OpenModelFile(path, part);
   const absl::Status status = file.ok() ? CheckDraft(*file, target, target_config) : file.status();
   if (status.ok()) return file;
   return absl::Status(
@@ -70,9 +70,9 @@ absl::StatusOr<GgufFile> OpenDraft(const std::string& path, const OpenedModel& t
                    "; give a smaller model of the same family, or leave the flag out"));
 }
 
-absl::StatusOr<OpenedModel> OpenModel(const ModelRuntimeOptions& options) {
+absl::StatusOr<OpenedModel> OpenModel(const ModelRuntimeOptions& options, GgufFile::Part part) {
   BATON_RETURN_IF_ERROR(CheckModelRuntimeOptions(options));
-  BATON_ASSIGN_OR_RETURN(GgufFile file, OpenModelFile(options.model));
+  BATON_ASSIGN_OR_RETURN(GgufFile file, OpenModelFile(options.model, part));
   std::string digest;
   if (!options.model_sha256.empty()) {
     digest = file.Digest([&](double done) {
@@ -92,7 +92,7 @@ absl::StatusOr<OpenedModel> OpenModel(const ModelRuntimeOptions& options) {
                         .engine = std::move(engine),
                         .draft = std::nullopt};
   if (!options.draft_model.empty()) {
-    BATON_ASSIGN_OR_RETURN(opened.draft, OpenDraft(options.draft_model, opened, config));
+    BATON_ASSIGN_OR_RETURN(opened.draft, OpenDraft(options.draft_model, part, opened, config));
   }
   return opened;
 }
@@ -185,7 +185,9 @@ std::string MostBytesType(const GgufFile& file) {
 
 }  // namespace
 
-absl::Status CheckModel(const ModelRuntimeOptions& options) { return OpenModel(options).status(); }
+absl::Status CheckModel(const ModelRuntimeOptions& options) {
+  return OpenModel(options, GgufFile::Part::kUnread).status();
+}
 
 absl::Status CheckModelRuntimeOptions(const ModelRuntimeOptions& options) {
   if (options.model.empty()) {
@@ -222,7 +224,7 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   // The backend's pool pins the thread that packs the weights, which is this one. The guard undoes
   // that, so that threads started later do not inherit it.
   const CpuAffinityGuard affinity;
-  BATON_ASSIGN_OR_RETURN(OpenedModel opened, OpenModel(options));
+  BATON_ASSIGN_OR_RETURN(OpenedModel opened, OpenModel(options, GgufFile::Part::kAll));
   const GgufFile& file = opened.file;
   EngineOptions& engine = opened.engine;
   auto runtime = std::make_unique<ModelRuntime>();

@@ -19,7 +19,6 @@ namespace baton {
 namespace {
 
 constexpr int kMaxThreads = 1024;
-constexpr int kMaxContextTokens = 1 << 24;
 constexpr int kChunkTokens = 64;  // chunks end on multiples of this number of tokens
 
 bool IsDevice(absl::string_view device) {
@@ -28,13 +27,6 @@ bool IsDevice(absl::string_view device) {
   return absl::ConsumePrefix(&device, "cuda:") &&
          device.find_first_not_of("0123456789") == absl::string_view::npos &&
          absl::SimpleAtoi(device, &ordinal);
-}
-
-std::vector<std::pair<std::string, KvType>> KvCacheTypes() {
-  std::vector<std::pair<std::string, KvType>> types = {{"auto", EngineOptions().kv_dtype}};
-  for (const KvType type : kAllKvTypes) types.emplace_back(KvTypeName(type), type);
-  types.emplace_back("fp8_e4m3", KvType::kFp8);  // as other servers call it
-  return types;
 }
 
 absl::Status CheckSpeculation(const ModelRuntimeOptions& runtime) {
@@ -92,6 +84,13 @@ void AddHandoffFlags(FlagSet& flags, HandoffOptions& handoff) {
 }
 
 }  // namespace
+
+std::vector<std::pair<std::string, KvType>> KvCacheTypes() {
+  std::vector<std::pair<std::string, KvType>> types = {{"auto", EngineOptions().kv_dtype}};
+  for (const KvType type : kAllKvTypes) types.emplace_back(KvTypeName(type), type);
+  types.emplace_back("fp8_e4m3", KvType::kFp8);  // as other servers call it
+  return types;
+}
 
 void AddComputeFlags(FlagSet& flags, BackendOptions& backend, EngineOptions& engine) {
   flags.AddString("device", backend.device, "cpu, cuda, cuda:N or auto");

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -32,6 +34,11 @@ struct WorkerFlags {
   ModelRuntimeOptions runtime;
   HandoffOptions handoff;
 };
+
+// The most that --max-model-len takes.
+inline constexpr int kMaxContextTokens = 1 << 24;
+// The values of --kv-cache-dtype.
+std::vector<std::pair<std::string, KvType>> KvCacheTypes();
 
 // Adds the flags that say how a model is computed: device, threads, cpu-set, cpu-isa,
 // deterministic, block-size, kv-cache-dtype, max-num-batched-tokens.

@@ -13,7 +13,7 @@ from cluster import BIN, MODEL, free_port, wait_until
 from programs import assert_one_clear_line, run
 
 PROGRAMS = ["baton-router", "baton-prefill-worker", "baton-decode-worker"]
-COMMANDS = [["baton", "run"], ["baton", "serve"], ["baton", "tokenize"], ["baton", "bench", "engine"],
+COMMANDS = [["baton", "run"], ["baton", "serve"], ["baton", "models"], ["baton", "tokenize"], ["baton", "bench", "engine"],
             ["baton", "bench", "serve"], ["baton", "bench", "transfer"], *([program] for program in PROGRAMS)]
 
 
@@ -92,7 +92,7 @@ def test_every_flag_that_help_names_is_a_key_of_the_file(command, tmp_path):
     (["srve"], ["unknown command 'srve'", "did you mean 'serve'?"]),
     (["bench", "engin"], ["unknown command 'engin'", "did you mean 'engine'?"]),
     (["run", "--temprature", "0", "hi"], ["unknown flag '--temprature'", "did you mean '--temperature'?"]),
-    ([], ["run, serve, tokenize, certs, bench, keys"])], ids=str)
+    ([], ["run, serve, models, tokenize, certs, bench, keys"])], ids=str)
 def test_a_word_that_is_wrong_is_named_with_the_nearest(args, words):
     assert_one_clear_line(run("baton", *args), *words)
 

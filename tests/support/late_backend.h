@@ -35,6 +35,9 @@ class LateBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) override {
     return inner_->LoadWeight(tensor);
   }
+  absl::StatusOr<uint64_t> WeightBytes(const GgufTensor& tensor) const override {
+    return inner_->WeightBytes(tensor);
+  }
   absl::StatusOr<std::unique_ptr<StepSampler>> MakeStepSampler(
       const StepSamplerOptions& options) override {
     return inner_->MakeStepSampler(options);

@@ -59,6 +59,10 @@ absl::StatusOr<std::unique_ptr<Weight>> CpuBackend::LoadWeight(const GgufTensor&
   return weight;
 }
 
+absl::StatusOr<uint64_t> CpuBackend::WeightBytes(const GgufTensor& tensor) const {
+  return CpuWeight::PackedBytes(tensor);
+}
+
 absl::StatusOr<std::unique_ptr<StepSampler>> CpuBackend::MakeStepSampler(
     const StepSamplerOptions& options) {
   return std::make_unique<CpuStepSampler>(options);

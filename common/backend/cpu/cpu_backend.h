@@ -33,6 +33,7 @@ class CpuBackend final : public Backend {
   absl::Status ReservePasses(const PassLimits&) override { return absl::OkStatus(); }
   absl::StatusOr<BackendBuffer> Allocate(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) override;
+  absl::StatusOr<uint64_t> WeightBytes(const GgufTensor& tensor) const override;
 
   absl::StatusOr<std::unique_ptr<StepSampler>> MakeStepSampler(
       const StepSamplerOptions& options) override;

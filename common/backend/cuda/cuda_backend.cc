@@ -116,6 +116,10 @@ absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::LoadWeight(const GgufTensor
   return weight;
 }
 
+absl::StatusOr<uint64_t> CudaBackend::WeightBytes(const GgufTensor& tensor) const {
+  return CudaWeight::DeviceBytes(tensor);
+}
+
 absl::StatusOr<std::unique_ptr<StepSampler>> CudaBackend::MakeStepSampler(
     const StepSamplerOptions& options) {
   UseDevice();

@@ -62,6 +62,7 @@ class CudaBackend final : public Backend {
   absl::Status ReservePasses(const PassLimits& limits) override;
   absl::StatusOr<BackendBuffer> Allocate(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) override;
+  absl::StatusOr<uint64_t> WeightBytes(const GgufTensor& tensor) const override;
 
   absl::StatusOr<std::unique_ptr<StepSampler>> MakeStepSampler(
       const StepSamplerOptions& options) override;

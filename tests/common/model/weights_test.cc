@@ -67,8 +67,11 @@ class WeightsTest : public testing::Test {
                                     const ModelConfig& config = LlamaConfig()) {
     const auto file = GgufFile::Parse(builder.Build(), "m.gguf");
     if (!file.ok()) return file.status();
-    return ModelWeights::Load(*file, config, *backend_,
-                              [this](double done) { progress_.push_back(done); });
+    absl::StatusOr<ModelWeights> weights = ModelWeights::Load(
+        *file, config, *backend_, [this](double done) { progress_.push_back(done); });
+    EXPECT_EQ(ModelWeights::Measure(*file, config, *backend_).status(), weights.status())
+        << "measuring sees every error of loading";
+    return weights;
   }
   std::string ErrorOf(const GgufBuilder& builder) {
     return std::string(Load(builder).status().message());
@@ -77,6 +80,15 @@ class WeightsTest : public testing::Test {
   std::unique_ptr<Backend> backend_ = *MakeBackend({.device = "cpu", .threads = 1});
   std::vector<double> progress_;
 };
+
+TEST_F(WeightsTest, MeasuringCountsWhatLoadingTakes) {
+  const auto file = GgufFile::Parse(Whole().Build(), "m.gguf");
+  ASSERT_TRUE(file.ok()) << file.status();
+  // Rows are padded to 16: 5 norms of 8; the embedding; in both layers 8 x 16 for q, k, v and the
+  // output, 8 x 16 for gate and up, and 16 x 16 for down.
+  EXPECT_EQ(*ModelWeights::Measure(*file, LlamaConfig(), *backend_),
+            4u * (5 * 8 + 8 * 16 + 2 * (4 * 128 + 2 * 128 + 256)));
+}
 
 TEST_F(WeightsTest, TheEmbeddingIsTheHeadUnlessThereIsOne) {
   const auto tied = Load(Whole());

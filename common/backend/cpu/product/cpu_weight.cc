@@ -20,8 +20,7 @@ CpuWeight::CpuWeight(const GgufTensor& tensor, size_t group_bytes, BackendBuffer
       group_bytes_(group_bytes),
       data_(std::move(data)) {}
 
-absl::StatusOr<std::unique_ptr<CpuWeight>> CpuWeight::Pack(const GgufTensor& tensor,
-                                                           ThreadPool& pool, CpuMemory& memory) {
+absl::StatusOr<size_t> CpuWeight::PackedBytes(const GgufTensor& tensor) {
   if (tensor.dims.size() != 2 || tensor.dims[0] == 0 || tensor.dims[1] == 0 ||
       tensor.dims[0] > INT_MAX / 64 || tensor.dims[1] > INT_MAX / 64) {
     return absl::InvalidArgumentError(
@@ -35,11 +34,17 @@ absl::StatusOr<std::unique_ptr<CpuWeight>> CpuWeight::Pack(const GgufTensor& ten
                                                  "Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, "
                                                  "Q6_K and MXFP4"));
   }
+  return (tensor.dims[1] + kLanes - 1) / kLanes * group_bytes;
+}
+
+absl::StatusOr<std::unique_ptr<CpuWeight>> CpuWeight::Pack(const GgufTensor& tensor,
+                                                           ThreadPool& pool, CpuMemory& memory) {
+  BATON_ASSIGN_OR_RETURN(const size_t bytes, PackedBytes(tensor));
   const int rows = static_cast<int>(tensor.dims[1]);
   const int columns = static_cast<int>(tensor.dims[0]);
   const int groups = (rows + kLanes - 1) / kLanes;
-  BATON_ASSIGN_OR_RETURN(BackendBuffer data,
-                         memory.Allocate(static_cast<size_t>(groups) * group_bytes));
+  const size_t group_bytes = bytes / static_cast<size_t>(groups);
+  BATON_ASSIGN_OR_RETURN(BackendBuffer data, memory.Allocate(bytes));
   const size_t row_bytes = tensor.data.size() / tensor.dims[1];
   std::atomic<bool> valid = true;
   pool.ParallelFor(groups, [&](int begin, int end) {

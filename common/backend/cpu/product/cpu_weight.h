@@ -26,6 +26,8 @@ class CpuWeight final : public Weight {
   // INVALID_ARGUMENT its shape or a NaN in the place of a scale. The weight must not outlive `memory`.
   static absl::StatusOr<std::unique_ptr<CpuWeight>> Pack(const GgufTensor& tensor, ThreadPool& pool,
                                                          CpuMemory& memory);
+  // The bytes that Pack takes for such a tensor, whose own bytes are not read; or Pack's error.
+  static absl::StatusOr<size_t> PackedBytes(const GgufTensor& tensor);
 
   size_t size_bytes() const override { return data_.size_bytes(); }
   GgmlType type() const { return type_; }

@@ -74,10 +74,8 @@ bool CopyRows(const GgufTensor& tensor, CudaElement element, uint8_t* device) {
   return true;
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::Load(const GgufTensor& tensor,
-                                                             Allocate allocate) {
+// The element of a matrix that can be loaded.
+absl::StatusOr<CudaElement> CheckedElement(const GgufTensor& tensor) {
   if (tensor.dims.size() != 2 || tensor.dims[0] == 0 || tensor.dims[1] == 0 ||
       tensor.dims[0] > INT_MAX / 64 || tensor.dims[1] > INT_MAX / 64) {
     return absl::InvalidArgumentError(
@@ -90,16 +88,30 @@ absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::Load(const GgufTensor& t
                      " is not supported on CUDA; supported are F32, "
                      "F16, BF16, Q8_0, Q4_0, Q4_1, Q4_K, Q6_K and MXFP4"));
   }
-  const int rows = static_cast<int>(tensor.dims[1]);
   const int columns = static_cast<int>(tensor.dims[0]);
   if (columns % BlockColumns(*element) != 0) {
     return absl::InvalidArgumentError(absl::StrCat("tensor '", tensor.name, "': ", columns,
                                                    " columns are no whole blocks of ",
                                                    BlockColumns(*element)));
   }
-  BATON_ASSIGN_OR_RETURN(BackendBuffer data,
-                         allocate(tensor.dims[1] * CudaRowBytes(*element, columns)));
-  if (!CopyRows(tensor, *element, data.data())) {
+  return *element;
+}
+
+}  // namespace
+
+absl::StatusOr<size_t> CudaWeight::DeviceBytes(const GgufTensor& tensor) {
+  BATON_ASSIGN_OR_RETURN(const CudaElement element, CheckedElement(tensor));
+  return tensor.dims[1] * CudaRowBytes(element, static_cast<int>(tensor.dims[0]));
+}
+
+absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::Load(const GgufTensor& tensor,
+                                                             Allocate allocate) {
+  BATON_ASSIGN_OR_RETURN(const CudaElement element, CheckedElement(tensor));
+  const int rows = static_cast<int>(tensor.dims[1]);
+  const int columns = static_cast<int>(tensor.dims[0]);
+  BATON_ASSIGN_OR_RETURN(const size_t bytes, DeviceBytes(tensor));
+  BATON_ASSIGN_OR_RETURN(BackendBuffer data, allocate(bytes));
+  if (!CopyRows(tensor, element, data.data())) {
     return absl::InvalidArgumentError(
         absl::StrCat("tensor '", tensor.name, "': a block of ", GgmlTypeName(tensor.type),
                      " has the exponent 255, which is no number: the file is damaged; fetch it "
@@ -107,7 +119,7 @@ absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::Load(const GgufTensor& t
   }
   // The last copy may still be in flight, and the operations' stream does not wait for it.
   CheckCuda(cudaDeviceSynchronize(), "copy of a weight");
-  return std::unique_ptr<CudaWeight>(new CudaWeight(rows, columns, *element, std::move(data)));
+  return std::unique_ptr<CudaWeight>(new CudaWeight(rows, columns, element, std::move(data)));
 }
 
 }  // namespace baton

@@ -24,6 +24,8 @@ class CudaWeight final : public Weight {
   // Returns the errors of `allocate`.
   static absl::StatusOr<std::unique_ptr<CudaWeight>> Load(const GgufTensor& tensor,
                                                           Allocate allocate);
+  // The bytes that Load takes for such a tensor, whose own bytes are not read; or Load's error.
+  static absl::StatusOr<size_t> DeviceBytes(const GgufTensor& tensor);
 
   size_t size_bytes() const override { return data_.size_bytes(); }
   CudaElement element() const { return element_; }

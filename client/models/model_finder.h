@@ -1,0 +1,22 @@
+// Finds the models that a path of `baton models` holds.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace baton {
+
+// How far a folder is looked through.
+inline constexpr int kMaxFolderDepth = 3;        // levels of folders below the path
+inline constexpr int kMaxFolderEntries = 10000;  // names in all folders below a path
+
+// The paths that may be given for --model, in the order of their names: `path` itself if it is a
+// file or a Hugging Face folder (one with config.json), else the GGUF files and such folders in it.
+// Of a split model it is the first part; the others only where that is missing. Links are followed.
+// NOT_FOUND: there is no such path, or nothing in it. RESOURCE_EXHAUSTED: kMaxFolderEntries. Other
+// errors: a folder cannot be read. They name the path and the remedy.
+absl::StatusOr<std::vector<std::string>> FindModels(const std::string& path);
+
+}  // namespace baton
