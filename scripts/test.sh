@@ -10,8 +10,8 @@
 #
 # --quick: the dev build, its unit tests, and one test of the programs as users run them.
 # --full: also the long forms, which take hours: 50,000 seeds of the simulation, two disturbances in every order of events,
-# answers by 300 JSON schemas, ThreadSanitizer, chaos of 1,000 requests in each way of ending a worker, 500 requests with guessed
-# tokens on every way, and all planted bugs.
+# answers by 300 JSON schemas, SmolLM2 as a Hugging Face folder, ThreadSanitizer, chaos of 1,000 requests in each way of ending a worker, 500 requests with guessed tokens on every way, and
+# all planted bugs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -109,6 +109,9 @@ SCHEMA_WALKS=100 /usr/bin/python3 tests/common/grammar/schemas_test.py "${walks[
 SCHEMA_PREFIXES=1000 /usr/bin/python3 tests/common/grammar/llguidance_test.py "${walks[@]}"
 BATON_BIN=$PWD/build/dev/bin BATON_STUBS=$PWD/build/dev/python_stubs STRUCTURED_SCHEMAS=all \
   /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_structured_schemas.py
+part "long: SmolLM2 in F16 as a Hugging Face folder has the tokens of the GGUF"
+export BATON_BIN=$PWD/build/dev/bin BATON_STUBS=$PWD/build/dev/python_stubs
+/usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_hugging_face_folder.py
 part "long: threads under ThreadSanitizer"
 configure tsan
 ninja -C build/tsan tsan_tests
