@@ -63,10 +63,11 @@ absl::Status CheckTheRest(const JsonFields& config, const TranslatedConfig& tran
 }
 
 // Whether the weights are E4M3 with scales of blocks.
-absl::StatusOr<bool> ReadQuantisation(const JsonFields& config) {
+absl::StatusOr<bool> ReadQuantisation(const JsonFields& config, const ModelType& type) {
   if (!config.Has("quantization_config")) return false;
   BATON_ASSIGN_OR_RETURN(const JsonFields quantisation, config.Object("quantization_config"));
   BATON_ASSIGN_OR_RETURN(const std::string method, quantisation.TextOr("quant_method", ""));
+  if (type.mxfp4_method != nullptr && method == type.mxfp4_method) return false;
   if (method == "fp8" && quantisation.Has("weight_block_size")) {
     BATON_ASSIGN_OR_RETURN(const std::vector<double> block,
                            quantisation.Numbers("weight_block_size"));
@@ -80,7 +81,11 @@ absl::StatusOr<bool> ReadQuantisation(const JsonFields& config) {
 }
 
 // GGUF's number of the type that most weights have; the config may not say.
-absl::Status ReadType(const JsonFields& config, GgufMetadata& metadata) {
+absl::Status ReadType(const JsonFields& config, const ModelType& model, GgufMetadata& metadata) {
+  if (model.mxfp4_method != nullptr && config.Has("quantization_config")) {
+    metadata.Uint32("general.file_type", 38);
+    return absl::OkStatus();
+  }
   BATON_ASSIGN_OR_RETURN(const std::string older, config.TextOr("torch_dtype", ""));
   BATON_ASSIGN_OR_RETURN(const std::string type, config.TextOr("dtype", older));
   for (const auto& [name, number] :
@@ -111,8 +116,9 @@ absl::StatusOr<TranslatedConfig> TranslateConfig(const JsonFields& file) {
   }
   TranslatedKeys& keys = translated.keys;
   keys.prefix = translated.type->name;
+  keys.rounded_yarn = translated.type->rounded_yarn;
   keys.metadata.Text("general.architecture", keys.prefix);
-  BATON_RETURN_IF_ERROR(ReadType(file, keys.metadata));
+  BATON_RETURN_IF_ERROR(ReadType(file, *translated.type, keys.metadata));
   BATON_RETURN_IF_ERROR(ReadSizes(config, keys));
   BATON_RETURN_IF_ERROR(CheckTheRest(config, translated));
   BATON_RETURN_IF_ERROR(ReadRopeFields(config, keys));
@@ -120,7 +126,7 @@ absl::StatusOr<TranslatedConfig> TranslateConfig(const JsonFields& file) {
     BATON_RETURN_IF_ERROR(translated.type->read(config, keys));
   }
   keys.Count("context_length", keys.context_length);
-  BATON_ASSIGN_OR_RETURN(translated.scaled_e4m3, ReadQuantisation(file));
+  BATON_ASSIGN_OR_RETURN(translated.scaled_e4m3, ReadQuantisation(file, *translated.type));
   const JsonFields& tie = config.Has("tie_word_embeddings") ? config : file;
   BATON_ASSIGN_OR_RETURN(translated.tied, tie.BoolOr("tie_word_embeddings", false));
   return translated;

@@ -73,6 +73,22 @@ constexpr TensorName kPhi3Names[] = {
     {"model.layers.#.self_attn.qkv_proj.weight", "blk.#.attn_qkv.weight", Rule::kAsItIs},
     {"model.layers.#.mlp.gate_up_proj.weight", "blk.#.ffn_up.weight", Rule::kAsItIs}};
 
+constexpr TensorName kGptOssNames[] = {
+    {"model.layers.#.self_attn.sinks", "blk.#.attn_sinks.weight", Rule::kAsItIs},
+    {"model.layers.#.self_attn.o_proj.bias", "blk.#.attn_output.bias", Rule::kAsItIs},
+    {"model.layers.#.post_attention_layernorm.weight", "blk.#.post_attention_norm.weight",
+     Rule::kNorm},
+    {"model.layers.#.mlp.router.weight", "blk.#.ffn_gate_inp.weight", Rule::kAsItIs},
+    {"model.layers.#.mlp.router.bias", "blk.#.ffn_gate_inp.bias", Rule::kAsItIs},
+    {"model.layers.#.mlp.experts.gate_up_proj_blocks", "blk.#.ffn_gate_exps.weight", Rule::kMxfp4,
+     "blk.#.ffn_up_exps.weight"},
+    {"model.layers.#.mlp.experts.gate_up_proj_scales", "", Rule::kDropped},
+    {"model.layers.#.mlp.experts.gate_up_proj_bias", "blk.#.ffn_gate_exps.bias",
+     Rule::kGateUpInTurns, "blk.#.ffn_up_exps.bias"},
+    {"model.layers.#.mlp.experts.down_proj_blocks", "blk.#.ffn_down_exps.weight", Rule::kMxfp4},
+    {"model.layers.#.mlp.experts.down_proj_scales", "", Rule::kDropped},
+    {"model.layers.#.mlp.experts.down_proj_bias", "blk.#.ffn_down_exps.bias", Rule::kAsItIs}};
+
 // Up to its length a window that the architecture's keys cannot tell changes nothing, so the
 // context ends there.
 absl::Status EndContextAtWindow(const JsonFields& config, TranslatedKeys& keys) {
@@ -178,6 +194,22 @@ absl::Status ReadOlmo3(const JsonFields& config, TranslatedKeys& keys) {
   return ReadWindowFields(config, /*default_period=*/4, keys);
 }
 
+absl::Status ReadGptOss(const JsonFields& config, TranslatedKeys& keys) {
+  BATON_ASSIGN_OR_RETURN(const double limit, config.NumberOr("swiglu_limit", 7));
+  if (limit != 7) {
+    return config.Unsupported("swiglu_limit", absl::StrCat("is ", limit, "; supported is 7"));
+  }
+  if (!config.Has("quantization_config")) {
+    return config.Unsupported("quantization_config",
+                              "is missing; supported are weights with quant_method mxfp4, as they "
+                              "are published");
+  }
+  BATON_ASSIGN_OR_RETURN(const uint64_t rows, config.Count("intermediate_size", 1, kMaxWidth));
+  keys.Count("expert_feed_forward_length", rows);
+  BATON_RETURN_IF_ERROR(ReadExperts(config, "num_local_experts", keys));
+  return ReadWindowFields(config, /*default_period=*/2, keys);
+}
+
 // The published models with images have little more than their widths and layers in text_config.
 constexpr char kGemma3Defaults[] =
     R"({"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208,
@@ -220,7 +252,13 @@ constexpr ModelType kModelTypes[] = {
      .names = kGraniteMoeNames},
     {.model_type = "phi3", .name = "phi3", .read = ReadPhi3, .names = kPhi3Names},
     {.model_type = "olmo2", .name = "olmo2", .names = kPostNormNames},
-    {.model_type = "olmo3", .name = "olmo2", .read = ReadOlmo3, .names = kPostNormNames}};
+    {.model_type = "olmo3", .name = "olmo2", .read = ReadOlmo3, .names = kPostNormNames},
+    {.model_type = "gpt_oss",
+     .name = "gpt-oss",
+     .read = ReadGptOss,
+     .names = kGptOssNames,
+     .mxfp4_method = "mxfp4",
+     .rounded_yarn = false}};
 
 }  // namespace
 

@@ -18,7 +18,12 @@ enum class TensorRule {
   kNorm,       // plus one where the architecture's norms are stored so
   kExpert,     // becomes a part of a tensor of all experts
   kGateAndUp,  // [..., gate and then up, width] becomes two tensors: `ours`, and its up
-  kDropped,    // is computed, or no part of the language model
+  // Rows [experts, rows, width], or values [experts, rows], of which every second one is up's.
+  kGateUpInTurns,
+  // Blocks of MXFP4 [experts, rows, width / 32, 16] and, as NAME_scales beside NAME_blocks, their
+  // exponents [experts, rows, width / 32]. With `up`, rows are as in kGateUpInTurns.
+  kMxfp4,
+  kDropped,  // is computed, or no part of the language model
 };
 
 // '#' stands for a number. The first one is the layer's; an expert's follows it.
@@ -26,7 +31,7 @@ struct TensorName {
   const char* theirs;
   const char* ours;
   TensorRule rule;
-  const char* up = nullptr;  // of kGateAndUp
+  const char* up = nullptr;  // of kGateAndUp and those in turns
 };
 
 struct ModelType {
@@ -39,6 +44,9 @@ struct ModelType {
   absl::Status (*read)(const JsonFields& config, TranslatedKeys& keys) = nullptr;
   // Names that differ from those that most architectures have (CommonNames), or come on top.
   absl::Span<const TensorName> names = {};
+  // The quant_method whose weights are those of TensorRule::kMxfp4. Null: there is none.
+  const char* mxfp4_method = nullptr;
+  bool rounded_yarn = true;  // the ends of YaRN's ramp are whole numbers: `truncate`
   // A JSON object of the fields that a config.json may leave out. Null: none may be.
   const char* defaults = nullptr;
 };

@@ -34,7 +34,7 @@ constexpr DtypeFacts kDtypes[] = {
     {"I32", SafeType::kOther, 4},     {"I16", SafeType::kOther, 2},
     {"I8", SafeType::kOther, 1},      {"U64", SafeType::kOther, 8},
     {"U32", SafeType::kOther, 4},     {"U16", SafeType::kOther, 2},
-    {"U8", SafeType::kOther, 1},      {"BOOL", SafeType::kOther, 1}};
+    {"U8", SafeType::kU8, 1},         {"BOOL", SafeType::kOther, 1}};
 
 const DtypeFacts* FindDtype(const std::string& name) {
   for (const DtypeFacts& facts : kDtypes) {
@@ -123,7 +123,8 @@ absl::Status CheckTensorsFill(const std::vector<SafeTensor>& tensors,
 }  // namespace
 
 uint64_t SafeTypeBytes(SafeType type) {
-  return type == SafeType::kF32 ? 4 : type == SafeType::kF8E4m3 ? 1 : 2;
+  if (type == SafeType::kF8E4m3 || type == SafeType::kU8) return 1;
+  return type == SafeType::kF32 ? 4 : 2;
 }
 
 uint64_t SafeTensor::elements() const {

@@ -15,7 +15,7 @@
 
 namespace baton {
 
-enum class SafeType { kBf16, kF16, kF32, kF8E4m3, kOther };
+enum class SafeType { kBf16, kF16, kF32, kF8E4m3, kU8, kOther };
 
 struct SafeTensor {
   std::string name;

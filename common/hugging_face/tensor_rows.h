@@ -14,21 +14,26 @@
 namespace baton {
 
 // Rows of a matrix in a file. Those of E4M3 are read as BF16: the code times the scale of its block
-// of 128 rows and 128 columns, rounded once.
+// of 128 rows and 128 columns, rounded once. Those of bytes are MXFP4, blocks of 32 columns: in each
+// byte the code of an even column, in the low bits, and that of the next one; and for each block a
+// byte, the exponent. GGUF has the codes of columns j and j + 16 in a byte.
 struct RowSource {
-  absl::Span<const uint8_t> data;  // [rows, columns]
+  absl::Span<const uint8_t> data;  // [rows, columns]; of MXFP4 [rows, columns / 2]
   SafeType type;                   // not kOther
   uint64_t columns;
-  absl::Span<const uint8_t> scales;  // [rows / 128, columns / 128], both rounded up; only of E4M3
-  SafeType scale_type;               // F32 or BF16
+  // E4M3: [rows / 128, columns / 128], both rounded up. MXFP4: [rows, columns / 32].
+  absl::Span<const uint8_t> scales;
+  SafeType scale_type;  // of E4M3: F32 or BF16
 };
 
 inline constexpr uint64_t kScaleBlock = 128;  // rows and columns that have one scale
+inline constexpr uint64_t kMxfp4Block = 32;   // columns that have one exponent
 
 struct RowRun {
   RowSource source;
-  uint64_t first;  // row
-  uint64_t count;  // rows
+  uint64_t first;     // row
+  uint64_t count;     // rows
+  uint64_t step = 1;  // from one row to the next
 };
 
 struct TensorPlan {

@@ -105,6 +105,12 @@ class Translator {
                    std::vector<uint64_t> shape, const std::string& name, const FolderTensor& entry);
   absl::Status AddGateAndUp(const TensorName& rule, uint32_t layer, const RowSource& source,
                             const std::string& name, const FolderTensor& entry);
+  absl::StatusOr<RowSource> Mxfp4Source(const std::string& name, const FolderTensor& entry) const;
+  // Adds the rows of all experts, or for `rule.up` every second one of them here and there.
+  // `shape`: [experts, rows, width] or [experts, rows] of `source`, whose rows then have one value.
+  absl::Status AddExperts(const TensorName& rule, uint32_t layer, const RowSource& source,
+                          std::vector<uint64_t> shape, const std::string& name,
+                          const FolderTensor& entry);
   absl::StatusOr<ModelTensor> Finish(const std::string& name, Made& made) const;
   static void AddVector(const std::string& name, const std::vector<float>& values,
                         std::vector<ModelTensor>& tensors);
@@ -122,7 +128,7 @@ absl::StatusOr<RowSource> Translator::SourceOf(const std::string& name,
   const auto error = [&](absl::StatusCode code, absl::string_view what) {
     return Error(code, name, entry, what);
   };
-  if (tensor.type == SafeType::kOther) {
+  if (tensor.type == SafeType::kOther || tensor.type == SafeType::kU8) {
     return error(absl::StatusCode::kUnimplemented,
                  absl::StrCat("has dtype ", tensor.dtype,
                               "; supported are BF16, F16, F32 and F8_E4M3 with scales of blocks"));
@@ -198,6 +204,47 @@ absl::Status Translator::AddGateAndUp(const TensorName& rule, uint32_t layer,
              entry);
 }
 
+absl::StatusOr<RowSource> Translator::Mxfp4Source(const std::string& name,
+                                                  const FolderTensor& entry) const {
+  constexpr char kBlocks[] = "_blocks";
+  const std::vector<uint64_t>& shape = entry.tensor.shape;
+  const auto scales = folder_.find(absl::StrCat(
+      absl::string_view(name).substr(0, name.size() - std::strlen(kBlocks)), "_scales"));
+  if (entry.tensor.type != SafeType::kU8 || shape.size() != 4 || shape[3] != kMxfp4Block / 2 ||
+      scales == folder_.end() || scales->second.tensor.type != SafeType::kU8 ||
+      scales->second.tensor.shape != std::vector<uint64_t>(shape.begin(), shape.end() - 1)) {
+    return Error(absl::StatusCode::kInvalidArgument, name, entry,
+                 "is not of dtype U8 with dimensions [experts, rows, blocks, 16] and, beside it, "
+                 "_scales of dtype U8 with [experts, rows, blocks]; fetch the folder again");
+  }
+  return RowSource{.data = entry.tensor.data,
+                   .type = SafeType::kU8,
+                   .columns = shape[2] * kMxfp4Block,
+                   .scales = scales->second.tensor.data,
+                   .scale_type = SafeType::kU8};
+}
+
+absl::Status Translator::AddExperts(const TensorName& rule, uint32_t layer, const RowSource& source,
+                                    std::vector<uint64_t> shape, const std::string& name,
+                                    const FolderTensor& entry) {
+  const auto add = [&](const char* ours, uint64_t first, uint64_t step) {
+    TensorPlan plan;
+    plan.runs.push_back(
+        {.source = source, .first = first, .count = shape[0] * shape[1], .step = step});
+    return Add(absl::StrReplaceAll(ours, {{"#", absl::StrCat(layer)}}), 0, false, std::move(plan),
+               shape, name, entry);
+  };
+  if (rule.up == nullptr) return add(rule.ours, 0, 1);
+  if (shape[1] % 2 != 0) {
+    return Error(absl::StatusCode::kInvalidArgument, name, entry,
+                 "has no even number of rows, the gate's and the others in turns");
+  }
+  // An expert's rows are even in number, so the turns go on from one to the next.
+  shape[1] /= 2;
+  BATON_RETURN_IF_ERROR(add(rule.ours, 0, 2));
+  return add(rule.up, 1, 2);
+}
+
 absl::Status Translator::Take(const std::string& name, const FolderTensor& entry) {
   const std::optional<std::string> plain = options_.multimodal ? NameInText(name) : name;
   if (!plain.has_value()) return absl::OkStatus();
@@ -215,8 +262,20 @@ absl::Status Translator::Take(const std::string& name, const FolderTensor& entry
   }
   const bool head = absl::string_view(rule->ours) == "output.weight";
   if (rule->rule == TensorRule::kDropped || (head && options_.tied)) return absl::OkStatus();
-  BATON_ASSIGN_OR_RETURN(const RowSource source, SourceOf(name, entry));
   const uint32_t layer = pattern.numbers.empty() ? 0 : pattern.numbers[0];
+  if (rule->rule == TensorRule::kMxfp4) {
+    BATON_ASSIGN_OR_RETURN(const RowSource source, Mxfp4Source(name, entry));
+    return AddExperts(*rule, layer, source,
+                      {entry.tensor.shape[0], entry.tensor.shape[1], source.columns}, name, entry);
+  }
+  BATON_ASSIGN_OR_RETURN(RowSource source, SourceOf(name, entry));
+  if (rule->rule == TensorRule::kGateUpInTurns) {
+    if (entry.tensor.shape.size() != 2 || !source.scales.empty()) {
+      return Error(absl::StatusCode::kInvalidArgument, name, entry, "is no matrix of floats");
+    }
+    source.columns = 1;
+    return AddExperts(*rule, layer, source, entry.tensor.shape, name, entry);
+  }
   if (rule->rule == TensorRule::kGateAndUp) {
     return AddGateAndUp(*rule, layer, source, name, entry);
   }

@@ -51,7 +51,10 @@ absl::Status ReadYarn(const JsonFields& config, const JsonFields& rope, Translat
     keys.Number(ours, beta);
   }
   BATON_ASSIGN_OR_RETURN(const bool rounded, rope.BoolOr("truncate", true));
-  if (!rounded) return rope.Unsupported("truncate", "is false; supported is true");
+  if (rounded != keys.rounded_yarn) {
+    return rope.Unsupported(
+        "truncate", rounded ? "is true; supported here is false" : "is false; supported is true");
+  }
   BATON_ASSIGN_OR_RETURN(const double scale, rope.NumberOr("mscale", 0));
   BATON_ASSIGN_OR_RETURN(const double scale_all, rope.NumberOr("mscale_all_dim", 0));
   double expected = Magnitude(factor, 1);  // what the keys mean without attn_factor

@@ -40,6 +40,7 @@ struct TranslatedKeys {
   uint64_t head_dim = 0;
   uint64_t rope_dim = 0;  // rotated values of a head, even
   uint64_t context_length = 0;
+  bool rounded_yarn = true;               // as the architecture computes it
   std::vector<float> rope_freqs;          // [rope_dim / 2] or empty: divisors of the frequencies
   std::vector<float> rope_factors_long;   // likewise, of LongRoPE
   std::vector<float> rope_factors_short;  // likewise

@@ -75,6 +75,24 @@ std::string InTurns(const std::string& first, const std::string& second, uint64_
   return out;
 }
 
+// MXFP4 rows as the folder has them: the codes of two columns that are neighbours in a byte. The
+// exponents go to `scales`.
+std::string Mxfp4Blocks(const std::string& rows, std::string& scales) {
+  constexpr size_t kBlockBytes = 17;
+  std::string blocks;
+  for (size_t at = 0; at < rows.size(); at += kBlockBytes) {
+    scales += rows[at];
+    uint8_t codes[32];
+    for (size_t j = 0; j < 16; ++j) {
+      const auto both = static_cast<uint8_t>(rows[at + 1 + j]);
+      codes[j] = both & 15;
+      codes[j + 16] = both >> 4;
+    }
+    for (size_t j = 0; j < 32; j += 2) blocks += static_cast<char>(codes[j] | codes[j + 1] << 4);
+  }
+  return blocks;
+}
+
 void AddTheirs(const GgufFile& model, const GgufTensor& tensor, const TwinName& twin,
                const std::string& layer, uint64_t head_rows, std::vector<Theirs>& out) {
   const std::string name = absl::StrReplaceAll(twin.theirs, {{"#", layer}});
@@ -94,9 +112,20 @@ void AddTheirs(const GgufFile& model, const GgufTensor& tensor, const TwinName& 
   if (twin.form == Form::kMinusOne) bytes = MinusOne(bytes);
   if (!twin.second.empty()) {
     const GgufTensor* second = model.FindTensor(absl::StrReplaceAll(twin.second, {{"#", layer}}));
-    bytes = InTurns(bytes, std::string(second->data.begin(), second->data.end()),
-                    shape.size() == 3 ? shape[0] : 1);
-    shape[shape.size() - 2] *= 2;
+    const uint64_t matrices = shape.size() == 3 ? shape[0] : 1;
+    // In turns every row of a stack of matrices, or value of a stack of vectors, is one by itself.
+    const uint64_t parts = twin.in_turns ? shape[0] * shape[1] : matrices;
+    bytes = InTurns(bytes, std::string(second->data.begin(), second->data.end()), parts);
+    shape[twin.in_turns ? 1 : shape.size() - 2] *= 2;
+  }
+  if (twin.form == Form::kMxfp4) {
+    std::string scales;
+    const std::string blocks = Mxfp4Blocks(bytes, scales);
+    shape.back() /= 32;
+    out.push_back({name + "_scales", "U8", shape, scales});
+    shape.push_back(16);
+    out.push_back({name + "_blocks", "U8", shape, blocks});
+    return;
   }
   out.push_back({name, DtypeOf(tensor), shape, bytes});
 }
@@ -127,6 +156,39 @@ std::map<std::string, TwinName> CommonTwinNames(bool pairs) {
           {"blk.#.ffn_gate.weight", {layer + "mlp.gate_proj.weight"}},
           {"blk.#.ffn_up.weight", {layer + "mlp.up_proj.weight"}},
           {"blk.#.ffn_down.weight", {layer + "mlp.down_proj.weight"}}};
+}
+
+TwinOptions GptOssTwin() {
+  const std::string layer = "model.layers.#.";
+  const std::string experts = layer + "mlp.experts.";
+  TwinOptions options = {
+      .names = CommonTwinNames(false),
+      .config = R"({"model_type": "gpt_oss", "hidden_size": 64, "intermediate_size": 64,
+                    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+                    "head_dim": 32, "max_position_embeddings": 2048, "vocab_size": 300,
+                    "rms_norm_eps": 1e-5, "rope_theta": 474.114013671875, "hidden_act": "silu",
+                    "rope_scaling": {"rope_type": "yarn", "factor": 32.0, "truncate": false,
+                                     "original_max_position_embeddings": 1379},
+                    "num_local_experts": 4, "num_experts_per_tok": 2, "swiglu_limit": 7.0,
+                    "sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"],
+                    "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+                    "quantization_config": {"quant_method": "mxfp4"}})"};
+  std::map<std::string, TwinName>& names = options.names;
+  names["blk.#.post_attention_norm.weight"] = {layer + "post_attention_layernorm.weight"};
+  names["blk.#.attn_sinks.weight"] = {layer + "self_attn.sinks"};
+  names["blk.#.attn_output.bias"] = {layer + "self_attn.o_proj.bias"};
+  names["blk.#.ffn_gate_inp.weight"] = {layer + "mlp.router.weight"};
+  names["blk.#.ffn_gate_inp.bias"] = {layer + "mlp.router.bias"};
+  names["blk.#.ffn_gate_exps.weight"] = {.theirs = experts + "gate_up_proj",
+                                         .form = Form::kMxfp4,
+                                         .second = "blk.#.ffn_up_exps.weight",
+                                         .in_turns = true};
+  names["blk.#.ffn_gate_exps.bias"] = {.theirs = experts + "gate_up_proj_bias",
+                                       .second = "blk.#.ffn_up_exps.bias",
+                                       .in_turns = true};
+  names["blk.#.ffn_down_exps.weight"] = {.theirs = experts + "down_proj", .form = Form::kMxfp4};
+  names["blk.#.ffn_down_exps.bias"] = {experts + "down_proj_bias"};
+  return options;
 }
 
 void WriteTwin(const GgufFile& model, const TwinOptions& options, const std::string& folder) {

@@ -16,12 +16,14 @@ struct TwinName {
     kHalves,      // rows of a head: those that GGUF has in turns are halves
     kMinusOne,    // a norm that is stored less one
     kEachExpert,  // a tensor for each expert
+    kMxfp4,       // NAME_blocks and NAME_scales
     kDropped,     // made from config.json
   };
   std::string theirs;
   Form form = Form::kSame;
   // Of kSame: a tensor of GGUF whose rows follow these, matrix by matrix, in one tensor.
   std::string second = "";
+  bool in_turns = false;  // of kSame and kMxfp4: each row of `second` follows one of these
 };
 
 struct TwinOptions {
@@ -33,6 +35,9 @@ struct TwinOptions {
 
 // The names that most architectures have.
 std::map<std::string, TwinName> CommonTwinNames(bool pairs);
+
+// Of tests/data/arch/gpt-oss-mxfp4.gguf.
+TwinOptions GptOssTwin();
 
 // Writes the folder's files into `folder`, which is there. F32, F16 and BF16 stay as they are.
 // Every tensor must have a name in the options.

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -301,6 +303,88 @@ TEST_F(Folder, E4m3IsReadAsBf16WithTheScaleOfItsBlock) {
   EXPECT_EQ(file.FindTensor("blk.0.ffn_up.weight_scale_inv"), nullptr);
   Write("model.safetensors", weights("I32", FloatBytes({1, 1, 1, 1})).Build());
   EXPECT_THAT(Error(), HasSubstr("lacks a fitting weight_scale_inv"));
+}
+
+// gpt-oss with one expert of one row, and of its tensors only gate and up: two rows of 32.
+constexpr char kGptOss[] =
+    R"("gpt_oss", "num_local_experts": 1, "num_experts_per_tok": 1, "sliding_window": 8,
+       "quantization_config": {"quant_method": "mxfp4"})";
+constexpr char kGateAndUp[] = "model.layers.0.mlp.experts.gate_up_proj";
+
+// Byte j of a block: column 2j has the code j and column 2j + 1 the code 15 - j.
+std::string Codes() {
+  std::string codes;
+  for (unsigned j = 0; j < 16; ++j) codes += static_cast<char>(j | (15 - j) << 4);
+  return codes;
+}
+
+TEST_F(Folder, Mxfp4BlocksAreThoseOfGgufAndGateAndUpStandInTurns) {
+  Change(R"("llama")", kGptOss);
+  SafetensorsBuilder weights;
+  weights.Add(absl::StrCat(kGateAndUp, "_blocks"), "U8", {1, 2, 1, 16},
+              Codes() + std::string(16, '\x21'));
+  weights.Add(absl::StrCat(kGateAndUp, "_scales"), "U8", {1, 2, 1}, "\x7f\x70");
+  weights.Add(absl::StrCat(kGateAndUp, "_bias"), "F32", {1, 2}, FloatBytes({3, 4}));
+  Write("model.safetensors", weights.Build());
+  const GgufFile file = Open();
+  const GgufTensor& gate = *file.FindTensor("blk.0.ffn_gate_exps.weight");
+  EXPECT_EQ(gate.type, GgmlType::kMxfp4);
+  EXPECT_THAT(gate.dims, ElementsAre(32, 1, 1));
+  // GGUF: columns j and j + 16 in byte j. Column 2i is i, column 2i + 1 is 15 - i.
+  std::string expected = "\x7f";
+  for (unsigned j = 0; j < 16; ++j) {
+    const auto code = [](unsigned column) { return column % 2 ? 15 - column / 2 : column / 2; };
+    expected += static_cast<char>(code(j) | code(j + 16) << 4);
+  }
+  const HeldTensor held = file.Hold(gate);
+  EXPECT_EQ(std::string(held->data.begin(), held->data.end()), expected);
+  const HeldTensor up = file.Hold(*file.FindTensor("blk.0.ffn_up_exps.weight"));
+  // Codes 1 and 2 in turns come to lie beside their like.
+  std::string ones_and_twos = "\x70";
+  for (int j = 0; j < 8; ++j) ones_and_twos += "\x11\x22";
+  EXPECT_EQ(std::string(up->data.begin(), up->data.end()), ones_and_twos);
+  EXPECT_EQ(Floats(file, "blk.0.ffn_gate_exps.bias"), std::vector<float>{3});
+  EXPECT_EQ(Floats(file, "blk.0.ffn_up_exps.bias"), std::vector<float>{4});
+  EXPECT_EQ(*file.GetUint("general.file_type"), 38u);
+}
+
+TEST_F(Folder, Mxfp4ThatDoesNotFitIsNamed) {
+  Change(R"("llama")", kGptOss);
+  const std::string blocks = absl::StrCat(kGateAndUp, "_blocks");
+  const std::string scales = absl::StrCat(kGateAndUp, "_scales");
+  const auto error = [&](const SafetensorsBuilder& weights) {
+    Write("model.safetensors", weights.Build());
+    return Error();
+  };
+  EXPECT_THAT(error(SafetensorsBuilder().Add(blocks, "U8", {1, 2, 1, 16}, std::string(32, 'x'))),
+              HasSubstr(blocks + "' is not of dtype U8"));
+  EXPECT_THAT(error(SafetensorsBuilder()
+                        .Add(blocks, "U8", {1, 2, 1, 16}, std::string(32, 'x'))
+                        .Add(scales, "U8", {2, 1}, "xx")),
+              HasSubstr("_scales of dtype U8"));
+  EXPECT_THAT(error(SafetensorsBuilder()
+                        .Add(blocks, "U8", {1, 2, 1, 8}, std::string(16, 'x'))
+                        .Add(scales, "U8", {1, 2, 1}, "xx")),
+              HasSubstr("[experts, rows, blocks, 16]"));
+  EXPECT_THAT(error(SafetensorsBuilder()
+                        .Add(blocks, "U8", {1, 3, 1, 16}, std::string(48, 'x'))
+                        .Add(scales, "U8", {1, 3, 1}, "xxx")),
+              HasSubstr("has no even number of rows"));
+  EXPECT_THAT(error(SafetensorsBuilder().Add("model.norm.weight", "U8", {4}, "xxxx")),
+              HasSubstr("has dtype U8"));
+}
+
+TEST_F(Folder, GptOssIsReadAsItIsPublishedOnly) {
+  for (const auto& [from, to, field] :
+       {std::tuple("mxfp4", "awq", "quant_method"),
+        std::tuple("quantization_config", "quantisation", "quantization_config"),
+        std::tuple("\"sliding_window\": 8", "\"swiglu_limit\": 9", "swiglu_limit"),
+        std::tuple("\"sliding_window\": 8",
+                   R"("rope_scaling": {"rope_type": "yarn", "factor": 2, "truncate": true})",
+                   "truncate")}) {
+    Change(R"("llama")", absl::StrReplaceAll(kGptOss, {{from, to}}));
+    EXPECT_THAT(Error(), HasSubstr(absl::StrCat(field, " ")));
+  }
 }
 
 }  // namespace

@@ -102,6 +102,11 @@ void ExpectSameTensors(const GgufFile& folder, const GgufFile& twin) {
     const GgufTensor* tensor = folder.FindTensor(expected.name);
     ASSERT_NE(tensor, nullptr) << expected.name;
     EXPECT_EQ(tensor->dims, expected.dims) << expected.name;
+    if (expected.type == GgmlType::kMxfp4) {
+      EXPECT_EQ(tensor->type, expected.type) << expected.name;
+      EXPECT_EQ(folder.Hold(*tensor)->data, twin.Hold(expected)->data) << expected.name;
+      continue;
+    }
     const std::vector<float> values = ValuesOf(folder, *tensor);
     const std::vector<float> theirs = ValuesOf(twin, expected);
     if (expected.name == "rope_freqs.weight") {  // computed, and in other ways
@@ -327,6 +332,13 @@ TEST(HuggingFaceTwins, Olmo3sLayersSayWhichHaveAWindow) {
                                     "full_attention"], "rope_scaling": {"rope_type": "yarn",
                                    "factor": 8.0, "original_max_position_embeddings": 512,
                                    "attention_factor": 1.2079441541679836})")});
+}
+
+TEST(HuggingFaceTwins, GptOsssExpertsAreBlocksOfMxfp4) {
+  TwinOptions options = GptOssTwin();
+  ExpectTwins("arch/gpt-oss-mxfp4.gguf", options);
+  options.shards = 3;  // blocks and scales in different files
+  ExpectTwins("arch/gpt-oss-mxfp4.gguf", options);
 }
 
 TEST(HuggingFaceTwins, Qwen2sBiasesStayInTheirOrder) {

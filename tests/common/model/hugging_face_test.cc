@@ -6,7 +6,9 @@
 
 #include "common/gguf/quantisation.h"
 #include "common/hugging_face/open_model_file.h"
+#include "tests/support/hugging_face_twin.h"
 #include "tests/support/model_runner.h"
+#include "tests/support/temporary_folder.h"
 
 namespace baton {
 namespace {
@@ -17,7 +19,7 @@ std::vector<float> LogitsOf(GgufFile file, Quantisation quantisation) {
   const GgufFile model = GgufFile::Quantised(std::move(file), quantisation);
   ModelRunner runner({.path = "", .file = &model});
   return runner.Forward(
-      {{.sequence = runner.AddSequence(), .tokens = {5, 17, 101, 33, 250, 8, 90, 90, 12, 300}}});
+      {{.sequence = runner.AddSequence(), .tokens = {5, 17, 101, 33, 250, 8, 90, 90, 12, 299}}});
 }
 
 TEST(HuggingFaceFolder, HasTheLogitsOfItsTwinAlsoWhenBothAreQuantised) {
@@ -33,6 +35,15 @@ TEST(HuggingFaceFolder, HasTheLogitsOfItsTwinAlsoWhenBothAreQuantised) {
   }
   EXPECT_NE(different[0], different[1]);
   EXPECT_NE(different[1], different[2]);
+}
+
+TEST(HuggingFaceFolder, OfGptOssHasTheLogitsOfItsTwin) {
+  const std::string twin = kArch + "gpt-oss-mxfp4.gguf";
+  const TemporaryFolder folder("gpt_oss");
+  WriteTwin(*OpenModelFile(twin), GptOssTwin(), folder.path());
+  const std::vector<float> logits = LogitsOf(*OpenModelFile(folder.path()), Quantisation::kNone);
+  ASSERT_EQ(logits.size(), 10u * 300);
+  EXPECT_EQ(logits, LogitsOf(*OpenModelFile(twin), Quantisation::kNone));
 }
 
 }  // namespace
