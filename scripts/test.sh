@@ -10,7 +10,8 @@
 #
 # --quick: the dev build, its unit tests, and one test of the programs as users run them.
 # --full: also the long forms, which take hours: 50,000 seeds of the simulation, two disturbances in every order of events,
-# answers by 300 JSON schemas, SmolLM2 as a Hugging Face folder, ThreadSanitizer, chaos of 1,000 requests in each way of ending a worker, 500 requests with guessed tokens on every way, and
+# answers by 300 JSON schemas, SmolLM2 as a Hugging Face folder, Gemma 3 270M (which it fetches under Gemma's terms),
+# ThreadSanitizer, chaos of 1,000 requests in each way of ending a worker, 500 requests with guessed tokens on every way, and
 # all planted bugs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -112,6 +113,9 @@ BATON_BIN=$PWD/build/dev/bin BATON_STUBS=$PWD/build/dev/python_stubs STRUCTURED_
 part "long: SmolLM2 in F16 as a Hugging Face folder has the tokens of the GGUF"
 export BATON_BIN=$PWD/build/dev/bin BATON_STUBS=$PWD/build/dev/python_stubs
 /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_hugging_face_folder.py
+part "long: Gemma 3 270M Q4_K_M against float32 and SentencePiece"
+BATON_TEST_MODEL=$(scripts/fetch_gemma.sh) \
+  /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_gemma.py
 part "long: threads under ThreadSanitizer"
 configure tsan
 ninja -C build/tsan tsan_tests
