@@ -141,6 +141,7 @@ void WorkerProcess::Describe(internal::v1::WorkerRole role) {
   info.set_total_blocks(static_cast<uint32_t>(engine().Stats().total_blocks));
   info.set_max_model_len(static_cast<uint32_t>(options.max_model_len));
   info.set_version(Version());
+  info.set_weights_type(runtime_->weights_type);
   watch_ = std::make_unique<WorkerService>(
       std::move(info),
       [this] {

@@ -26,6 +26,7 @@ struct FleetSummary {
   uint32_t longest_of_decode = 0;
   std::string kv_cache_dtype;  // the KV type of a ready decode worker
   uint32_t block_size = 0;     // tokens in a block of the same worker
+  std::string weights_type;    // the type of most of its weights, quantised ones too
   std::string problem;         // why known workers are not used; empty: nothing is wrong
 
   // A request could be served.

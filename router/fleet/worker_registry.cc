@@ -24,6 +24,8 @@ constexpr absl::Duration kLongestBackoff = absl::Seconds(2);
 // What worker.proto promises of quarantined_pushers.
 constexpr size_t kMostQuarantines = 64;
 constexpr size_t kMostQuarantineBytes = 2048;
+// What it promises of weights_type.
+constexpr size_t kMostTypeBytes = 64;
 // After a worker has flooded its stream. Its budget has room for a new one by then.
 constexpr absl::Duration kFloodBackoff = absl::Seconds(10);
 
@@ -51,6 +53,9 @@ std::string WhyNeverUsed(const WorkerTarget& target, const internal::v1::WorkerI
   }
   if (info.name().size() > kMaxNameBytes) {
     return absl::StrCat("has a name of more than ", kMaxNameBytes, " bytes");
+  }
+  if (info.weights_type().size() > kMostTypeBytes) {
+    return absl::StrCat("has a weights_type of more than ", kMostTypeBytes, " bytes");
   }
   const absl::Status shape = ValidateShape(info.shape(), "shape");
   return shape.ok() ? "" : absl::StrCat("has an impossible shape: ", shape.message());
@@ -332,6 +337,7 @@ void WorkerRegistry::Publish() {
     if (target.role == WORKER_ROLE_DECODE) {
       summary.kv_cache_dtype = worker->info.shape().dtype();
       summary.block_size = worker->info.shape().block_size();
+      summary.weights_type = worker->info.weights_type();
     }
   }
   summary.has_pair = std::any_of(models[0].begin(), models[0].end(),

@@ -268,7 +268,7 @@ v1::ModelCard ServedModel::Card(const FleetSummary& fleet) const {
   card.set_root(root_);
   card.set_max_model_len(MaxModelLen(fleet));
   card.set_created(created_);
-  card.set_dtype(dtype_);
+  card.set_dtype(fleet.weights_type.empty() ? dtype_ : fleet.weights_type);
   card.set_kv_cache_dtype(fleet.kv_cache_dtype);
   card.set_block_size(fleet.block_size);
   return card;

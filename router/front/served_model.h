@@ -75,7 +75,7 @@ class ServedModel {
 
   std::string name_;
   std::string root_;     // the file's name
-  std::string dtype_;    // as the file says, e.g. "Q4_1"; empty when it does not
+  std::string dtype_;    // as the file says, such as "Q4_1", or empty; workers know better
   int64_t created_ = 0;  // when it was loaded, Unix seconds
   uint32_t context_length_ = 0;
   bool adds_bos_ = false;

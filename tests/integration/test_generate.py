@@ -118,7 +118,7 @@ def test_tokenize_and_detokenize_are_inverse(cluster):
 
 def test_the_model_is_listed(cluster):
     (card,) = cluster.stub.ListModels(pb.ListModelsRequest()).models
-    assert card.id and card.max_model_len == 8192 and card.kv_cache_dtype == "f16"
+    assert card.id and card.max_model_len == 8192 and card.kv_cache_dtype == "f16" and card.dtype == "Q4_1"
 
 
 RECORDS = """{"records": [

@@ -1,10 +1,13 @@
-"""`baton models` as a person and a script use it."""
+"""What is said of model files: `baton models` as a person and a script use it, and the router's model card."""
 import json
 import pathlib
 import shutil
 
-from cluster import MODEL
+import grpc
+
+from cluster import MODEL, READY_TIMEOUT_S, Server, wait_until
 from programs import assert_one_clear_line, run
+from stubs import pb, rpc
 
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 
@@ -69,3 +72,19 @@ def test_a_path_that_is_not_there_or_holds_nothing_is_named(tmp_path):
     done = run("baton", "models", "--device=cpu", str(DATA / "tiny/tiny-llama-q4_1.gguf"), str(tmp_path))
     assert_one_clear_line(done, str(tmp_path))
     assert "tiny-llama-q4_1.gguf" in done.stdout.decode(), "what is there is told"
+
+
+def test_the_model_card_has_the_type_in_which_a_worker_holds_the_weights():
+    model = DATA / "tiny/tiny-llama-f32.gguf"
+    worker = Server("baton-decode-worker", f"--model={model}", "--quantize=q8_0", "--threads=1", "--num-kv-blocks=64")
+    router = Server("baton-router", f"--model={model}", f"--decode={worker.address}")
+    try:
+        for server in (worker, router):
+            server.start()
+        wait_until(lambda: router.serving("all_workers"), READY_TIMEOUT_S, "a router that knows its worker")
+        with grpc.insecure_channel(router.address) as channel:
+            (card,) = rpc.GenerationServiceStub(channel).ListModels(pb.ListModelsRequest()).models
+        assert card.dtype == "Q8_0", "not F32, as the file is"
+    finally:
+        for server in (worker, router):
+            server.kill()

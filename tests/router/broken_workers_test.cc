@@ -209,6 +209,15 @@ TEST_F(BrokenWorkers, AWorkerWithANameThatOthersWouldRefuseIsNeverUsed) {
   EXPECT_EQ(router_->fleet().ready_prefill, 0u);
 }
 
+TEST_F(BrokenWorkers, AWorkerWithATypeOfWeightsThatIsTooLongIsNeverUsed) {
+  AddWorker(WORKER_ROLE_PREFILL, {.weights_type = std::string(65, 'Q')});
+  options_.workers.prefill.push_back(workers_.front()->address());
+  StartOnly();
+  Eventually([&] { return !router_->fleet().problem.empty(); });
+  EXPECT_THAT(router_->fleet().problem, ::testing::HasSubstr("weights_type of more than 64 bytes"));
+  EXPECT_EQ(router_->fleet().ready_prefill, 0u);
+}
+
 TEST_F(BrokenWorkers, LeavesAWorkerWhoseEngineHangsUntilItAdvances) {
   AddPrefill();
   MockWorker& first = AddDecode();

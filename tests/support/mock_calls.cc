@@ -31,6 +31,7 @@ internal::v1::WorkerInfo MockState::Info() const {
   info.set_total_blocks(options.max_model_len / 32 + 1);
   info.set_max_model_len(options.max_model_len);
   info.set_version("0");
+  info.set_weights_type(options.weights_type);
   info.set_address(address);
   return info;
 }

@@ -71,6 +71,7 @@ class MockWorker {
     std::string name = "mock";
     std::string tokenizer_digest;
     std::string weights_digest = std::string(32, 'w');
+    std::string weights_type = "";
     uint32_t vocab_size = 26;
     uint32_t eos_id = 0;
     uint32_t max_model_len = 4096;

@@ -33,6 +33,17 @@ TEST_F(GenerationServiceTest, RefusesRequestsWhileItIsShortOfMemory) {
   EXPECT_TRUE(Generate(Request("abc", 10)).status.ok());
 }
 
+TEST_F(GenerationServiceTest, TheModelsTypeIsTheOneThatWorkersHoldItsWeightsIn) {
+  options_.runner.dispatch.placement.disaggregation = Disaggregation::kNever;
+  AddWorker(internal::v1::WORKER_ROLE_DECODE, {.weights_type = "Q8_0"});
+  Start();
+  grpc::ClientContext context;
+  v1::ListModelsResponse models;
+  ASSERT_TRUE(stub_->ListModels(&context, {}, &models).ok());
+  ASSERT_EQ(models.models_size(), 1);
+  EXPECT_EQ(models.models(0).dtype(), "Q8_0") << "the file says Q4_1";
+}
+
 TEST_F(GenerationServiceTest, AGrammarIsCheckedBeforeAnyWorkerHearsOfTheRequest) {
   options_.grammars.program = BATON_GRAMMAR_COMPILER;
   MockWorker& prefill = AddPrefill();

@@ -68,6 +68,7 @@ TEST(CudaWeight, KeepsQuantisedTypesQuantised) {
     const TestMatrix file(element, 5, 1024, random);
     const auto weight = CudaWeight::Load(file.FileTensor(), AllocateZeroed);
     ASSERT_TRUE(weight.ok()) << weight.status();
+    EXPECT_EQ(*CudaWeight::DeviceBytes(file.FileTensor()), (*weight)->size_bytes());
     // Nothing but the padding of the planes is added.
     EXPECT_LE((*weight)->size_bytes(), file.FileTensor().data.size() * 21 / 20);
     const DeviceArray<float> values(std::vector<float>(5 * 1024));
@@ -90,9 +91,10 @@ TEST(CudaWeight, LaysOutMoreRowsThanFitTheStagingMemory) {
 }
 
 TEST(CudaWeight, RefusesOtherTypesByName) {
-  const auto weight = CudaWeight::Load(
-      {"blk.0.attn_q.weight", static_cast<GgmlType>(10), {256, 16}, {}}, AllocateZeroed);
+  const GgufTensor q2_k = {"blk.0.attn_q.weight", static_cast<GgmlType>(10), {256, 16}, {}};
+  const auto weight = CudaWeight::Load(q2_k, AllocateZeroed);
   EXPECT_EQ(weight.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(CudaWeight::DeviceBytes(q2_k).status(), weight.status());
   EXPECT_THAT(std::string(weight.status().message()),
               AllOf(HasSubstr("blk.0.attn_q.weight"), HasSubstr("Q2_K"), HasSubstr("Q4_K")));
 }
