@@ -79,13 +79,16 @@ absl::Status FillIn(const ServingOptions& options, Backend& backend, ModelFacts&
   BATON_ASSIGN_OR_RETURN(const ModelConfig config,
                          ModelConfig::FromGguf(file, options.max_model_len));
   AddKv(config, options, facts);
-  BATON_ASSIGN_OR_RETURN(facts.weight_bytes, ModelWeights::Measure(file, config, backend));
+  const absl::StatusOr<uint64_t> weight_bytes = ModelWeights::Measure(file, config, backend);
+  if (weight_bytes.ok()) facts.weight_bytes = *weight_bytes;
   ModelRuntimeOptions runtime;
   runtime.model = facts.path;
   runtime.quantisation = options.quantisation;
   runtime.engine.kv_dtype = options.kv_dtype;
   runtime.engine.max_model_len = options.max_model_len;
+  // A worker loads the weights last.
   BATON_RETURN_IF_ERROR(CheckModel(runtime));
+  BATON_RETURN_IF_ERROR(weight_bytes.status());
   return CheckChatTemplate(file);
 }
 

@@ -151,6 +151,10 @@ TEST_F(ModelFactsTest, HaveTheErrorThatAWorkerEndsWith) {
     EXPECT_EQ(facts.architecture, "llama") << "what is known is told";
     EXPECT_GT(facts.parameters, 0u);
   }
+  const std::string both =
+      Write(absl::StrReplaceAll(whole, {{"blk.0.attn_norm.weight", "blk.0.attn_nOrm.weight"},
+                                        {"tokenizer.ggml.pre", "tokenizer.ggml.prE"}}));
+  EXPECT_EQ(Facts(both).served, Served(both)) << "of two errors the one that comes first";
   for (const size_t size : {size_t{0}, size_t{3}, size_t{100}, whole.size() - 1}) {
     const std::string cut = Write(whole.substr(0, size));
     EXPECT_FALSE(Facts(cut).served.ok()) << size;
