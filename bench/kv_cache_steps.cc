@@ -78,7 +78,8 @@ int Main(const std::string& path, int steps, int threads, int stride, const std:
   auto model = Transformer::Load(*file, **backend, [](double) {});
   if (!model.ok()) return Fail(model.status());
   const std::chrono::duration<double> load = std::chrono::steady_clock::now() - load_start;
-  const KvLayout layout = (*model)->MakeKvLayout(kBlockSize, KvType::kF16);
+  KvLayout layout = (*model)->MakeKvLayout(kBlockSize, KvType::kF16);
+  layout.groups = {};
   auto cache = KvCache::Create(**backend, layout, layout.BlocksFor(steps + 1));
   if (!cache.ok()) return Fail(cache.status());
   std::fprintf(stderr, "%s, loaded in %.2f s\n", (*backend)->Description().c_str(), load.count());

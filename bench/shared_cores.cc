@@ -95,7 +95,8 @@ int DecodeWhenTold(const Work& work, int threads, const std::string& cpu_set, Pi
   if (!backend.ok()) return std::fprintf(stderr, "%s\n", backend.status().ToString().c_str()), 2;
   const auto model = Transformer::Load(*file, **backend, [](double) {});
   if (!model.ok()) return std::fprintf(stderr, "%s\n", model.status().ToString().c_str()), 2;
-  const KvLayout layout = (*model)->MakeKvLayout(/*block_size=*/32, KvType::kF16);
+  KvLayout layout = (*model)->MakeKvLayout(/*block_size=*/32, KvType::kF16);
+  layout.groups = {};
   const auto cache =
       KvCache::Create(**backend, layout, work.sequences * layout.BlocksFor(kContext));
   if (!cache.ok()) return std::fprintf(stderr, "%s\n", cache.status().ToString().c_str()), 2;

@@ -130,8 +130,9 @@ std::string FormatStats(const Answer& answer, const v1::GenerateRequest& request
   }
   if (kv.has_value()) {
     const int tokens = static_cast<int>(usage.total_tokens());
-    absl::StrAppendFormat(&out, "%-14s %d tokens: %s\n", "KV memory", tokens,
-                          KvMemoryText(*kv, kv->BlocksFor(tokens)));
+    absl::StrAppendFormat(
+        &out, "%-14s %d tokens: %s\n", "KV memory", tokens,
+        KvMemoryText(*kv, static_cast<int>(kv->groups.BlocksOf(tokens, kv->block_size))));
   }
   absl::StrAppend(&out, line("first token", timings.time_to_first_token(), ""));
   absl::StrAppend(&out,

@@ -49,10 +49,11 @@ void AddKv(const ModelConfig& config, const ServingOptions& options, ModelFacts&
   facts.context_length = config.context_length;
   facts.max_model_len = options.max_model_len > 0 ? options.max_model_len : config.context_length;
   const KvLayout layout = config.MakeKvLayout(EngineOptions().block_size, options.kv_dtype);
-  const int blocks = layout.BlocksFor(facts.max_model_len);
-  const auto tokens = static_cast<uint64_t>(blocks) * static_cast<uint64_t>(layout.block_size);
-  for (const KvMemory& memory : KvMemoryByType(layout, blocks)) {
-    facts.kv.push_back({memory.type, memory.bytes / tokens, memory.bytes});
+  const int64_t blocks = layout.groups.BlocksOf(facts.max_model_len, layout.block_size);
+  for (const KvMemory& memory : KvMemoryByType(layout, static_cast<int>(blocks))) {
+    KvLayout of_type = layout;
+    of_type.dtype = memory.type;
+    facts.kv.push_back({memory.type, of_type.bytes_per_token(), memory.bytes});
   }
 }
 

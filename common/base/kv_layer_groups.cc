@@ -38,8 +38,8 @@ KvLayerGroups::KvLayerGroups(absl::Span<const int> windows) {
     return Fits(static_cast<int>(kind.second.size()), slots_);
   };
   while (!std::all_of(kinds.begin(), kinds.end(), fits)) --slots_;
+  if (slots_ == static_cast<int>(windows.size())) return;
   places_.resize(windows.size());
-  windows_.clear();
   for (const auto& [window, layers] : kinds) {
     const bool keeps_all = window == kinds.begin()->first;
     for (size_t i = 0; i < layers.size(); ++i) {
@@ -66,22 +66,24 @@ int KvLayerGroups::FirstNeeded(int group, const KvNeed& need, int end) const {
   return first;
 }
 
-int64_t KvLayerGroups::BlocksOf(int64_t tokens, int block_size) const {
-  const int64_t rows = (tokens + block_size - 1) / block_size;
+int64_t KvLayerGroups::BlocksOf(int64_t tokens, int block_size, int chunk_tokens) const {
+  const int64_t spans = (tokens + block_size - 1) / block_size;
   int64_t blocks = 0;
-  for (const int window : windows_) {
-    // What a hand-off carries may begin and end in the middle of a block.
-    const int64_t read = int64_t{window} + kAuditRows + kKvPageTokens;
-    blocks += window == 0 ? rows : std::min(rows, (read + block_size - 1) / block_size + 1);
+  for (int group = 0; group < count(); ++group) {
+    // They may begin and end in the middle of a block.
+    const int64_t read =
+        int64_t{window(group)} + std::max(chunk_tokens, kAuditRows + kKvPageTokens);
+    const int64_t most = (read + block_size - 1) / block_size + 1;
+    blocks += window(group) == 0 ? spans : std::min(spans, most);
   }
   return blocks;
 }
 
-int64_t KvLayerGroups::TokensIn(int64_t blocks, int block_size) const {
+int64_t KvLayerGroups::TokensIn(int64_t blocks, int block_size, int chunk_tokens) const {
   int64_t rows = blocks / count(), too_many = blocks + 1;
   while (too_many - rows > 1) {
     const int64_t middle = rows + (too_many - rows) / 2;
-    (BlocksOf(middle * block_size, block_size) <= blocks ? rows : too_many) = middle;
+    (BlocksOf(middle * block_size, block_size, chunk_tokens) <= blocks ? rows : too_many) = middle;
   }
   return rows * block_size;
 }

@@ -6,6 +6,7 @@
 // as they go, so that the blocks of all groups have the same bytes and one pool serves them all.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -36,14 +37,16 @@ class KvLayerGroups {
   // kind's blocks are emptier than a sixth. REQUIRES: at least one layer, no negative window.
   explicit KvLayerGroups(absl::Span<const int> windows);
 
-  int count() const { return static_cast<int>(windows_.size()); }
+  int count() const { return windows_.empty() ? 1 : static_cast<int>(windows_.size()); }
   // The group of a layer, and the layer's place in the blocks of that group.
   int GroupOf(int layer) const { return places_.empty() ? 0 : At(layer).group; }
   int SlotOf(int layer) const { return places_.empty() ? layer : At(layer).slot; }
   // Layers of a block of any group; a kind's last group may have fewer. `layers`: all layers.
   int SlotsOf(int layers) const { return places_.empty() ? layers : slots_; }
-  int window(int group) const { return windows_[static_cast<size_t>(group)]; }
-  bool any_window() const { return windows_.back() != 0; }
+  int window(int group) const {
+    return windows_.empty() ? 0 : windows_[static_cast<size_t>(group)];
+  }
+  bool any_window() const { return window(count() - 1) != 0; }
 
   // The first token that a query at `position`, or at a later one, sees in the layers of `group`.
   int FirstSeen(int group, int position) const;
@@ -54,12 +57,12 @@ class KvLayerGroups {
   // none is.
   int FirstNeeded(int group, const KvNeed& need, int end) const;
 
-  // The most blocks of `block_size` tokens that hold a sequence of `tokens` tokens after its
-  // hand-off, and while it goes on: all tokens in the layers without a window, and in the others
-  // what is still read. Ascends with `tokens`.
-  int64_t BlocksOf(int64_t tokens, int block_size) const;
+  // The most blocks of `block_size` tokens that a sequence of `tokens` tokens has at once, while at
+  // most `chunk_tokens` of them are computed together, and while it is handed off: all tokens in
+  // the layers without a window, and in the others what is still read. Ascends with `tokens`.
+  int64_t BlocksOf(int64_t tokens, int block_size, int chunk_tokens = 1) const;
   // The tokens of a sequence for which so many blocks suffice, in whole blocks.
-  int64_t TokensIn(int64_t blocks, int block_size) const;
+  int64_t TokensIn(int64_t blocks, int block_size, int chunk_tokens = 1) const;
 
   friend bool operator==(const KvLayerGroups&, const KvLayerGroups&) = default;
 
@@ -71,8 +74,9 @@ class KvLayerGroups {
   };
   const Place& At(int layer) const { return places_[static_cast<size_t>(layer)]; }
 
-  std::vector<Place> places_;       // [layers]; empty: one group
-  std::vector<int> windows_ = {0};  // [groups]
+  // Both are empty where there is one group.
+  std::vector<Place> places_;  // [layers]
+  std::vector<int> windows_;   // [groups]
   int slots_ = 0;
 };
 

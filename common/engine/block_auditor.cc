@@ -26,19 +26,39 @@ void BlockAuditor::Begin(SequenceId id, const Sequence& sequence,
   audit.request.grammar = sequence.tokens.grammar;
   if (audit.request.grammar) audit.request.grammar->Rollback(1);
   audit.first_tokens = first_tokens;
-  for (int block = 0; block <= audit.order.block; ++block) {
-    audit.received.push_back(sequence.blocks.held[static_cast<size_t>(block)].Share());
+  const auto entries =
+      static_cast<size_t>((audit.order.block + 1) * cache_.layout().groups.count());
+  for (size_t entry = 0; entry < entries; ++entry) {
+    const BlockPool::Block& block = sequence.blocks.held[entry];
+    audit.received.push_back(block.empty() ? BlockPool::Block() : block.Share());
   }
   audit_ = std::move(audit);
-  if (!Compute(audit_->order.block)) End({});
+  if (!MayCompute(audit_->order.block) || !Compute(audit_->order.block)) End({});
 }
 
-// Makes the hidden sequence that computes `block`. False where no block is free for it.
+// A block of the audited sequence; empty where it did not receive that one.
+const BlockPool::Block& BlockAuditor::Received(int block, int group) const {
+  return audit_->received[static_cast<size_t>(block * cache_.layout().groups.count() + group)];
+}
+
+// Whether the sequence received all that the block's tokens see, and the block itself.
+bool BlockAuditor::MayCompute(int block) const {
+  const KvLayout& layout = cache_.layout();
+  for (int group = 0; group < layout.groups.count(); ++group) {
+    const int first = layout.groups.FirstSeen(group, block * layout.block_size) / layout.block_size;
+    for (int seen = first; seen <= block; ++seen) {
+      if (Received(seen, group).empty()) return false;
+    }
+  }
+  return true;
+}
+
+// Makes the hidden sequence that computes `block`. False where too few blocks are free for it.
 bool BlockAuditor::Compute(int block) {
   Audit& audit = *audit_;
-  audit.hidden.reset();  // gives its block back
-  std::optional<BlockPool::Block> scratch = pool_.TryAllocate();
-  if (!scratch) return false;
+  audit.hidden.reset();  // gives its blocks back
+  const int groups = cache_.layout().groups.count();
+  if (pool_.available_blocks() < groups) return false;
   const int block_size = cache_.layout().block_size;
   SequenceRequest request = audit.request;
   const size_t end = static_cast<size_t>(block + 1) * static_cast<size_t>(block_size);
@@ -47,10 +67,11 @@ bool BlockAuditor::Compute(int block) {
   audit.block = block;
   audit.hidden = std::make_unique<Sequence>(audit.id, 0, std::move(request), most);
   Sequence& hidden = *audit.hidden;
-  for (int i = 0; i < block; ++i) {
-    hidden.blocks.Add(audit.received[static_cast<size_t>(i)].Share());
+  for (int entry = 0; entry < block * groups; ++entry) {
+    const BlockPool::Block& before = audit.received[static_cast<size_t>(entry)];
+    hidden.blocks.Add(before.empty() ? BlockPool::Block() : before.Share());
   }
-  hidden.blocks.Add(*std::move(scratch));
+  for (int group = 0; group < groups; ++group) hidden.blocks.Add(*pool_.TryAllocate());
   hidden.kv.computed_tokens = block * block_size;
   hidden.kv.vouched = false;
   hidden.Enter(Sequence::State::kRunning);
@@ -93,32 +114,34 @@ void BlockAuditor::Computed(const ScheduledTokens& scheduled,
     if (tokens[i].ok() && tokens[i]->token_id == audit.first_tokens[i].token_id) continue;
     wrong = {.outcome = Outcome::kMismatch, .block = audit.block, .wrong_token = true};
   }
-  if (wrong) wrong->source = ledger_.sources().Of(audit.received[static_cast<size_t>(audit.block)]);
+  if (wrong) wrong->source = ledger_.sources().Of(Received(audit.block, 0));
   if (!wrong && !audit.found) return End({.outcome = Outcome::kMatch});
   if (audit.found ? wrong.has_value() : OneSource()) return End(*std::move(wrong));
-  const int next = audit.found ? audit.block + 1 : 0;
+  int next = audit.found ? audit.block + 1 : 0;
   if (!audit.found) audit.found = std::move(wrong);
+  while (next < audit.order.block && !MayCompute(next)) ++next;
   if (next == audit.order.block) return End(*std::move(audit.found));
-  // The block that the last one gave back is free.
-  BATON_CHECK(Compute(next), "a block is free");
+  // The blocks that the last one gave back are free.
+  BATON_CHECK(Compute(next), "blocks are free");
 }
 
 // All blocks up to the audited one were received from who pushed that one.
 bool BlockAuditor::OneSource() const {
   const std::vector<BlockPool::Block>& received = audit_->received;
   return std::all_of(received.begin(), received.end(), [&](const BlockPool::Block& block) {
-    return ledger_.sources().Of(block) == ledger_.sources().Of(received.back());
+    return block.empty() || ledger_.sources().Of(block) == ledger_.sources().Of(received.back());
   });
 }
 
 // The first page whose bytes differ, in the first layer in which they do.
 std::optional<AuditResult> BlockAuditor::FindDifference() const {
   const Audit& audit = *audit_;
-  const int32_t received = audit.received[static_cast<size_t>(audit.block)].id();
-  const int32_t computed = audit.hidden->blocks.table.back();
   const int begin = audit.block * cache_.layout().block_size;
   for (const TokenRange& page : PagesOf({begin, audit.hidden->tokens.count()})) {
     for (int layer = 0; layer < cache_.layout().layers; ++layer) {
+      const int32_t received = Received(audit.block, cache_.layout().groups.GroupOf(layer)).id();
+      const int32_t computed =
+          audit.hidden->blocks.table[cache_.layout().TableIndex(layer, page.begin)];
       if (SamePage(received, computed, layer, (page.begin - begin) / kKvPageTokens, page.size())) {
         continue;
       }

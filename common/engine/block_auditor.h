@@ -39,8 +39,9 @@ class BlockAuditor {
   BlockAuditor(const Options& options, KvCache& cache, BlockPool& pool, const BlockLedger& ledger);
 
   // `sequence` has committed `first_tokens`, one for each choice that it was asked for. Where an
-  // audit is under way already, or no block is free, this one is skipped at once. `id` names the
-  // hidden sequence. REQUIRES: order.block is a block of the tokens before first_tokens.
+  // audit is under way already, too few blocks are free, or the sequence did not receive all that
+  // the block's tokens see, this one is skipped at once. `id` names the hidden sequence. REQUIRES:
+  // order.block is a span of the tokens before first_tokens.
   void Begin(SequenceId id, const Sequence& sequence, const std::vector<OutputToken>& first_tokens,
              AuditOrder order);
   // The rows that the audit asks of the next step, at most kChunkTokens; 0: none is under way.
@@ -60,14 +61,17 @@ class BlockAuditor {
   struct Audit {
     SequenceId id = 0;
     AuditOrder order;
-    SequenceRequest request;                   // what the hidden sequence computes, all tokens
-    std::vector<OutputToken> first_tokens{};   // by choice
-    std::vector<BlockPool::Block> received{};  // blocks [0, order.block]
-    int block = 0;                             // the one that is computed now
+    SequenceRequest request;                  // what the hidden sequence computes, all tokens
+    std::vector<OutputToken> first_tokens{};  // by choice
+    // Spans [0, order.block] of the sequence's blocks; flat, as in SequenceBlocks.
+    std::vector<BlockPool::Block> received{};
+    int block = 0;  // the span that is computed now
     std::unique_ptr<Sequence> hidden{};
     std::optional<AuditResult> found{};  // order.block is wrong; those before it are being compared
   };
 
+  const BlockPool::Block& Received(int block, int group) const;
+  bool MayCompute(int block) const;
   bool Compute(int block);
   bool EndsPrompt(const Audit& audit) const;
   std::optional<AuditResult> FindDifference() const;

@@ -13,30 +13,63 @@ using Mode = SequenceRequest::Mode;
 
 BlockLedger::BlockLedger(const Options& options, BlockPool& pool, PrefixCache* prefix_cache,
                          StepsInFlight& steps)
-    : block_size_(options.block_size),
+    : layout_{.block_size = options.block_size, .groups = options.groups},
+      block_size_(layout_.block_size),
+      groups_(layout_.groups),
+      chunk_tokens_(options.chunk_tokens),
       pool_(pool),
       prefix_cache_(prefix_cache),
       steps_(steps),
-      retained_({.block_size = options.block_size}, options.retained, pool),
-      sources_({.block_size = options.block_size}, pool) {}
+      retained_(layout_, options.retained, pool),
+      sources_(layout_, pool) {
+  BATON_CHECK(!groups_.any_window() || chunk_tokens_ > 0, "a window waits for chunks");
+}
 
-int BlockLedger::BlocksFor(int tokens) const { return (tokens + block_size_ - 1) / block_size_; }
-
-bool BlockLedger::EndsInABlock(const Sequence& sequence) const {
+bool BlockLedger::EndsInASpan(const Sequence& sequence) const {
   return sequence.tokens.count() % block_size_ != 0;
 }
 
+KvNeed BlockLedger::NeedOf(const Sequence& sequence) const {
+  const int tokens = sequence.tokens.count();
+  if (sequence.awaits_kv()) return {.handed_off = tokens};
+  const bool hands_off = sequence.request.mode == Mode::kPrefillOnly;
+  return {.computes = true, .handed_off = hands_off ? tokens : 0};
+}
+
+// The most that it has at once.
+int BlockLedger::BlocksForTokens(const Sequence& sequence) const {
+  const int tokens = sequence.tokens.count();
+  if (!sequence.awaits_kv()) {
+    return static_cast<int>(groups_.BlocksOf(tokens, block_size_, chunk_tokens_));
+  }
+  int blocks = 0;
+  for (int group = 0; group < groups_.count(); ++group) {
+    blocks += SpansFor(tokens) - groups_.FirstHandedOff(group, tokens) / block_size_;
+  }
+  return blocks;
+}
+
+int BlockLedger::HeadRoom(const Sequence& sequence) const {
+  if (sequence.request.mode == Mode::kPrefillOnly) return 0;
+  return static_cast<int>(sequence.choices.size()) * groups_.count();
+}
+
 int BlockLedger::BlocksToStart(const Sequence& sequence) const {
-  const int for_tokens = BlocksFor(sequence.tokens.count());
+  const int for_tokens = BlocksForTokens(sequence);
   if (sequence.request.mode == Mode::kPrefillOnly) return for_tokens;
-  const int choices = static_cast<int>(sequence.choices.size());
-  const int copies = EndsInABlock(sequence) ? choices - 1 : 0;
-  return std::min(for_tokens + copies + choices, pool_.total_blocks());
+  const int further_choices = static_cast<int>(sequence.choices.size()) - 1;
+  const int copies = EndsInASpan(sequence) ? further_choices * groups_.count() : 0;
+  return std::min(for_tokens + copies + HeadRoom(sequence), pool_.total_blocks());
 }
 
 int BlockLedger::LackingBlocks(const Sequence& sequence) const {
-  const int has = sequence.blocks.count() + sequence.blocks.reservation.count();
-  return std::max(0, BlocksFor(sequence.tokens.count()) - has);
+  const SequenceBlocks& blocks = sequence.blocks;
+  int lacking = (SpansFor(sequence.tokens.count()) - SpansOf(sequence)) * groups_.count();
+  for (size_t entry = Entry(sequence.kv.computed_tokens / block_size_, 0);
+       entry < blocks.held.size(); ++entry) {
+    if (blocks.held[entry].empty()) ++lacking;
+  }
+  return std::max(0, lacking - blocks.reservation.count());
 }
 
 bool BlockLedger::TryStart(Sequence& sequence) {
@@ -52,12 +85,13 @@ bool BlockLedger::TryStart(Sequence& sequence) {
   }
   TakeHeld(sequence, held);
   sequence.kv.computed_tokens = held.tokens;
-  sequence.kv.vouched = held.shared == held.blocks.size();
+  sequence.kv.vouched = held.shared * block_size_ == held.tokens;
   TakeReserved(sequence);
   return true;
 }
 
 void BlockLedger::Open(Sequence& sequence, std::string kv_numerics) {
+  sequence.kv.received_tokens = sequence.tokens.count();
   sequence.kv.numerics = std::move(kv_numerics);
   const HeldPrefix held = FindHeld(sequence);
   TakeHeld(sequence, held);
@@ -75,28 +109,41 @@ void BlockLedger::ForgetAllHeld() {
 void BlockLedger::Commit(Sequence& sequence) {
   CheckWrittenBlocksAreItsOwn(sequence);
   retained_.Forget(sequence.request.resume_key);
+  EnterSpans(sequence, sequence.tokens.count());
 }
 
-bool BlockLedger::TryTakeBlock(Sequence& sequence) {
-  if (sequence.blocks.reservation.count() > 0) {
-    sequence.blocks.Add(sequence.blocks.reservation.Take());
-    return true;
+bool BlockLedger::TakeForChunk(Sequence& sequence, int end) {
+  SequenceBlocks& blocks = sequence.blocks;
+  const int begin = sequence.kv.computed_tokens / block_size_;
+  for (int span = begin; span < SpansFor(end); ++span) {
+    for (int group = 0; group < groups_.count(); ++group) {
+      if (!blocks.held[Entry(span, group)].empty()) continue;
+      if (blocks.reservation.count() == 0 && !blocks.reservation.TryGrow()) return false;
+      blocks.Put(Entry(span, group), blocks.reservation.Take());
+    }
   }
-  std::optional<BlockPool::Block> block = pool_.TryAllocate();
-  if (!block) return false;
-  sequence.blocks.Add(*std::move(block));
+  return true;
+}
+
+bool BlockLedger::TryTakeForNextToken(Sequence& sequence) {
+  if (LackingBlocks(sequence) > pool_.available_blocks()) return false;
+  SequenceBlocks& blocks = sequence.blocks;
+  while (!HasSpans(sequence)) blocks.Add({});
+  for (size_t entry = Entry(sequence.kv.computed_tokens / block_size_, 0);
+       entry < blocks.held.size(); ++entry) {
+    if (!blocks.held[entry].empty()) continue;
+    const bool reserved = blocks.reservation.count() > 0;
+    blocks.Put(entry, reserved ? blocks.reservation.Take() : *pool_.TryAllocate());
+  }
   return true;
 }
 
 int BlockLedger::TakeAhead(Sequence& sequence, int wanted) {
   SequenceBlocks& blocks = sequence.blocks;
-  const auto room = [&] { return blocks.count() * block_size_ - sequence.tokens.count(); };
-  if (wanted > room()) {
-    std::optional<BlockPool::Block> block = pool_.TryAllocate();
-    if (block) {
-      blocks.Add(*std::move(block));
-      blocks.ahead = true;
-    }
+  const auto room = [&] { return SpansOf(sequence) * block_size_ - sequence.tokens.count(); };
+  if (wanted > room() && pool_.available_blocks() >= groups_.count()) {
+    for (int group = 0; group < groups_.count(); ++group) blocks.Add(*pool_.TryAllocate());
+    blocks.ahead = true;
   }
   return std::min(wanted, room());
 }
@@ -105,25 +152,30 @@ int BlockLedger::TakeAhead(Sequence& sequence, int wanted) {
 void BlockLedger::SettleAhead(Sequence& sequence) {
   SequenceBlocks& blocks = sequence.blocks;
   if (!std::exchange(blocks.ahead, false)) return;
-  if (blocks.count() > BlocksFor(sequence.tokens.count())) {
-    blocks.table.pop_back();
-    blocks.held.pop_back();
-  } else if (blocks.reservation.count() > 0) {
-    blocks.reservation.GiveUp(1);
+  if (SpansOf(sequence) > SpansFor(sequence.tokens.count())) {
+    for (int group = 0; group < groups_.count(); ++group) {
+      blocks.table.pop_back();
+      blocks.held.pop_back();
+    }
+  } else {
+    blocks.reservation.GiveUp(std::min(blocks.reservation.count(), groups_.count()));
   }
 }
 
 void BlockLedger::Share(Sequence& first, Sequence& other) {
   SequenceBlocks& from = first.blocks;
-  const bool copies_last = EndsInABlock(first);
-  for (size_t i = 0; i < from.held.size(); ++i) {
-    const bool its_own = copies_last && i + 1 == from.held.size();
-    other.blocks.Add(its_own ? from.reservation.Take() : from.held[i].Share());
-    if (its_own) sources_.Copied(from.held[i], other.blocks.held.back());
-  }
-  if (copies_last) {
-    other.blocks.copies_last = true;
-    other.blocks.copied_from = from.held.back().Share();
+  const size_t last_span = Entry(SpansOf(first) - 1, 0);
+  for (size_t entry = 0; entry < from.held.size(); ++entry) {
+    const BlockPool::Block& block = from.held[entry];
+    if (block.empty()) {
+      other.blocks.Add({});
+    } else if (entry < last_span || !EndsInASpan(first)) {
+      other.blocks.Add(block.Share());
+    } else {
+      other.blocks.Add(from.reservation.Take());
+      sources_.Copied(block, other.blocks.held.back());
+      other.blocks.copied_from.push_back(block.Share());
+    }
   }
   other.blocks.entered = from.entered;
 }
@@ -132,8 +184,9 @@ void BlockLedger::Share(Sequence& first, Sequence& other) {
 // block for each.
 void BlockLedger::SplitHeadRoom(Sequence& first, const std::vector<Sequence*>& others) {
   BlockPool::Reservation& left = first.blocks.reservation;
+  const int span = groups_.count();
   for (Sequence* other : others) {
-    if (left.count() > 1) other->blocks.reservation = left.Split(1);
+    if (left.count() >= 2 * span) other->blocks.reservation = left.Split(span);
   }
 }
 
@@ -143,8 +196,10 @@ void BlockLedger::GiveUpSince(Sequence& sequence, int before) {
 }
 
 void BlockLedger::Copied(Sequence& sequence, uint64_t step) {
-  if (!std::exchange(sequence.blocks.copies_last, false)) return;
-  steps_.Keep({.last_step = step, .block = std::move(sequence.blocks.copied_from)});
+  for (BlockPool::Block& block : sequence.blocks.copied_from) {
+    steps_.Keep({.last_step = step, .block = std::move(block)});
+  }
+  sequence.blocks.copied_from.clear();
 }
 
 void BlockLedger::GiveUpReservation(Sequence& sequence) {
@@ -154,66 +209,104 @@ void BlockLedger::GiveUpReservation(Sequence& sequence) {
 void BlockLedger::GiveBack(Sequence& sequence) {
   sequence.blocks.GiveBack();
   sequence.kv.computed_tokens = 0;
+  sequence.kv.received_tokens = 0;
   sequence.kv.numerics.clear();  // computed here from now on
 }
 
 BlockLedger::HeldPrefix BlockLedger::FindHeld(const Sequence& sequence) const {
   HeldPrefix held;
+  const KvNeed need = NeedOf(sequence);
   if (prefix_cache_ != nullptr && sequence.kv.numerics.empty()) {
-    held.blocks =
-        prefix_cache_->Find(sequence.tokens.ids, sequence.request.cache_salt, {.computes = true});
+    held.table = prefix_cache_->Find(sequence.tokens.ids, sequence.request.cache_salt, need);
   }
-  held.shared = held.blocks.size();
-  held.tokens = static_cast<int>(held.shared) * block_size_;
+  held.shared = static_cast<int>(held.table.size()) / groups_.count();
+  held.tokens = held.shared * block_size_;
   const RetainedPrefixes::Match more =
       retained_.Find(sequence.request.resume_key, sequence.kv.numerics, sequence.tokens.ids,
-                     held.shared, {.computes = true});
+                     static_cast<size_t>(held.shared), need);
   if (more.tokens > 0) {
-    held.blocks.insert(held.blocks.end(), more.blocks.begin(), more.blocks.end());
+    held.table.insert(held.table.end(), more.blocks.begin(), more.blocks.end());
     held.tokens = more.tokens;
   }
-  held.used_blocks =
-      static_cast<int>(std::count_if(held.blocks.begin(), held.blocks.end(), [this](int32_t block) {
-        return pool_.reference_count(block) > 0;
-      }));
+  for (size_t entry = 0; entry < held.table.size(); ++entry) {
+    const int32_t block = held.table[entry];
+    if (block == kNoBlock || pool_.reference_count(block) == 0) continue;
+    // One that gives the blocks of a window back takes others in their place.
+    const int group = static_cast<int>(entry) % groups_.count();
+    if (sequence.awaits_kv() || groups_.window(group) == 0) ++held.used_blocks;
+  }
   return held;
 }
 
 // Held blocks that somebody uses are shared. Those that nobody uses come out of the reservation.
 void BlockLedger::TakeHeld(Sequence& sequence, const HeldPrefix& held) {
-  for (const int32_t block : held.blocks) {
-    const bool is_used = pool_.reference_count(block) > 0;
-    sequence.blocks.Add(is_used ? pool_.Share(block) : sequence.blocks.reservation.TakeKept(block));
+  SequenceBlocks& blocks = sequence.blocks;
+  for (const int32_t block : held.table) {
+    if (block == kNoBlock) {
+      blocks.Add({});
+    } else if (pool_.reference_count(block) > 0) {
+      blocks.Add(pool_.Share(block));
+    } else {
+      blocks.Add(blocks.reservation.TakeKept(block));
+    }
   }
-  sequence.blocks.entered = held.shared;
+  blocks.entered = static_cast<size_t>(held.shared);
   sequence.kv.cached_tokens = held.tokens;
   retained_.Forget(sequence.request.resume_key);
 }
 
-// Takes as many reserved blocks as the sequence's tokens still lack.
+// Takes reserved blocks for the rest of the sequence's tokens: those that it reads or writes from
+// now on, but of windows only what a peer writes. TakeForChunk takes the others.
 void BlockLedger::TakeReserved(Sequence& sequence) {
-  while (!HasBlocks(sequence)) sequence.blocks.Add(sequence.blocks.reservation.Take());
+  SequenceBlocks& blocks = sequence.blocks;
+  while (!HasSpans(sequence)) blocks.Add({});
+  for (int group = 0; group < groups_.count(); ++group) {
+    int first = 0;
+    if (groups_.window(group) > 0) {
+      if (!sequence.awaits_kv()) continue;
+      first = groups_.FirstHandedOff(group, sequence.tokens.count());
+    }
+    for (int span = first / block_size_; span < SpansOf(sequence); ++span) {
+      if (!blocks.held[Entry(span, group)].empty()) continue;
+      blocks.Put(Entry(span, group), blocks.reservation.Take());
+    }
+  }
 }
 
 // A peer writes into the blocks behind the held prefix, so nobody else may read these.
 void BlockLedger::CheckWrittenBlocksAreItsOwn(const Sequence& sequence) const {
   const std::vector<BlockPool::Block>& held = sequence.blocks.held;
-  for (size_t index = static_cast<size_t>(sequence.kv.cached_tokens / block_size_);
-       index < held.size(); ++index) {
-    BATON_CHECK(pool_.reference_count(held[index].id()) == 1, "a block to be written is shared");
+  for (size_t entry = Entry(sequence.kv.cached_tokens / block_size_, 0); entry < held.size();
+       ++entry) {
+    BATON_CHECK(held[entry].empty() || pool_.reference_count(held[entry].id()) == 1,
+                "a block to be written is shared");
   }
 }
 
-void BlockLedger::EnterBlocks(Sequence& sequence, int computed_tokens) {
+void BlockLedger::Computed(Sequence& sequence, int computed_tokens) {
+  EnterSpans(sequence, computed_tokens);
+  if (!groups_.any_window()) return;
+  GiveBackUnread(sequence, computed_tokens);
+  if (computed_tokens < sequence.kv.prefill_tokens) return;
+  // From here on it takes span by span.
+  BlockPool::Reservation& reservation = sequence.blocks.reservation;
+  reservation.GiveUp(std::max(0, reservation.count() - HeadRoom(sequence)));
+}
+
+void BlockLedger::EnterSpans(Sequence& sequence, int computed_tokens) {
   if (prefix_cache_ == nullptr || !sequence.kv.shareable()) return;
   SequenceBlocks& blocks = sequence.blocks;
   const size_t whole = static_cast<size_t>(computed_tokens / block_size_);
   for (size_t& next = blocks.entered; next < whole; ++next) {
     std::vector<BlockPool::Block> replaced =
-        prefix_cache_->Insert(sequence.tokens.ids, sequence.request.cache_salt, blocks.held, next);
-    blocks.table[next] = blocks.held[next].id();
-    const bool peer_reads = sequence.request.mode == Mode::kPrefillOnly;
+        prefix_cache_->Insert(sequence.tokens.ids, sequence.request.cache_salt, blocks.held, next,
+                              sequence.kv.received_tokens);
+    for (int group = 0; group < groups_.count(); ++group) {
+      const size_t entry = Entry(static_cast<int>(next), group);
+      blocks.table[entry] = blocks.held[entry].empty() ? kNoBlock : blocks.held[entry].id();
+    }
     for (BlockPool::Block& block : replaced) {
+      const bool peer_reads = sequence.request.mode == Mode::kPrefillOnly;
       if (peer_reads) {
         blocks.replaced.push_back(std::move(block));
       } else if (steps_.Have(sequence)) {
@@ -223,9 +316,25 @@ void BlockLedger::EnterBlocks(Sequence& sequence, int computed_tokens) {
   }
 }
 
+// No later token, and no hand-off, reads what comes before the windows.
+void BlockLedger::GiveBackUnread(Sequence& sequence, int computed_tokens) {
+  SequenceBlocks& blocks = sequence.blocks;
+  const KvNeed need = NeedOf(sequence);
+  const bool takes_others = computed_tokens < sequence.kv.prefill_tokens;
+  for (int group = 0; group < groups_.count(); ++group) {
+    int span = groups_.FirstNeeded(group, need, computed_tokens) / block_size_;
+    while (--span >= 0 && !blocks.held[Entry(span, group)].empty()) {
+      blocks.Put(Entry(span, group), {});
+      if (takes_others) blocks.reservation.TryGrow();
+    }
+  }
+}
+
 void BlockLedger::ForgetBlocks(const Sequence& sequence) {
   if (prefix_cache_ == nullptr) return;
-  for (const int32_t block : sequence.blocks.table) prefix_cache_->Forget(block);
+  for (const int32_t block : sequence.blocks.table) {
+    if (block != kNoBlock) prefix_cache_->Forget(block);
+  }
 }
 
 void BlockLedger::Retain(const Sequence& sequence, int received_tokens, absl::Time now) {
@@ -239,7 +348,8 @@ void BlockLedger::Retain(const Sequence& sequence, int received_tokens, absl::Ti
   retained_.Retain(sequence.request.resume_key,
                    {.token_ids = {begin, begin + tokens},
                     .numerics = sequence.kv.numerics,
-                    .first_block = sequence.blocks.entered},
+                    .first_block = sequence.blocks.entered,
+                    .handed_off = sequence.tokens.count()},
                    sequence.blocks.held, now);
 }
 

@@ -13,6 +13,7 @@
 #include "common/engine/steps_in_flight.h"
 #include "common/kv/block_pool.h"
 #include "common/kv/block_sources.h"
+#include "common/kv/layout.h"
 #include "common/kv/prefix_cache.h"
 #include "common/kv/retained_prefixes.h"
 
@@ -22,74 +23,88 @@ namespace baton {
 // in its blocks. When to do what is the scheduler's and the sequence table's to say. A block comes
 // back no sooner than the last step that may touch it is done.
 //
+// A group of layers without a window has a block for every span of the sequence. A group with a
+// window has those that are still read (KvNeed): a sequence that is computed here takes them chunk
+// by chunk and gives them back behind the window. It has reserved as many as it ever has at once,
+// and for each one that it gives back it reserves another. That can fail only where somebody shares
+// the block; then the sharer has reserved one that it does not need, and what it gives back when it
+// ends serves this sequence. So the newest sequence always gets on.
+//
 // Thread rule: one thread, the engine's. Borrows the pool, the prefix cache and the steps, which
 // must outlive it.
 class BlockLedger {
  public:
   struct Options {
     int block_size = 0;  // tokens of a block
+    KvLayerGroups groups = {};
+    int chunk_tokens = 0;  // most tokens of a sequence in a step; only read where there are windows
     RetainedPrefixes::Bounds retained = {};
   };
   // `prefix_cache` has the same pool and block size. Null: no blocks are shared.
   BlockLedger(const Options& options, BlockPool& pool, PrefixCache* prefix_cache,
               StepsInFlight& steps);
 
-  // The most blocks that a sequence waits for at once: those for its tokens and, in the modes that
-  // decode, one block of head-room for each choice and a block for each further choice's copy of a
-  // last block that is not full. A sequence whose full length does not fit in the pool may never
-  // run.
+  // The most blocks that a sequence waits for at once: those that it has at once for its tokens
+  // and, in the modes that decode, one span of head-room for each choice and one for each further
+  // choice's copy of a last span that is not full. A sequence whose full length does not fit in the
+  // pool may never run.
   int BlocksToStart(const Sequence& sequence) const;
-  // The blocks for its tokens that it neither has nor has reserved.
+  // The blocks for its uncomputed tokens that it neither has nor has reserved.
   int LackingBlocks(const Sequence& sequence) const;
   // Blocks that anybody may take: free and not reserved.
   int available_blocks() const { return pool_.available_blocks(); }
 
   // Reserves the blocks that the sequence starts with; false where too few are free. A sequence
-  // that is computed here takes the blocks of all its tokens at once, first those that hold its
-  // prefix. One whose KV comes from elsewhere takes them when it is opened: until then they are
+  // that is computed here takes the blocks of all its tokens at once, but those of windows, first
+  // those that hold its prefix. One whose KV comes from elsewhere takes them when it is opened: until then they are
   // only looked at.
   bool TryStart(Sequence& sequence);
   // Turns the reservation into blocks for all tokens; the head-room stays reserved. The KV of the
   // first cached_tokens is held already, in blocks that others may use too. All blocks from there
   // on are the sequence's alone. `kv_numerics`: see Engine::OpenReceive.
   void Open(Sequence& sequence, std::string kv_numerics);
-  // The KV of an opened sequence has arrived.
+  // The KV of an opened sequence has arrived. All its blocks stay until the next Computed, so that
+  // they can be audited.
   void Commit(Sequence& sequence);
-  // Takes one block more, a reserved one or else any; false where none is free. REQUIRES: the
-  // sequence lacks a block for its tokens.
-  bool TryTakeBlock(Sequence& sequence);
-  // How many of `wanted` tokens behind its own the sequence has room for, with one block more if
+  // Takes the blocks of windows for the tokens from kv.computed_tokens to `end`, which are computed
+  // next; false where none is free, which is rare.
+  bool TakeForChunk(Sequence& sequence, int end);
+  // Takes the blocks that its only uncomputed token lacks, reserved ones or else any; false where
+  // too few are free.
+  bool TryTakeForNextToken(Sequence& sequence);
+  // How many of `wanted` tokens behind its own the sequence has room for, with one span more if
   // that is free: none of what is reserved, its own head-room neither. SettleAhead must follow once
   // its tokens are known. REQUIRES: it has the blocks for all its tokens, and `wanted` is at most a
   // page.
   int TakeAhead(Sequence& sequence, int wanted);
-  // Gives back the block that TakeAhead took. If tokens have come to need it, it is the sequence's,
+  // Gives back the span that TakeAhead took. If tokens have come to need it, it is the sequence's,
   // which gives up its head-room for it. REQUIRES: no step in flight may touch it.
   void SettleAhead(Sequence& sequence);
-  // Whether the sequence has the blocks for all its tokens.
-  bool HasBlocks(const Sequence& sequence) const {
-    return sequence.blocks.count() >= BlocksFor(sequence.tokens.count());
+  // Whether the sequence has a span for each of its tokens.
+  bool HasSpans(const Sequence& sequence) const {
+    return SpansOf(sequence) >= SpansFor(sequence.tokens.count());
   }
-  // Gives `other`, a fork of `first`, the same blocks, but a block of its own for its copy of a
-  // last block that is not full.
+  // Gives `other`, a fork of `first`, the same blocks, but blocks of its own for its copy of a last
+  // span that is not full.
   void Share(Sequence& first, Sequence& other);
-  // Splits what `first` still has reserved: one block of head-room for each of `others`, as far as
+  // Splits what `first` still has reserved: one span of head-room for each of `others`, as far as
   // it goes.
   void SplitHeadRoom(Sequence& first, const std::vector<Sequence*>& others);
   // Gives up the reserved blocks beyond what the sequence needs to start, which needed `before`
   // blocks (BlocksToStart) until it lost a choice.
   void GiveUpSince(Sequence& sequence, int before);
-  // The last block of the sequence is written by step `step`, which copies the bytes of the block
-  // that it continues: that one is kept until the step is done.
+  // The last span of the sequence is written by step `step`, which copies the bytes of the blocks
+  // that it continues: those are kept until the step is done.
   void Copied(Sequence& sequence, uint64_t step);
   // Gives up all that is reserved for the sequence.
   void GiveUpReservation(Sequence& sequence);
   // Gives back all blocks of a sequence that is preempted.
   void GiveBack(Sequence& sequence);
 
-  // Tells the prefix cache of every whole block before `computed_tokens`. Where the cache returns
-  // another block with the same content, the sequence goes on with that one.
-  void EnterBlocks(Sequence& sequence, int computed_tokens);
+  // The tokens before `computed_tokens` are computed, and every step in flight computes later ones.
+  // Tells the prefix cache of every whole span before them. Where the cache has another block with
+  // the same content, the sequence goes on with that one. Gives back what nobody reads any more.
+  void Computed(Sequence& sequence, int computed_tokens);
   // Takes the sequence's blocks out of the prefix cache, because their content is wrong.
   void ForgetBlocks(const Sequence& sequence);
 
@@ -108,22 +123,34 @@ class BlockLedger {
   absl::Time NextExpiry() const { return retained_.NextExpiry(); }
 
  private:
-  // The blocks that hold a sequence's prefix before it starts.
+  // What holds a sequence's prefix before it starts.
   struct HeldPrefix {
-    std::vector<int32_t> blocks;
-    size_t shared = 0;  // leading blocks from the prefix cache; the rest is retained
+    std::vector<int32_t> table;  // [spans][groups]; kNoBlock where the sequence does not read it
+    int shared = 0;              // leading spans from the prefix cache; the rest is retained
     int tokens = 0;
     int used_blocks = 0;  // blocks that somebody uses, so that they cost no reservation
   };
 
-  int BlocksFor(int tokens) const;
-  bool EndsInABlock(const Sequence& sequence) const;
+  int SpansFor(int tokens) const { return layout_.BlocksFor(tokens); }
+  int SpansOf(const Sequence& sequence) const { return sequence.blocks.count() / groups_.count(); }
+  size_t Entry(int span, int group) const {
+    return static_cast<size_t>(span * groups_.count() + group);
+  }
+  KvNeed NeedOf(const Sequence& sequence) const;
+  int BlocksForTokens(const Sequence& sequence) const;
+  int HeadRoom(const Sequence& sequence) const;
+  bool EndsInASpan(const Sequence& sequence) const;
   HeldPrefix FindHeld(const Sequence& sequence) const;
   void TakeHeld(Sequence& sequence, const HeldPrefix& held);
   void TakeReserved(Sequence& sequence);
   void CheckWrittenBlocksAreItsOwn(const Sequence& sequence) const;
+  void EnterSpans(Sequence& sequence, int computed_tokens);
+  void GiveBackUnread(Sequence& sequence, int computed_tokens);
 
-  const int block_size_;  // tokens of a block
+  const KvLayout layout_;  // of which only this is read
+  const int block_size_;   // tokens of a block
+  const KvLayerGroups& groups_;
+  const int chunk_tokens_;
   BlockPool& pool_;
   PrefixCache* const prefix_cache_;
   StepsInFlight& steps_;

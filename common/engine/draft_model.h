@@ -29,7 +29,7 @@ class DraftModel {
  public:
   struct Options {
     int block_size = 0;  // tokens of a block
-    int num_blocks = 0;  // blocks of the cache
+    int num_blocks = 0;  // blocks of the cache, each of all layers
     KvType kv_dtype = KvType::kF16;
     int most_sequences = 0;  // for which tokens are proposed at once
   };

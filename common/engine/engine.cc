@@ -27,7 +27,9 @@ namespace {
 EngineOptions FillDefaults(EngineOptions options, const ModelConfig& config,
                            const Backend& backend) {
   if (options.max_model_len == 0) {
-    const int64_t stored = int64_t{options.num_kv_blocks} * options.block_size;
+    const KvLayout layout = config.MakeKvLayout(options.block_size, options.kv_dtype);
+    const int64_t stored =
+        layout.groups.TokensIn(options.num_kv_blocks, options.block_size, LargestStepRows(options));
     options.max_model_len = static_cast<int>(std::min<int64_t>(config.context_length, stored));
   }
   std::sort(options.end_of_generation_ids.begin(), options.end_of_generation_ids.end());
@@ -35,6 +37,11 @@ EngineOptions FillDefaults(EngineOptions options, const ModelConfig& config,
   BATON_CHECK(*options.steps_ahead == 0 || *options.steps_ahead == 1,
               "a sequence has at most one pending output when a step is chosen");
   return options;
+}
+
+// A draft model's block is of all layers, and so serves as many tokens as a span of the model's.
+int DraftBlocks(const EngineOptions& options, const KvLayout& layout) {
+  return (options.num_kv_blocks + layout.groups.count() - 1) / layout.groups.count();
 }
 
 }  // namespace
@@ -81,8 +88,11 @@ Engine::Rep::Rep(const EngineOptions& engine_options, std::unique_ptr<Transforme
       sampler(std::move(step_sampler)),
       recordings(std::move(pass_recordings)),
       pool(options.num_kv_blocks),
-      prefix_cache(options.prefix_identity, {.block_size = options.block_size}, pool),
-      ledger({.block_size = options.block_size, .retained = {.lifetime = options.resume_timeout}},
+      prefix_cache(options.prefix_identity, cache->layout(), pool),
+      ledger({.block_size = options.block_size,
+              .groups = cache->layout().groups,
+              .chunk_tokens = LargestStepRows(options),
+              .retained = {.lifetime = options.resume_timeout}},
              pool, options.enable_prefix_caching ? &prefix_cache : nullptr, steps),
       sequences(options.max_model_len, ledger, steps),
       scheduler(options.max_num_seqs, sequences, ledger),
@@ -124,7 +134,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::unique_ptr<Transform
     BATON_ASSIGN_OR_RETURN(draft_model,
                            DraftModel::Create(std::move(draft), backend,
                                               {.block_size = filled.block_size,
-                                               .num_blocks = filled.num_kv_blocks,
+                                               .num_blocks = DraftBlocks(filled, layout),
                                                .kv_dtype = filled.kv_dtype,
                                                .most_sequences = filled.max_num_seqs}));
   }
@@ -142,6 +152,8 @@ EngineLimits Engine::limits() const {
   return {.vocab_size = rep_->model->config().vocab_size,
           .max_model_len = rep_->options.max_model_len,
           .block_size = rep_->options.block_size,
+          .groups = rep_->cache->layout().groups,
+          .chunk_tokens = LargestStepRows(rep_->options),
           .total_blocks = rep_->options.num_kv_blocks};
 }
 const ModelConfig& Engine::model_config() const { return rep_->model->config(); }

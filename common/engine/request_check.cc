@@ -36,17 +36,18 @@ std::optional<RequestMisfit> FindMisfit(const SequenceRequest& request,
   const bool prefill_only = request.mode == SequenceRequest::Mode::kPrefillOnly;
   const int64_t stored = prefill_only ? tokens : std::max(longest, tokens);
   const auto blocks_for = [&](int64_t count) {
-    return (count + limits.block_size - 1) / limits.block_size;
+    return limits.groups.BlocksOf(count, limits.block_size, limits.chunk_tokens);
   };
-  if (const int64_t blocks = blocks_for(stored); blocks > limits.total_blocks) {
+  const int64_t blocks = blocks_for(stored);
+  if (blocks > limits.total_blocks) {
     return RequestMisfit{
         "token_ids", absl::StrCat("with max_tokens they need ", blocks, " KV blocks and there are ",
                                   limits.total_blocks, "; ask for less, or raise --num-kv-blocks")};
   }
   // When the choices part, each has a last block of its own unless the prompt ends with a block.
-  if (prefill_only) return std::nullopt;
-  const int64_t parting = tokens / limits.block_size +
-                          int64_t{request.choices} * (tokens % limits.block_size != 0 ? 1 : 0);
+  if (prefill_only || tokens % limits.block_size == 0) return std::nullopt;
+  const int64_t parting =
+      blocks_for(tokens) + (int64_t{request.choices} - 1) * limits.groups.count();
   if (parting > limits.total_blocks) {
     return RequestMisfit{
         "sampling.n",

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "common/base/kv_layer_groups.h"
 #include "common/engine/sequence_request.h"
 
 namespace baton {
@@ -12,6 +13,8 @@ struct EngineLimits {
   int vocab_size = 0;
   int max_model_len = 0;  // tokens
   int block_size = 0;     // tokens
+  KvLayerGroups groups = {};
+  int chunk_tokens = 0;  // most tokens of a sequence in a step
   int total_blocks = 0;
 };
 

@@ -75,10 +75,11 @@ int Scheduler::ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& 
         sequence->complete() || sequence->waits_for_token()) {
       continue;
     }
-    if (GetBlockForNextToken(*sequence, schedule)) {
+    if (GetBlocksForNextToken(*sequence, schedule)) {
       const SequenceBlocks& blocks = sequence->blocks;
-      if (blocks.copies_last) {
-        schedule.copies.push_back({blocks.copied_from.id(), blocks.held.back().id()});
+      auto copy = blocks.table.end() - static_cast<std::ptrdiff_t>(blocks.copied_from.size());
+      for (const BlockPool::Block& from : blocks.copied_from) {
+        schedule.copies.push_back({from.id(), *copy++});
       }
       schedule.batch.push_back(
           {sequence, sequence->kv.computed_tokens, 1, /*produces_token=*/true});
@@ -125,7 +126,7 @@ void Scheduler::Admit(int places, int room, Schedule& schedule) {
 // Adds the sequence's next tokens to the batch, at most `room` rows, and returns how many. A chunk
 // that is not the last one ends on a multiple of kChunkTokens; none is added where `room` does not
 // reach the first such multiple.
-int Scheduler::ScheduleChunk(Sequence& sequence, int room, Schedule& schedule) const {
+int Scheduler::ScheduleChunk(Sequence& sequence, int room, Schedule& schedule) {
   int end = sequence.tokens.count();
   if (sequence.uncomputed_tokens() > room) {
     end = sequence.kv.computed_tokens + room;
@@ -133,15 +134,18 @@ int Scheduler::ScheduleChunk(Sequence& sequence, int room, Schedule& schedule) c
   }
   const int count = end - sequence.kv.computed_tokens;
   if (count <= 0) return 0;
+  if (!ledger_.TakeForChunk(sequence, end)) {
+    ++sitting_out_;
+    return 0;
+  }
   schedule.batch.push_back(
       {&sequence, sequence.kv.computed_tokens, count, end == sequence.tokens.count()});
   return count;
 }
 
 // Returns false when the sequence was preempted itself or sits this step out.
-bool Scheduler::GetBlockForNextToken(Sequence& sequence, Schedule& schedule) {
-  while (!ledger_.HasBlocks(sequence)) {
-    if (ledger_.TryTakeBlock(sequence)) continue;
+bool Scheduler::GetBlocksForNextToken(Sequence& sequence, Schedule& schedule) {
+  while (!ledger_.TryTakeForNextToken(sequence)) {
     Sequence* victim = ChooseVictim();
     if (victim == nullptr) return false;
     sequences_.Preempt(*victim);

@@ -71,14 +71,14 @@ class Scheduler {
   int ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& schedule);
   int SchedulePrefills(const std::vector<Sequence*>& members, int room, Schedule& schedule);
   void Admit(int places, int room, Schedule& schedule);
-  int ScheduleChunk(Sequence& sequence, int room, Schedule& schedule) const;
-  bool GetBlockForNextToken(Sequence& sequence, Schedule& schedule);
+  int ScheduleChunk(Sequence& sequence, int room, Schedule& schedule);
+  bool GetBlocksForNextToken(Sequence& sequence, Schedule& schedule);
   Sequence* ChooseVictim() const;
 
   const int max_num_seqs_;
   SequenceTable& sequences_;
   BlockLedger& ledger_;
-  int sitting_out_ = 0;  // decodes that the last schedule left out for lack of a block
+  int sitting_out_ = 0;  // sequences that the last schedule left out for lack of a block
 };
 
 }  // namespace baton

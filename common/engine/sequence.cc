@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/kv/layout.h"
 
 namespace baton {
 namespace {
@@ -47,15 +48,20 @@ absl::Status SequenceTokens::AddOutput(int32_t id) {
 }
 
 void SequenceBlocks::Add(BlockPool::Block block) {
-  table.push_back(block.id());
-  held.push_back(std::move(block));
+  table.push_back(kNoBlock);
+  held.emplace_back();
+  Put(held.size() - 1, std::move(block));
+}
+
+BlockPool::Block SequenceBlocks::Put(size_t entry, BlockPool::Block block) {
+  table[entry] = block.empty() ? kNoBlock : block.id();
+  return std::exchange(held[entry], std::move(block));
 }
 
 void SequenceBlocks::GiveBack() {
   while (!held.empty()) held.pop_back();
   table.clear();
-  copied_from = BlockPool::Block();
-  copies_last = false;
+  copied_from.clear();
   ahead = false;
   entered = 0;
   reservation = BlockPool::Reservation();

@@ -47,33 +47,39 @@ struct SequenceKv {
   int cached_tokens = 0;    // tokens that were held already when the sequence last got its blocks
   int prefill_tokens = 0;   // token count when the sequence last joined the batch: tokens before it
                             // are prefilled, later ones are decoded
+  int received_tokens = 0;  // tokens of the hand-off that its blocks came by; 0: computed here
   bool committed = false;   // kReceive: all K and V have arrived
   bool vouched = true;      // false: they begin with retained pages: no commit has vouched for them
   std::string numerics;     // numerics under which they are made; empty: this engine's own
 };
 
-// What a sequence holds of the block pool. Only the block ledger changes it.
+// What a sequence holds of the block pool. Only the block ledger changes it. The tokens are cut into
+// spans of a block's size. A span has an entry for each group of layers (KvLayout::TableIndex); the
+// entry is empty where the group's block is not there yet, or not needed any more.
 struct SequenceBlocks {
   SequenceBlocks() = default;
   ~SequenceBlocks() { GiveBack(); }
   SequenceBlocks(const SequenceBlocks&) = delete;
   SequenceBlocks& operator=(const SequenceBlocks&) = delete;
 
+  // The entries of all spans.
   int count() const { return static_cast<int>(held.size()); }
+  // Appends an entry.
   void Add(BlockPool::Block block);
+  // Fills an entry, or empties it where `block` is empty. Returns what it was.
+  BlockPool::Block Put(size_t entry, BlockPool::Block block);
   // Gives everything back but `replaced`, the last block first: the prefix cache evicts in the
   // order of giving back.
   void GiveBack();
 
   BlockPool::Reservation reservation;
   std::vector<BlockPool::Block> held;
-  std::vector<int32_t> table;  // ids of `held`
-  // Whether the last block still has to get the bytes of `copied_from`, before this choice first
-  // writes into it. Another choice goes on with `copied_from`.
-  bool copies_last = false;
-  BlockPool::Block copied_from;
-  bool ahead = false;  // whether the last block was taken for guesses (BlockLedger::TakeAhead)
-  size_t entered = 0;  // leading blocks that the prefix cache was told of
+  std::vector<int32_t> table;  // ids of `held`; kNoBlock where it is empty
+  // The blocks [groups] whose bytes those of the last span still have to get, before this choice
+  // first writes into these. Another choice goes on with them. Empty: nothing is to be copied.
+  std::vector<BlockPool::Block> copied_from;
+  bool ahead = false;  // whether the last span was taken for guesses (BlockLedger::TakeAhead)
+  size_t entered = 0;  // leading spans that the prefix cache was told of
   // Blocks that equal ones of the prefix cache have replaced in `held` while a peer reads them.
   std::vector<BlockPool::Block> replaced;
 };

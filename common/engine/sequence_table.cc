@@ -86,9 +86,9 @@ std::vector<Sequence*> SequenceTable::Commit(Sequence& sequence,
                                              absl::Span<const int32_t> first_tokens) {
   BATON_CHECK(sequence.state() == State::kReceiving, "Commit before blocks were granted");
   BATON_CHECK(first_tokens.size() == sequence.choices.size(), "a first token for each choice");
+  sequence.kv.computed_tokens = sequence.tokens.count();
   ledger_.Commit(sequence);
   sequence.kv.committed = true;
-  MarkComputed(sequence, sequence.tokens.count());
   sequence.kv.prefill_tokens = sequence.tokens.count();
   Enter(sequence, State::kRunning);
   std::vector<Sequence*> choices = Part(sequence);
@@ -101,7 +101,7 @@ std::vector<Sequence*> SequenceTable::Commit(Sequence& sequence,
 
 void SequenceTable::MarkComputed(Sequence& sequence, int end_token) {
   sequence.kv.computed_tokens = std::max(sequence.kv.computed_tokens, end_token);
-  ledger_.EnterBlocks(sequence, end_token);
+  ledger_.Computed(sequence, end_token);
 }
 
 void SequenceTable::Hold(Sequence& sequence) { Enter(sequence, State::kHeld); }

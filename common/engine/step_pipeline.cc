@@ -45,10 +45,10 @@ size_t TokensOf(const ScheduledTokens& scheduled) {
 // The values of the first token that is computed.
 [[maybe_unused]] uint8_t* FirstRow(const KvCache& cache, const ScheduledTokens& scheduled,
                                    int layer) {
-  const int block_size = cache.layout().block_size;
-  const auto index = static_cast<size_t>(scheduled.first_token / block_size);
-  return cache.Block(scheduled.sequence->blocks.table[index]) +
-         cache.layout().RowOffset(layer, KvLayout::kValues, scheduled.first_token % block_size);
+  const KvLayout& layout = cache.layout();
+  const size_t entry = layout.TableIndex(layer, scheduled.first_token);
+  return cache.Block(scheduled.sequence->blocks.table[entry]) +
+         layout.RowOffset(layer, KvLayout::kValues, scheduled.first_token % layout.block_size);
 }
 
 // Notes for each sequence, parted or not, the row of this step that samples its next output.

@@ -63,6 +63,13 @@ BlockPool::Block BlockPool::Reservation::TakeKept(int32_t id) {
   return Block(pool_, id);
 }
 
+bool BlockPool::Reservation::TryGrow() {
+  if (pool_->available_blocks() == 0) return false;
+  ++count_;
+  ++pool_->reserved_;
+  return true;
+}
+
 void BlockPool::Reservation::GiveUp(int count) {
   BATON_CHECK(count >= 0 && count <= count_, "so many are not reserved");
   if (count == 0) return;

@@ -229,11 +229,14 @@ std::string ModelConfig::Digest() const {
 }
 
 KvLayout ModelConfig::MakeKvLayout(int block_size, KvType dtype) const {
+  std::vector<int> windows;  // [layers]
+  for (const LayerConfig& kind : layer_kinds) windows.push_back(kind.window);
   return {.layers = layers,
           .kv_heads = kv_heads,
           .head_dim = head_dim,
           .block_size = block_size,
-          .dtype = dtype};
+          .dtype = dtype,
+          .groups = windows.empty() ? KvLayerGroups() : KvLayerGroups(windows)};
 }
 
 }  // namespace baton

@@ -106,9 +106,13 @@ uint64_t TensorBytes(const GgufFile& file) {
 // The bytes of a block of the KV cache, and of one of the draft model's, which may be null.
 uint64_t BlockBytes(const EngineOptions& engine, const Transformer& model,
                     const Transformer* draft) {
-  uint64_t bytes = model.MakeKvLayout(engine.block_size, engine.kv_dtype).block_bytes();
-  if (draft != nullptr) bytes += BlockBytes(engine, *draft, nullptr);
-  return bytes;
+  const KvLayout layout = model.MakeKvLayout(engine.block_size, engine.kv_dtype);
+  if (draft == nullptr) return layout.block_bytes();
+  // The draft model has a block for each span of the model's (Engine::Create).
+  KvLayout drafting = draft->MakeKvLayout(engine.block_size, engine.kv_dtype);
+  drafting.groups = {};
+  const auto groups = static_cast<uint64_t>(layout.groups.count());
+  return layout.block_bytes() + (drafting.block_bytes() + groups - 1) / groups;
 }
 
 // Rows of a pass of max_num_seqs decodes, padding included, or of the samples of a step if those
@@ -201,13 +205,13 @@ absl::Status CheckModelRuntimeOptions(const ModelRuntimeOptions& options) {
 }
 
 absl::StatusOr<int> KvBlockCount(const MemoryOptions& options, const KvLayout& layout,
-                                 int max_model_len, uint64_t free_memory_bytes,
+                                 int64_t blocks_of_longest, uint64_t free_memory_bytes,
                                  uint64_t draft_block_bytes) {
   if (options.num_kv_blocks > 0) return options.num_kv_blocks;
   const uint64_t block_bytes = layout.block_bytes() + draft_block_bytes;
   uint64_t bytes = options.kv_cache_memory_bytes;
   if (bytes == 0) {
-    const auto two_sequences = 2 * static_cast<uint64_t>(layout.BlocksFor(max_model_len));
+    const auto two_sequences = 2 * static_cast<uint64_t>(blocks_of_longest);
     bytes = std::max(kDefaultKvBytes, two_sequences * block_bytes);
     if (free_memory_bytes > 0) bytes = std::min(bytes, free_memory_bytes / kFreeMemoryShare);
   }
@@ -265,8 +269,10 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
         engine.max_model_len > 0 ? engine.max_model_len : model->config().context_length;
     BATON_ASSIGN_OR_RETURN(
         engine.num_kv_blocks,
-        KvBlockCount(options.memory, layout, longest, runtime->backend->FreeMemoryBytes(),
-                     draft == nullptr ? 0 : BlockBytes(engine, *draft, nullptr)));
+        KvBlockCount(options.memory, layout,
+                     layout.groups.BlocksOf(longest, engine.block_size, LargestStepRows(engine)),
+                     runtime->backend->FreeMemoryBytes(),
+                     BlockBytes(engine, *model, draft.get()) - layout.block_bytes()));
   }
   BATON_ASSIGN_OR_RETURN(runtime->engine, Engine::Create(std::move(model), *runtime->backend,
                                                          engine, std::move(draft)));

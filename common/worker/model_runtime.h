@@ -60,10 +60,10 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
 absl::Status CheckModel(const ModelRuntimeOptions& options);
 
 // The number of blocks that the options give a KV cache in host memory, and as many blocks of
-// `draft_block_bytes` beside it. `free_memory_bytes` is 0 if it is unknown. RESOURCE_EXHAUSTED if
+// `draft_block_bytes` beside it. `blocks_of_longest`: those of the longest sequence. `free_memory_bytes` is 0 if it is unknown. RESOURCE_EXHAUSTED if
 // there are fewer than two blocks (one to begin with and one of head-room).
 absl::StatusOr<int> KvBlockCount(const MemoryOptions& options, const KvLayout& layout,
-                                 int max_model_len, uint64_t free_memory_bytes,
+                                 int64_t blocks_of_longest, uint64_t free_memory_bytes,
                                  uint64_t draft_block_bytes = 0);
 
 }  // namespace baton

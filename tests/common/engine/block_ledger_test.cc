@@ -35,7 +35,7 @@ class BlockLedgerTest : public testing::Test {
   std::unique_ptr<Sequence> Computed(int tokens, int computed) {
     auto sequence = Make(Mode::kLocal, tokens);
     EXPECT_TRUE(ledger_.TryStart(*sequence));
-    ledger_.EnterBlocks(*sequence, computed);
+    ledger_.Computed(*sequence, computed);
     return sequence;
   }
 
@@ -59,7 +59,7 @@ TEST_F(BlockLedgerTest, AStartTakesAllOrNothing) {
   const auto first = Make(Mode::kLocal, 100);
   ASSERT_TRUE(ledger_.TryStart(*first));
   EXPECT_EQ(first->blocks.count(), 7);
-  EXPECT_TRUE(ledger_.HasBlocks(*first));
+  EXPECT_TRUE(ledger_.HasSpans(*first));
   EXPECT_EQ(pool_.reserved_blocks(), 1);
   const auto second = Make(Mode::kLocal, 64);
   EXPECT_FALSE(ledger_.TryStart(*second));
@@ -104,10 +104,10 @@ TEST_F(BlockLedgerTest, WhoComputesWhatIsHeldAlreadyGoesOnWithThatAndStepsInFlig
   const auto first = Make(Mode::kLocal, 20);
   const auto second = Make(Mode::kLocal, 20);
   ASSERT_TRUE(ledger_.TryStart(*first) && ledger_.TryStart(*second));
-  ledger_.EnterBlocks(*first, 20);
+  ledger_.Computed(*first, 20);
   second->last_step = steps_.Enqueued();
   const int32_t own = second->blocks.table[0];
-  ledger_.EnterBlocks(*second, 20);
+  ledger_.Computed(*second, 20);
   EXPECT_EQ(second->blocks.table[0], first->blocks.table[0]);
   EXPECT_EQ(second->blocks.held[0].id(), first->blocks.table[0]);
   EXPECT_EQ(pool_.reference_count(own), 1) << "a step in flight may touch it";
@@ -119,15 +119,19 @@ TEST_F(BlockLedgerTest, TakesFurtherBlocksFromTheReservationAndThenFromThePool) 
   const auto sequence = Make(Mode::kLocal, 16);
   ASSERT_TRUE(ledger_.TryStart(*sequence));
   const auto rest = pool_.TryReserve(9);
-  for (int i = 0; i < 32; ++i) EXPECT_TRUE(sequence->tokens.AddOutput(1).ok());
-  EXPECT_EQ(ledger_.LackingBlocks(*sequence), 1);
-  EXPECT_FALSE(ledger_.HasBlocks(*sequence));
-  EXPECT_TRUE(ledger_.TryTakeBlock(*sequence));
+  const auto add_block = [&] {
+    sequence->kv.computed_tokens = sequence->tokens.count();
+    for (int i = 0; i < 16; ++i) EXPECT_TRUE(sequence->tokens.AddOutput(1).ok());
+    return ledger_.TryTakeForNextToken(*sequence);
+  };
+  EXPECT_TRUE(add_block());
   EXPECT_EQ(pool_.reserved_blocks(), 9);
-  EXPECT_TRUE(ledger_.TryTakeBlock(*sequence));
-  EXPECT_TRUE(ledger_.HasBlocks(*sequence));
+  EXPECT_EQ(sequence->blocks.reservation.count(), 0);
+  EXPECT_TRUE(add_block());
+  EXPECT_TRUE(ledger_.HasSpans(*sequence));
   EXPECT_EQ(ledger_.LackingBlocks(*sequence), 0);
-  EXPECT_FALSE(ledger_.TryTakeBlock(*sequence)) << "the rest is reserved";
+  EXPECT_FALSE(add_block()) << "the rest is reserved";
+  EXPECT_EQ(ledger_.LackingBlocks(*sequence), 1);
 }
 
 TEST_F(BlockLedgerTest, AForkSharesFullBlocksAndCopiesTheLastOneBehindTheStepThatWritesIt) {
@@ -138,13 +142,13 @@ TEST_F(BlockLedgerTest, AForkSharesFullBlocksAndCopiesTheLastOneBehindTheStepTha
   ledger_.Share(*first, *other);
   EXPECT_EQ(other->blocks.table[0], first->blocks.table[0]);
   EXPECT_NE(other->blocks.table[1], first->blocks.table[1]);
-  EXPECT_TRUE(other->blocks.copies_last);
-  EXPECT_EQ(other->blocks.copied_from.id(), first->blocks.table[1]);
+  EXPECT_FALSE(other->blocks.copied_from.empty());
+  EXPECT_EQ(other->blocks.copied_from[0].id(), first->blocks.table[1]);
   ledger_.SplitHeadRoom(*first, {other.get()});
   EXPECT_EQ(first->blocks.reservation.count(), 1);
   EXPECT_EQ(other->blocks.reservation.count(), 1);
   ledger_.Copied(*other, steps_.Enqueued());
-  EXPECT_FALSE(other->blocks.copies_last);
+  EXPECT_TRUE(other->blocks.copied_from.empty());
   EXPECT_EQ(pool_.reference_count(first->blocks.table[1]), 2) << "the step copies it";
   steps_.Done();
   EXPECT_EQ(pool_.reference_count(first->blocks.table[1]), 1);
@@ -190,7 +194,7 @@ TEST_F(BlockLedgerTest, WhatABrokenAttemptReceivedServesTheNextOfItsNameAlone) {
   EXPECT_EQ(next->kv.cached_tokens, 32) << "whole pages";
   EXPECT_FALSE(next->kv.vouched);
   EXPECT_EQ(next->blocks.table[1], table[1]);
-  ledger_.EnterBlocks(*next, 60);
+  ledger_.Computed(*next, 60);
   EXPECT_EQ(next->blocks.entered, 0u) << "no commit has vouched for its beginning";
 }
 

@@ -207,17 +207,15 @@ SequenceRequest LocalRequest(std::vector<int32_t> token_ids, const SamplingParam
 }
 
 void CopyKv(const KvCache& source, const std::vector<int32_t>& source_table, const KvCache& target,
-            const std::vector<int32_t>& target_table, TokenRange tokens) {
-  const auto block = [](const KvCache& cache, const std::vector<int32_t>& table, int token) {
-    return cache.Block(table[static_cast<size_t>(token / cache.layout().block_size)]);
-  };
+            const std::vector<int32_t>& target_table, TokenRange tokens, int sequence_tokens) {
   const KvLayout& from = source.layout();
   const KvLayout& to = target.layout();
   for (int layer = 0; layer < source.layout().layers; ++layer) {
+    const int first = from.groups.FirstHandedOff(from.groups.GroupOf(layer), sequence_tokens);
     for (KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
-      for (int token = tokens.begin; token < tokens.end; ++token) {
-        const uint8_t* read = block(source, source_table, token);
-        uint8_t* write = block(target, target_table, token);
+      for (int token = std::max(tokens.begin, first); token < tokens.end; ++token) {
+        const uint8_t* read = source.Block(source_table[from.TableIndex(layer, token)]);
+        uint8_t* write = target.Block(target_table[to.TableIndex(layer, token)]);
         const int read_at = token % from.block_size, write_at = token % to.block_size;
         std::memcpy(write + to.RowOffset(layer, part, write_at),
                     read + from.RowOffset(layer, part, read_at), from.row_bytes());

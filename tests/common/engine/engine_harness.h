@@ -84,9 +84,10 @@ inline SamplingParams Greedy(int max_tokens) {
   return {.temperature = 0, .max_tokens = max_tokens, .ignore_eos = true};
 }
 SequenceRequest LocalRequest(std::vector<int32_t> token_ids, const SamplingParams& sampling);
-// Copies the tokens' KV from `source`'s blocks to `target`'s, row by row, scales too.
+// Copies the tokens' KV from `source`'s blocks to `target`'s, row by row, scales too. In layers with
+// a window only what the hand-off of so many `sequence_tokens` carries; 0: all.
 void CopyKv(const KvCache& source, const std::vector<int32_t>& source_table, const KvCache& target,
-            const std::vector<int32_t>& target_table, TokenRange tokens);
+            const std::vector<int32_t>& target_table, TokenRange tokens, int sequence_tokens = 0);
 // Each choice has finished with the tokens that `plain` gives it alone.
 void ExpectChoicesAsAlone(EngineHarness& harness, SequenceId id, const SequenceRequest& request,
                           EngineHarness& plain);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,11 +21,24 @@ namespace {
 
 using Mode = SequenceRequest::Mode;
 
+struct SimulatedModel {
+  std::string name;
+  std::string path;  // see EngineHarness::Options
+  int pages = 0;     // pages of a small pool, all groups of layers together
+  unsigned most_prompt_tokens = 0;
+};
+
+const SimulatedModel kTinyLlama = {"TinyLlama", "tiny-llama-f32.gguf", 14, 60};
+// A layer with a window of 16 tokens and one without.
+const SimulatedModel kWindows = {"Windows", std::string(BATON_TEST_DATA) + "/arch/gpt-oss-f16.gguf",
+                                 44, 170};
+
 class Simulation {
  public:
-  Simulation(unsigned seed, int steps_ahead)
+  Simulation(unsigned seed, int steps_ahead, const SimulatedModel& model)
       : random_(seed),
         steps_ahead_(steps_ahead),
+        model_(model),
         prefill_(SmallPool(1)),
         decode_(SmallPool(2)),
         local_(RoomyPool()) {}
@@ -78,19 +92,25 @@ class Simulation {
   EngineHarness::Options SmallPool(int pages_per_block) {
     EngineHarness::Options options = EngineHarness::SmallOptions();
     options.engine.block_size = kKvPageTokens * pages_per_block;
-    options.engine.num_kv_blocks = 14 / pages_per_block + 1 + static_cast<int>(random_() % 3);
+    options.model = model_.path;
+    options.engine.num_kv_blocks =
+        model_.pages / pages_per_block + 1 + static_cast<int>(random_() % 3);
     options.engine.max_num_seqs = 2 + static_cast<int>(random_() % 5);
     options.engine.max_num_batched_tokens = 64 + static_cast<int>(random_() % 64);
     options.engine.steps_ahead = steps_ahead_;
     options.engine.speculation = SpeculationMode::kNgram;
     return options;
   }
-  static EngineHarness::Options RoomyPool() { return EngineHarness::SmallOptions(); }
+  EngineHarness::Options RoomyPool() const {
+    EngineHarness::Options options = EngineHarness::SmallOptions();
+    options.model = model_.path;
+    return options;
+  }
 
   bool Chance(int one_in) { return random_() % static_cast<unsigned>(one_in) == 0; }
 
   void NewRequest() {
-    const int length = 1 + static_cast<int>(random_() % 60);
+    const int length = 1 + static_cast<int>(random_() % model_.most_prompt_tokens);
     SamplingParams sampling{.temperature = Chance(2) ? 0.0f : 0.8f,
                             .frequency_penalty = 0.2f,
                             .max_tokens = 2 + static_cast<int>(random_() % 150),
@@ -147,7 +167,7 @@ class Simulation {
     const int end = decode.start_token +
                     kKvPageTokens * static_cast<int>(random_() % static_cast<unsigned>(pages + 1));
     CopyKv(prefill_.engine().cache(), prefill.block_table, decode_.engine().cache(),
-           decode.block_table, {decode.start_token, end});
+           decode.block_table, {decode.start_token, end}, tokens);
     decode_.engine().Release(job.decode_id, end);
     job.released = true;
     ++broken_;
@@ -192,6 +212,7 @@ class Simulation {
     }
     if (job.prefill_released) return;
     EventLog& prefill = prefill_.log(job.prefill_id);
+    const auto tokens = static_cast<int>(requests_[job.request].token_ids.size());
     if (!gone && !quiet_ && prefill.finished && decode.granted && Chance(6)) {
       Break(job);
       gone = true;
@@ -199,8 +220,7 @@ class Simulation {
     if (gone ? Chance(5) : prefill.finished && decode.granted && Chance(3)) {
       if (!gone) {
         CopyKv(prefill_.engine().cache(), prefill.block_table, decode_.engine().cache(),
-               decode.block_table,
-               {decode.start_token, static_cast<int>(requests_[job.request].token_ids.size())});
+               decode.block_table, {decode.start_token, tokens}, tokens);
         for (const EventLog& log : prefill_.logs(job.prefill_id)) {
           job.first.push_back(log.tokens.at(0));
         }
@@ -253,6 +273,7 @@ class Simulation {
 
   std::mt19937 random_;
   const int steps_ahead_;
+  const SimulatedModel model_;
   EngineHarness prefill_, decode_, local_;
   std::vector<SequenceRequest> requests_;
   std::vector<std::vector<EventLog>> expected_;  // [request][choice]
@@ -267,7 +288,8 @@ class Simulation {
   int stopped_ = 0;
 };
 
-class EngineSimulation : public testing::TestWithParam<int> {};  // steps_ahead
+// steps_ahead, model
+class EngineSimulation : public testing::TestWithParam<std::tuple<int, SimulatedModel>> {};
 
 TEST_P(EngineSimulation, WhoeverIsNotReleasedGetsTheTokensOfAnUndisturbedRun) {
   int finished = 0;
@@ -281,7 +303,7 @@ TEST_P(EngineSimulation, WhoeverIsNotReleasedGetsTheTokensOfAnUndisturbedRun) {
   uint64_t refused_guesses = 0;
   for (unsigned seed = 0; seed < 8; ++seed) {
     SCOPED_TRACE(seed);
-    Simulation simulation(seed, GetParam());
+    Simulation simulation(seed, std::get<0>(GetParam()), std::get<1>(GetParam()));
     simulation.Run();
     if (testing::Test::HasFailure()) return;
     finished += simulation.finished();
@@ -305,7 +327,13 @@ TEST_P(EngineSimulation, WhoeverIsNotReleasedGetsTheTokensOfAnUndisturbedRun) {
   EXPECT_GT(refused_guesses, 500u);
 }
 
-INSTANTIATE_TEST_SUITE_P(StepsAhead, EngineSimulation, testing::Values(0, 1));
+INSTANTIATE_TEST_SUITE_P(StepsAhead, EngineSimulation,
+                         testing::Combine(testing::Values(0, 1),
+                                          testing::Values(kTinyLlama, kWindows)),
+                         [](const auto& info) {
+                           return std::get<1>(info.param).name +
+                                  std::to_string(std::get<0>(info.param));
+                         });
 
 }  // namespace
 }  // namespace baton

@@ -89,7 +89,7 @@ TEST_F(SequenceEndingTest, OneWhosePeerReadsItsBlocksIsHeldUntilItIsReleased) {
 
 TEST_F(SequenceEndingTest, WhatAFailedSequenceComputedServesNobody) {
   Sequence& sequence = Running(Mode::kLocal);
-  ledger_.EnterBlocks(sequence, 20);
+  ledger_.Computed(sequence, 20);
   const std::vector<int32_t> token_ids(40, 1);
   EXPECT_EQ(cache_.Find(token_ids, "", {.computes = true}).size(), 1u);
   ending_.Fail(sequence, absl::InternalError("why"));
