@@ -87,7 +87,7 @@ std::string FactsJson(absl::Span<const ModelFacts> models) {
       types.push_back({{"type", GgmlTypeName(of_type.type)}, {"bytes", of_type.bytes}});
     }
     nlohmann::json kv = nlohmann::json::array();
-    for (const KvNeed& need : facts.kv) {
+    for (const KvCost& need : facts.kv) {
       kv.push_back({{"type", KvTypeName(need.type)},
                     {"bytes_per_token", need.bytes_per_token},
                     {"bytes", need.bytes}});

@@ -27,7 +27,7 @@ struct WeightTypeBytes {
   uint64_t bytes;
 };
 
-struct KvNeed {
+struct KvCost {
   KvType type;
   uint64_t bytes_per_token;  // of the longest context, on average
   uint64_t bytes;            // of a sequence of `max_model_len` tokens
@@ -44,7 +44,7 @@ struct ModelFacts {
   uint64_t weight_bytes = 0;                  // in memory, as a worker holds them
   int context_length = 0;                     // tokens
   int max_model_len = 0;                      // tokens that `kv` is for
-  std::vector<KvNeed> kv;                     // the wanted type first, then those that are larger
+  std::vector<KvCost> kv;                     // the wanted type first, then those that are larger
   std::string tokenizer;                      // such as "gpt2 (smollm)" or "tokenizer.json"
   bool chat_template = false;
   absl::Status served;  // the error that `baton serve` ends with, but for want of memory
