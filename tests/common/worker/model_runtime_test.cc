@@ -77,14 +77,17 @@ TEST(ModelRuntime, SizesTheCacheByBlocksByBytesOrByDefault) {
   constexpr uint64_t kGib = uint64_t{1} << 30;
   MemoryOptions options;
   EXPECT_EQ(*KvBlockCount(options, layout, layout.BlocksFor(1000), 100 * kGib), 65536);
-  EXPECT_EQ(*KvBlockCount(options, layout, layout.BlocksFor(1000), 0), 65536) << "free memory unknown";
+  EXPECT_EQ(*KvBlockCount(options, layout, layout.BlocksFor(1000), 0), 65536)
+      << "free memory unknown";
   EXPECT_EQ(*KvBlockCount(options, layout, 100000, 100 * kGib), 200000);
-  EXPECT_EQ(*KvBlockCount(options, layout, layout.BlocksFor(1000), kGib), 16384) << "a quarter of what is free";
+  EXPECT_EQ(*KvBlockCount(options, layout, layout.BlocksFor(1000), kGib), 16384)
+      << "a quarter of what is free";
   options.kv_cache_memory_bytes = 16384 * 7 + 100;
   EXPECT_EQ(*KvBlockCount(options, layout, layout.BlocksFor(1000), kGib), 7);
   options.kv_cache_memory_bytes = 16384;
-  EXPECT_THAT(std::string(KvBlockCount(options, layout, layout.BlocksFor(1000), kGib).status().message()),
-              HasSubstr("--kv-cache-memory-bytes"));
+  EXPECT_THAT(
+      std::string(KvBlockCount(options, layout, layout.BlocksFor(1000), kGib).status().message()),
+      HasSubstr("--kv-cache-memory-bytes"));
   KvLayout bytes = layout;
   for (const KvType dtype : {KvType::kInt8, KvType::kFp8}) {
     bytes.dtype = dtype;  // a head has 64 + 4 bytes instead of 128
