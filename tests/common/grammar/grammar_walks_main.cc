@@ -13,6 +13,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "nlohmann/json.hpp"
 
 #include "common/base/status_macros.h"
@@ -21,6 +22,9 @@
 
 namespace baton {
 namespace {
+
+// What a schema costs is not the question here, and the machine may be busy.
+const GrammarLimits kPatient = {.cpu_seconds = 60, .wall_time = absl::Seconds(120)};
 
 using Json = nlohmann::json;
 using Mask = std::vector<uint32_t>;
@@ -120,8 +124,8 @@ absl::StatusOr<Json> Answer(const GrammarCompiler& compiler, const Json& asked) 
 }  // namespace baton
 
 int main(int, char** argv) {
-  const auto compiler =
-      baton::GrammarCompiler::Create(argv[1], SerializeVocabulary(baton::SmolLm2Tokenizer()), {});
+  const auto compiler = baton::GrammarCompiler::Create(
+      argv[1], SerializeVocabulary(baton::SmolLm2Tokenizer()), baton::kPatient);
   if (!compiler.ok()) {
     std::cerr << compiler.status() << "\n";
     return 2;
