@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "common/base/check.h"
@@ -324,6 +325,9 @@ void BlockLedger::GiveBackUnread(Sequence& sequence, int computed_tokens) {
   for (int group = 0; group < groups_.count(); ++group) {
     int span = groups_.FirstNeeded(group, need, computed_tokens) / block_size_;
     while (--span >= 0 && !blocks.held[Entry(span, group)].empty()) {
+      const std::set<std::string> names = sources_.NamesOf(blocks.held[Entry(span, group)]);
+      sequence.kv.former_sources.insert(names.begin(), names.end());
+      if (names.size() != 1) sequence.kv.former_sources.insert("");
       blocks.Put(Entry(span, group), {});
       if (takes_others) blocks.reservation.TryGrow();
     }

@@ -125,6 +125,7 @@ void EngineCommands::Commit(Sequence& sequence, const std::vector<OutputToken>& 
 bool EngineCommands::MayRestOn(const Sequence& sequence, const std::string& source) const {
   const bool received = sequence.request.mode == SequenceRequest::Mode::kReceive;
   return (received && sequence.request.kv_source == source) || sequence.preemptions > 0 ||
+         sequence.kv.former_sources.count(source) > 0 ||
          ledger_.sources().AnyFrom(sequence.blocks.held, source);
 }
 

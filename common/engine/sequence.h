@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,9 @@ struct SequenceKv {
   bool committed = false;   // kReceive: all K and V have arrived
   bool vouched = true;      // false: they begin with retained pages: no commit has vouched for them
   std::string numerics;     // numerics under which they are made; empty: this engine's own
+  // Who wrote the blocks that it has given back behind a window, as BlockSources::AnyFrom counts
+  // them: "" where nobody did, or several.
+  std::set<std::string> former_sources;
 };
 
 // What a sequence holds of the block pool. Only the block ledger changes it. The tokens are cut into

@@ -27,6 +27,8 @@ class BlockSources {
   // `to` is a copy of `from`.
   void Copied(const BlockPool::Block& from, const BlockPool::Block& to);
 
+  // All who wrote the block or a part of it. REQUIRES: the block is not empty.
+  std::set<std::string> NamesOf(const BlockPool::Block& block) const;
   // Who wrote the block. Empty: nobody, or more than one.
   std::string Of(const BlockPool::Block& block) const;
   // Whether `name` wrote one of the blocks or a part of one; with an empty name, whether Of is
@@ -38,8 +40,6 @@ class BlockSources {
     uint32_t generation = 0;  // the block's life that the names belong to
     std::set<std::string> names;
   };
-  // In the block's present life. REQUIRES: the block is not empty.
-  std::set<std::string> NamesOf(const BlockPool::Block& block) const;
   void Set(const BlockPool::Block& block, std::set<std::string> names);
 
   const int block_size_;  // tokens of a block

@@ -24,10 +24,14 @@ struct Variant {
   int block_size = 16;
   int rows = 128;  // of a step of the engine that audits
   int steps_ahead = 0;
+  const char* model = "tiny-llama-f32.gguf";  // see EngineHarness::Options
 };
+// A layer with a window of 16 tokens, and one without.
+constexpr Variant kWindowsVariant = {.model = BATON_TEST_DATA "/arch/gpt-oss-f16.gguf"};
 
 EngineHarness::Options OptionsOf(const Variant& variant) {
   EngineHarness::Options options = EngineHarness::SmallOptions();
+  options.model = variant.model;
   options.engine.kv_dtype = variant.dtype;
   options.engine.block_size = variant.block_size;
   options.engine.num_kv_blocks = 2048 / variant.block_size;
@@ -40,7 +44,8 @@ EngineHarness::Options OptionsOf(const Variant& variant) {
 class AuditedPair {
  public:
   explicit AuditedPair(const Variant& variant = {})
-      : prefill_(OptionsOf({variant.dtype, 16, 64, 0})), decode_(OptionsOf(variant)) {}
+      : prefill_(OptionsOf({variant.dtype, 16, 64, 0, variant.model})),
+        decode_(OptionsOf(variant)) {}
 
   EngineHarness& decode() { return decode_; }
   const KvLayout& layout() { return decode_.engine().cache().layout(); }
@@ -62,7 +67,7 @@ class AuditedPair {
     decode_.engine().OpenReceive(id, "");
     StepUntil([&] { return log(id).granted; });
     CopyKv(prefill_.engine().cache(), prefill_.log(from).block_table, decode_.engine().cache(),
-           log(id).block_table, {log(id).start_token, tokens});
+           log(id).block_table, {log(id).start_token, tokens}, tokens);
     prefill_.engine().Release(from);
     prefill_.Run();
     return id;
@@ -83,7 +88,7 @@ class AuditedPair {
   std::vector<OutputToken>& first_tokens() { return first_tokens_; }
   // Changes one bit of the KV of `token` of a sequence that is received.
   void Flip(SequenceId id, int layer, KvLayout::Part part, int token, size_t byte) {
-    const int block = log(id).block_table[static_cast<size_t>(token / layout().block_size)];
+    const int block = log(id).block_table[layout().TableIndex(layer, token)];
     const int row = token % layout().block_size;
     const size_t in_row = layout().row_bytes();
     const size_t at = byte < in_row ? layout().RowOffset(layer, part, row) + byte
@@ -245,6 +250,58 @@ TEST(BlockAuditor, WithoutAFreeBlockItIsSkipped) {
   pair.decode().Run();
   EXPECT_TRUE(pair.log(other).finished);
   pair.decode().ExpectNothingHeld();
+}
+
+TEST(BlockAuditor, OfALayerWithAWindowTheLastBlockIsCompared) {
+  std::mt19937 random(9);
+  for (const int layer : {-1, 0, 1}) {
+    AuditedPair pair(kWindowsVariant);
+    const SequenceId id = pair.Receive(RandomRequest(random, 200), "pusher");
+    if (layer >= 0) pair.Flip(id, layer, KvLayout::kKeys, 195, 3);
+    const AuditResult result = pair.Audit(id, 199 / kWindowsVariant.block_size);
+    EXPECT_EQ(result.outcome, layer < 0 ? Outcome::kMatch : Outcome::kMismatch);
+    if (layer >= 0) {
+      EXPECT_EQ(result.layer, layer);
+    }
+  }
+}
+
+TEST(BlockAuditor, ABlockOfWhichItDidNotReceiveAllThatItSeesIsSkipped) {
+  std::mt19937 random(10);
+  AuditedPair pair(kWindowsVariant);
+  const SequenceId id = pair.Receive(RandomRequest(random, 200), "pusher");
+  EXPECT_EQ(pair.Audit(id, 0).outcome, Outcome::kSkipped);
+}
+
+// The sequence has given back all that the forger has written of what it rests on.
+TEST(Distrust, EndsWhoRestedOnItsKvBehindAWindow) {
+  std::mt19937 random(11);
+  AuditedPair pair(kWindowsVariant);
+  Engine& engine = pair.decode().engine();
+  SequenceRequest request = RandomRequest(random, 192);
+  request.sampling.max_tokens = 400;
+  const SequenceId honest = pair.Receive(request, "honest");
+  const std::vector<OutputToken> first_tokens = pair.first_tokens();
+  const SequenceId forged = pair.Receive(request, "forger");
+  engine.Commit(honest, first_tokens);
+  for (int step = 0; step < 100; ++step) engine.Step();
+  // The honest worker's blocks of all tokens are in use; those of the window are the forger's now.
+  engine.Commit(forged, pair.first_tokens());
+  for (int step = 0; step < 100; ++step) engine.Step();
+  engine.Release(forged);
+  engine.Step();
+  SequenceRequest more = request;
+  for (int32_t token : RandomTokens(random, 20)) more.token_ids.push_back(token);
+  more.prompt_length = static_cast<int>(more.token_ids.size());
+  const SequenceId rested = pair.decode().Submit(more);
+  for (int step = 0; step < 100; ++step) engine.Step();
+  ASSERT_EQ(pair.log(rested).failure, absl::OkStatus());
+  ASSERT_FALSE(pair.log(rested).finished);
+
+  engine.Distrust("forger");
+  engine.Step();
+  EXPECT_TRUE(absl::IsDataLoss(pair.log(rested).failure));
+  EXPECT_EQ(pair.log(honest).failure, absl::OkStatus());
 }
 
 TEST(Distrust, EndsWhoRestsOnItsKvAndNobodyFindsItAnyMore) {

@@ -330,9 +330,9 @@ TEST_P(EngineSimulation, WhoeverIsNotReleasedGetsTheTokensOfAnUndisturbedRun) {
 INSTANTIATE_TEST_SUITE_P(StepsAhead, EngineSimulation,
                          testing::Combine(testing::Values(0, 1),
                                           testing::Values(kTinyLlama, kWindows)),
-                         [](const auto& info) {
-                           return std::get<1>(info.param).name +
-                                  std::to_string(std::get<0>(info.param));
+                         [](const auto& simulated) {
+                           return std::get<1>(simulated.param).name +
+                                  std::to_string(std::get<0>(simulated.param));
                          });
 
 }  // namespace
