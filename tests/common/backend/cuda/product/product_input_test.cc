@@ -58,11 +58,17 @@ struct Values {
   DeviceArray<float> device;
 };
 
+// [rows, columns], without what lies between the rows of the CPU's input.
 std::vector<float> OnCpu(ProductInputArgs args) {
   ThreadPool pool(1, {});
   ProductInput input;
   input.Prepare(KernelsFor(CpuIsa::kPortable), pool, args, false, true);
-  return {input.floats(), input.floats() + args.in.rows * args.in.columns};
+  std::vector<float> values;
+  for (int row = 0; row < args.in.rows; ++row) {
+    const float* const first = input.floats() + static_cast<ptrdiff_t>(row) * input.float_stride();
+    values.insert(values.end(), first, first + args.in.columns);
+  }
+  return values;
 }
 
 // Checks launch(element, out) for each element type: it returns the result as floats, having
