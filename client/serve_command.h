@@ -20,7 +20,7 @@ class ServeCommand : public Command {
   LocalClusterOptions options_;
   WorkerFlags worker_;
   std::string disaggregate_, api_keys_, fleet_secret_file_;  // passed to the router
-  std::string generation_config_ = "auto";                   // likewise
+  std::string generation_config_ = "auto";                   // passed to the router too
 };
 
 }  // namespace baton

@@ -87,10 +87,10 @@ std::string FactsJson(absl::Span<const ModelFacts> models) {
       types.push_back({{"type", GgmlTypeName(of_type.type)}, {"bytes", of_type.bytes}});
     }
     nlohmann::json kv = nlohmann::json::array();
-    for (const KvCost& need : facts.kv) {
-      kv.push_back({{"type", KvTypeName(need.type)},
-                    {"bytes_per_token", need.bytes_per_token},
-                    {"bytes", need.bytes}});
+    for (const KvCost& cost : facts.kv) {
+      kv.push_back({{"type", KvTypeName(cost.type)},
+                    {"bytes_per_token", cost.bytes_per_token},
+                    {"bytes", cost.bytes}});
     }
     nlohmann::json model = {{"path", facts.path},
                             {"name", facts.name},

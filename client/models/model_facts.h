@@ -29,8 +29,10 @@ struct WeightTypeBytes {
 
 struct KvCost {
   KvType type;
-  uint64_t bytes_per_token;  // of the longest context, on average
-  uint64_t bytes;            // of a sequence of `max_model_len` tokens
+  uint64_t bytes_per_token;  // K and V of a token in all layers
+  // The blocks of a sequence of `max_model_len` tokens. Of layers with windows it keeps only what is
+  // still read.
+  uint64_t bytes;
 };
 
 // What could not be found out is empty or 0. Texts are as they are in the file.
@@ -40,7 +42,7 @@ struct ModelFacts {
   std::string architecture;  // general.architecture, whether it is served or not
   uint64_t parameters = 0;
   std::vector<WeightTypeBytes> weight_types;  // most bytes first
-  uint64_t file_bytes = 0;                    // of all files that are read
+  uint64_t file_bytes = 0;                    // sizes of all files that are read
   uint64_t weight_bytes = 0;                  // in memory, as a worker holds them
   int context_length = 0;                     // tokens
   int max_model_len = 0;                      // tokens that `kv` is for

@@ -14,7 +14,8 @@ inline constexpr int kMaxFolderEntries = 10000;  // names in all folders below a
 
 // The paths that may be given for --model, in the order of their names: `path` itself if it is a
 // file or a Hugging Face folder (one with config.json), else the GGUF files and such folders in it.
-// Of a split model it is the first part; the others only where that is missing. Links are followed.
+// Of a split model the path of the first part stands, and those of the others only where the first
+// is missing. Links are followed.
 // NOT_FOUND: there is no such path, or nothing in it. RESOURCE_EXHAUSTED: kMaxFolderEntries. Other
 // errors: a folder cannot be read. They name the path and the remedy.
 absl::StatusOr<std::vector<std::string>> FindModels(const std::string& path);

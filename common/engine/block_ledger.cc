@@ -115,13 +115,11 @@ void BlockLedger::Commit(Sequence& sequence) {
 
 bool BlockLedger::TakeForChunk(Sequence& sequence, int end) {
   SequenceBlocks& blocks = sequence.blocks;
-  const int begin = sequence.kv.computed_tokens / block_size_;
-  for (int span = begin; span < SpansFor(end); ++span) {
-    for (int group = 0; group < groups_.count(); ++group) {
-      if (!blocks.held[Entry(span, group)].empty()) continue;
-      if (blocks.reservation.count() == 0 && !blocks.reservation.TryGrow()) return false;
-      blocks.Put(Entry(span, group), blocks.reservation.Take());
-    }
+  for (size_t entry = Entry(sequence.kv.computed_tokens / block_size_, 0);
+       entry < Entry(SpansFor(end), 0); ++entry) {
+    if (!blocks.held[entry].empty()) continue;
+    if (blocks.reservation.count() == 0 && !blocks.reservation.TryGrow()) return false;
+    blocks.Put(entry, blocks.reservation.Take());
   }
   return true;
 }

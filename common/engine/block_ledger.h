@@ -147,9 +147,9 @@ class BlockLedger {
   void EnterSpans(Sequence& sequence, int computed_tokens);
   void GiveBackUnread(Sequence& sequence, int computed_tokens);
 
-  const KvLayout layout_;  // of which only this is read
-  const int block_size_;   // tokens of a block
-  const KvLayerGroups& groups_;
+  const KvLayout layout_;        // only the block size and the groups are set
+  const int block_size_;         // layout_.block_size: tokens of a block
+  const KvLayerGroups& groups_;  // layout_.groups
   const int chunk_tokens_;
   BlockPool& pool_;
   PrefixCache* const prefix_cache_;

@@ -54,7 +54,7 @@ struct SequenceKv {
   std::string numerics;     // numerics under which they are made; empty: this engine's own
   // Who wrote the blocks that it has given back behind a window, as BlockSources::AnyFrom counts
   // them: "" where nobody did, or several.
-  std::set<std::string> former_sources;
+  std::set<std::string> former_sources = {};
 };
 
 // What a sequence holds of the block pool. Only the block ledger changes it. The tokens are cut into
