@@ -7,18 +7,18 @@ set -euo pipefail
 packages=(
   git g++ cmake ninja-build pkg-config ca-certificates
   libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
-  libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev nlohmann-json3-dev libssl-dev libspdlog-dev libfmt-dev
+  libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev nlohmann-json3-dev libboost1.81-dev libssl-dev libspdlog-dev libfmt-dev
   prometheus-cpp-dev libcpp-httplib-dev libtomlplusplus-dev libc-ares-dev libre2-dev zlib1g-dev
   python3 python3-pip
 )
 if [[ "${1:-}" == "--test" ]]; then
   packages+=(
-    libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev ccache lld openssl binutils
+    libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev ccache lld openssl binutils
     python3-pytest python3-grpcio python3-protobuf python3-yaml python3-jinja2
     clang-format clang-tidy shellcheck pyflakes3 haproxy
   )
 else
-  packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev)  # the build configures the tests too
+  packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev)  # the build configures the tests too
 fi
 
 missing=()

@@ -128,6 +128,16 @@ absl::Status InvalidFields(std::vector<FieldViolation> violations) {
   return WithDetail(absl::InvalidArgumentError(message), detail);
 }
 
+std::vector<FieldViolation> FieldViolations(const absl::Status& status) {
+  std::vector<FieldViolation> violations;
+  const auto detail = Detail<google::rpc::BadRequest>(status);
+  if (!detail) return violations;
+  for (const auto& entry : detail->field_violations()) {
+    violations.push_back({entry.field(), entry.description()});
+  }
+  return violations;
+}
+
 absl::Status WithRetryInfo(absl::Status status, absl::Duration delay) {
   google::rpc::RetryInfo detail;
   *detail.mutable_retry_delay() = DurationToProto(delay);

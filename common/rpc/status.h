@@ -33,6 +33,8 @@ struct FieldViolation {
 absl::Status InvalidField(absl::string_view field, absl::string_view description);
 // INVALID_ARGUMENT with the first 16 of the violations; OK if there are none.
 absl::Status InvalidFields(std::vector<FieldViolation> violations);
+// The violations that `status` names.
+std::vector<FieldViolation> FieldViolations(const absl::Status& status);
 
 // Adds or reads RetryInfo, which is sent with RESOURCE_EXHAUSTED (queue full) and UNAVAILABLE (no
 // ready worker, draining).

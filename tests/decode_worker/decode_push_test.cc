@@ -9,7 +9,6 @@
 #include "common/rpc/status.h"
 #include "common/worker/convert.h"
 #include "tests/common/engine/engine_harness.h"
-#include "tests/support/field_violations.h"
 
 namespace baton {
 namespace {

@@ -9,7 +9,6 @@
 #include "tests/common/worker/invalid_specs.h"
 #include "tests/decode_worker/pair_requests.h"
 #include "tests/decode_worker/worker_pair.h"
-#include "tests/support/field_violations.h"
 #include "tests/support/raw_call.h"
 
 namespace baton {

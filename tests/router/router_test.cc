@@ -6,8 +6,8 @@
 #include <fstream>
 #include <thread>
 
+#include "common/rpc/status.h"
 #include "tests/router/router_fixture.h"
-#include "tests/support/field_violations.h"
 
 namespace baton {
 namespace {

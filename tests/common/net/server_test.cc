@@ -20,10 +20,10 @@
 #include "common/base/address.h"
 #include "common/net/channel.h"
 #include "common/rpc/limits.h"
+#include "common/rpc/status.h"
 #include "tests/common/net/test_process.h"
 #include "tests/common/net/test_service.h"
 #include "tests/common/net/test_sockets.h"
-#include "tests/support/field_violations.h"
 #include "tests/support/raw_call.h"
 
 namespace baton {

@@ -8,7 +8,6 @@
 
 #include "common/protocol/identity_text.h"
 #include "common/rpc/status.h"
-#include "tests/support/field_violations.h"
 
 namespace baton {
 namespace {

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "common/rpc/limits.h"
-#include "tests/support/field_violations.h"
+#include "common/rpc/status.h"
 
 namespace baton {
 namespace {

@@ -13,7 +13,6 @@
 #include "baton/v1/generation.pb.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
-#include "tests/support/field_violations.h"
 
 namespace baton {
 namespace {

@@ -5,8 +5,6 @@
 #include "google/rpc/status.pb.h"
 #include "gtest/gtest.h"
 
-#include "tests/support/field_violations.h"
-
 namespace baton {
 namespace {
 

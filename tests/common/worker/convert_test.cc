@@ -13,7 +13,6 @@
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 #include "tests/common/worker/invalid_specs.h"
-#include "tests/support/field_violations.h"
 #include "tests/support/sampling_messages.h"
 
 namespace baton {

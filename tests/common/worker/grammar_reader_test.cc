@@ -5,11 +5,11 @@
 
 #include "common/grammar/compile_grammar.h"
 #include "common/net/metrics.h"
+#include "common/rpc/status.h"
 #include "common/worker/convert.h"
 #include "common/worker/worker_metrics.h"
 #include "tests/common/grammar/smollm2_grammars.h"
 #include "tests/common/worker/invalid_specs.h"
-#include "tests/support/field_violations.h"
 #include "tests/support/gguf_builder.h"
 
 namespace baton {

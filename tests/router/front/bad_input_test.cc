@@ -6,8 +6,8 @@
 
 #include "absl/strings/match.h"
 
+#include "common/rpc/status.h"
 #include "tests/router/router_fixture.h"
-#include "tests/support/field_violations.h"
 #include "tests/support/raw_call.h"
 
 namespace baton {

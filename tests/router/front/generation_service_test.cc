@@ -4,8 +4,8 @@
 
 #include <atomic>
 
+#include "common/rpc/status.h"
 #include "tests/router/router_fixture.h"
-#include "tests/support/field_violations.h"
 
 namespace baton {
 namespace {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "common/rpc/status.h"
-#include "tests/support/field_violations.h"
 
 namespace baton {
 namespace {

@@ -1,0 +1,48 @@
+// What an API's answer looks like.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "baton/v1/generation.pb.h"
+#include "router/api/api_error.h"
+#include "router/tools/tool_form.h"
+
+namespace baton {
+
+// Turns the router's responses into the bytes of one HTTP answer: the events of a stream, or a
+// whole JSON body. Not thread-safe: one caller at a time. An implementation for each API.
+class AnswerFormat {
+ public:
+  virtual ~AnswerFormat() = default;
+
+  // Every prompt's responses come in their order; those of different prompts in any. Appends events
+  // ("data: ...\n\n") to `out`, or nothing yet; an answer that is no stream keeps what it needs.
+  virtual void Add(size_t prompt, const v1::GenerateResponse& response, std::string& out) = 0;
+  // All prompts' completes were added. Appends the stream's last events, or the whole body.
+  virtual void Finish(std::string& out) = 0;
+  // A stream has broken. Appends the event that tells it; nothing follows. Only for streams.
+  virtual void Fail(const ApiError& error, std::string& out) = 0;
+};
+
+// A request of an API as Baton's requests, and the form of its answer.
+struct ApiRequest {
+  // One for each prompt: `prompts[i].stream` is `stream`. At least one.
+  std::vector<v1::GenerateRequest> prompts{};
+  bool stream = false;
+  std::unique_ptr<AnswerFormat> format{};
+};
+
+// What translations know of the router, beside the request's body.
+struct ApiContext {
+  std::string model;          // the only one, as clients call it
+  std::string request_id;     // of the HTTP request: x-request-id, or drawn
+  int64_t created = 0;        // Unix seconds
+  const ToolForm& tool_form;  // the model's
+};
+
+}  // namespace baton

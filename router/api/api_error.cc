@@ -1,0 +1,140 @@
+#include "router/api/api_error.h"
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include <nlohmann/json.hpp>
+
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Kind {
+  absl::StatusCode code;
+  int status;
+  const char* type;
+};
+constexpr Kind kKinds[] = {
+    {absl::StatusCode::kInvalidArgument, 400, "invalid_request_error"},
+    {absl::StatusCode::kOutOfRange, 400, "invalid_request_error"},
+    {absl::StatusCode::kUnauthenticated, 401, "authentication_error"},
+    {absl::StatusCode::kPermissionDenied, 403, "permission_error"},
+    {absl::StatusCode::kNotFound, 404, "not_found_error"},
+    {absl::StatusCode::kResourceExhausted, 429, "rate_limit_error"},
+    {absl::StatusCode::kUnimplemented, 501, "not_supported_error"},
+    {absl::StatusCode::kUnavailable, 503, "unavailable_error"},
+    {absl::StatusCode::kDeadlineExceeded, 504, "server_error"},
+};
+constexpr char kServerError[] = "server_error";
+constexpr int kInternalServerError = 500;
+
+const char* TypeOfStatus(int status) {
+  for (const Kind& kind : kKinds) {
+    if (kind.status == status) return kind.type;
+  }
+  return status >= kInternalServerError ? kServerError : "invalid_request_error";
+}
+
+// Fields that are called otherwise in JSON, or whose inner names clients do not know.
+constexpr std::pair<const char*, const char*> kRenamed[] = {
+    {"prompt_token_ids", "prompt"},
+    {"token_ids", "tokens"},
+    {"text", "prompt"},
+    {"response_format", "response_format"},
+};
+constexpr const char* kPrefixes[] = {"sampling_params.", "chat."};
+
+Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+// A text from outside may be no UTF-8; then its bad bytes are replaced.
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string ParamOfField(absl::string_view field) {
+  for (const char* prefix : kPrefixes) {
+    if (absl::ConsumePrefix(&field, prefix)) return std::string(field);
+  }
+  for (const auto& [name, renamed] : kRenamed) {
+    const absl::string_view whole = name;
+    if (field == whole || absl::StartsWith(field, absl::StrCat(whole, ".")) ||
+        absl::StartsWith(field, absl::StrCat(whole, "["))) {
+      return renamed;
+    }
+  }
+  return std::string(field);
+}
+
+ApiError ApiErrorOf(const absl::Status& status) {
+  ApiError error{.status = kInternalServerError, .type = kServerError};
+  for (const Kind& kind : kKinds) {
+    if (status.code() != kind.code) continue;
+    error.status = kind.status;
+    error.type = kind.type;
+  }
+  error.message = std::string(status.message());
+  error.retry_after = RetryDelay(status);
+  if (const std::vector<FieldViolation> violations = FieldViolations(status); !violations.empty()) {
+    error.param = ParamOfField(violations.front().field);
+    error.message = absl::StrCat(error.param, ": ", violations.front().description);
+  }
+  error.code = absl::AsciiStrToLower(ErrorReason(status));
+  if (error.code.empty() && status.code() == absl::StatusCode::kNotFound) {
+    error.code = "model_not_found";
+    error.param = "model";
+  }
+  return error;
+}
+
+ApiError ApiErrorWithStatus(int http_status, absl::string_view message) {
+  return {
+      .status = http_status, .type = TypeOfStatus(http_status), .message = std::string(message)};
+}
+
+absl::Status InvalidParam(absl::string_view param, absl::string_view what) {
+  return InvalidField(param, what);
+}
+
+std::string OpenAiErrorBody(const ApiError& error) {
+  return Dump({{"error",
+                {{"message", error.message},
+                 {"type", error.type},
+                 {"param", TextOrNull(error.param)},
+                 {"code", TextOrNull(error.code)}}}});
+}
+
+std::string AnthropicErrorBody(const ApiError& error) {
+  constexpr int kTooLarge = 413, kOverloaded = 503;
+  std::string type = error.type;
+  if (type == kServerError) type = "api_error";
+  if (error.status == kTooLarge) type = "request_too_large";
+  if (error.status == kOverloaded) type = "overloaded_error";
+  return Dump({{"type", "error"}, {"error", {{"type", type}, {"message", error.message}}}});
+}
+
+HttpResponse ErrorResponse(const ApiError& error, std::string body) {
+  constexpr int kUnauthorized = 401;
+  HttpResponse response = JsonResponse(error.status, std::move(body));
+  if (error.status == kUnauthorized) {
+    response.headers.push_back({"WWW-Authenticate", "Bearer"});
+  }
+  if (error.retry_after.has_value()) {
+    const int64_t milliseconds = absl::ToInt64Milliseconds(*error.retry_after);
+    constexpr int64_t kSecond = 1000;
+    response.headers.push_back(
+        {"Retry-After", absl::StrCat((milliseconds + kSecond - 1) / kSecond)});
+    response.headers.push_back({"Retry-After-Ms", absl::StrCat(milliseconds)});
+    response.headers.push_back({"X-Should-Retry", "true"});
+  }
+  return response;
+}
+
+}  // namespace baton

@@ -1,0 +1,130 @@
+#include "router/api/json_fields.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/log.h"
+#include "router/api/api_error.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kMaxDepth = 128;
+
+// Discards what lies too deep: whoever walks the JSON later does it by recursion.
+struct DepthLimit {
+  bool operator()(int depth, Json::parse_event_t event, const Json& /*parsed*/) {
+    const bool begins =
+        event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+    if (begins && depth >= kMaxDepth) *too_deep = true;
+    return !*too_deep;
+  }
+  bool* too_deep;
+};
+
+}  // namespace
+
+absl::StatusOr<Json> ParseJsonBody(absl::string_view body) {
+  // The library tells an error by an exception, or not at all.
+  try {
+    bool too_deep = false;
+    Json json = Json::parse(body.begin(), body.end(), DepthLimit{&too_deep});
+    if (too_deep) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the body is JSON of more than ", kMaxDepth, " levels"));
+    }
+    if (!json.is_object()) return absl::InvalidArgumentError("the body must be a JSON object");
+    return json;
+  } catch (const Json::parse_error& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the body is not valid JSON: byte ", error.byte));
+  } catch (const Json::exception& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the body is not valid JSON: ", LogSafe(error.what())));
+  }
+}
+
+JsonFields::JsonFields(const Json& object, std::string path)
+    : object_(object), path_(std::move(path)) {}
+
+std::string JsonFields::PathOf(absl::string_view name) const {
+  return path_.empty() ? std::string(name) : absl::StrCat(path_, ".", name);
+}
+
+void JsonFields::Fail(absl::string_view name, absl::string_view what) {
+  if (status_.ok()) status_ = InvalidParam(PathOf(name), what);
+}
+
+const Json* JsonFields::Find(absl::string_view name) {
+  if (!status_.ok()) return nullptr;
+  const auto found = object_.find(std::string(name));
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::optional<bool> JsonFields::Bool(absl::string_view name) {
+  const Json* const value = Find(name);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_boolean()) return value->get<bool>();
+  Fail(name, "must be true or false");
+  return std::nullopt;
+}
+
+std::optional<int64_t> JsonFields::Integer(absl::string_view name, int64_t least, int64_t most) {
+  const Json* const value = Find(name);
+  if (value == nullptr) return std::nullopt;
+  const std::string range = absl::StrCat("must be a whole number from ", least, " to ", most);
+  double number = 0;
+  if (value->is_number()) number = value->get<double>();
+  // The bounds are less than 2^53, where a double is exact.
+  const bool whole = value->is_number() && number == std::floor(number);
+  if (whole && number >= static_cast<double>(least) && number <= static_cast<double>(most)) {
+    return static_cast<int64_t>(number);
+  }
+  Fail(name, value->is_number() ? absl::StrCat(range, ", is ", value->dump()) : range);
+  return std::nullopt;
+}
+
+std::optional<double> JsonFields::Number(absl::string_view name) {
+  const Json* const value = Find(name);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_number()) {
+    const auto number = value->get<double>();
+    if (std::abs(number) <= std::numeric_limits<float>::max()) return number;
+  }
+  Fail(name, "must be a number");
+  return std::nullopt;
+}
+
+std::optional<std::string> JsonFields::String(absl::string_view name) {
+  const Json* const value = Find(name);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_string()) return value->get<std::string>();
+  Fail(name, "must be a string");
+  return std::nullopt;
+}
+
+const Json* JsonFields::Object(absl::string_view name) {
+  const Json* const value = Find(name);
+  if (value == nullptr || value->is_object()) return value;
+  Fail(name, "must be an object");
+  return nullptr;
+}
+
+const Json* JsonFields::Array(absl::string_view name) {
+  const Json* const value = Find(name);
+  if (value == nullptr || value->is_array()) return value;
+  Fail(name, "must be an array");
+  return nullptr;
+}
+
+void JsonFields::Refuse(absl::string_view name, const Json& harmless) {
+  const Json* const value = Find(name);
+  if (value != nullptr && *value != harmless) Fail(name, "is not supported");
+}
+
+}  // namespace baton

@@ -1,0 +1,44 @@
+// One HTTP request and the way to answer it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "router/http/message.h"
+
+namespace baton {
+
+// Thread-safe, and shared by whoever works on the answer; when nobody holds it any more and no
+// answer was begun, the client is told 500. Two implementations: a connection's (http_server.cc)
+// and the tests'. Functions that are given to it are called on an I/O thread, or from inside the
+// call that gives them, and must not block.
+class HttpExchange {
+ public:
+  virtual ~HttpExchange() = default;
+
+  virtual const HttpRequest& request() const = 0;
+
+  // `gone` is called once, when the client has left before the answer's end: its connection was
+  // reset, or closed in both directions, or took nothing of an answer for too long. A client that
+  // has closed its own direction alone has not left. Called at once where that has happened.
+  // REQUIRES: at most once.
+  virtual void OnGone(std::function<void()> gone) = 0;
+
+  // The whole answer. REQUIRES: once, and not with BeginEvents.
+  virtual void Respond(HttpResponse response) = 0;
+
+  // Sends status 200 and the headers of a stream of events (text/event-stream) at once, and these.
+  // While it then writes nothing for a second, the client gets a comment line. REQUIRES: once.
+  virtual void BeginEvents(std::vector<HttpHeader> headers) = 0;
+  // Sends `bytes`, which are whole events, after all that were sent before. `written` hears of the
+  // end: true once the system has taken them, false if the client is gone. May be null. REQUIRES:
+  // between BeginEvents and EndEvents.
+  virtual void Send(std::string bytes, std::function<void(bool ok)> written) = 0;
+  // Ends the stream after all that was sent. The connection may serve further requests.
+  virtual void EndEvents() = 0;
+  // Breaks the connection: the client sees an answer without an end.
+  virtual void Break() = 0;
+};
+
+}  // namespace baton

@@ -1,0 +1,78 @@
+// Serves HTTP/1.1 and HTTP/1.0 (RFC 9110, 9112): thousands of connections on a few threads.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "common/certificates/credentials.h"
+#include "common/net/acceptor.h"
+#include "router/http/exchange.h"
+#include "router/http/message.h"
+
+namespace baton {
+
+// Listens from Listen on, answers from Start on. What a client sends is bounded in bytes and time
+// before anybody sees it: a request that is malformed, too large or too slow gets 400, 413, 431,
+// 408 or 501 with the body of `error_body`, and nobody else notices. Requests of one connection are
+// answered in their order, the next is read when the answer before it has ended.
+class HttpServer {
+ public:
+  struct Options {
+    Acceptor::Options acceptor{};  // as the gRPC port's
+    int threads = 1;
+    size_t max_header_bytes = size_t{16} << 10;
+    size_t max_body_bytes = size_t{4} << 20;
+    absl::Duration header_timeout = absl::Seconds(10);  // for the TLS handshake and a request line
+                                                        // with headers
+    absl::Duration body_timeout = absl::Seconds(30);    // for a whole body
+    absl::Duration idle_timeout = absl::Seconds(75);    // of a connection between two requests
+    absl::Duration stall_timeout = absl::Seconds(60);   // of a client that takes nothing
+    absl::Duration ping_interval = absl::Seconds(1);    // of a stream that is silent
+    // Origins whose pages may read the answers ("https://example.org", or "*"); none: CORS is off.
+    std::vector<std::string> cors_origins{};
+  };
+  struct Handler {
+    // Called when a request's headers are there, on an I/O thread; the body is empty yet. An answer
+    // ends the request before its body is read.
+    std::function<std::optional<HttpResponse>(const HttpRequest& head)> check;
+    // Called when the whole request is there, on an I/O thread. Must not block.
+    std::function<void(std::shared_ptr<HttpExchange> exchange)> handle;
+    // The JSON of an error that the server itself answers with, such as 413 and "the body ...".
+    std::function<std::string(const std::string& path, int status, const std::string& message)>
+        error_body;
+  };
+
+  // `flag` and `address` (host:port, port 0: a free one) as Acceptor's. With certificates in
+  // `credentials` connections are TLS: who shows a certificate must show one that counts, and of a
+  // role that may call a router; `certificate_optional`: others may connect too.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Listen(absl::string_view flag,
+                                                            const std::string& address,
+                                                            const Credentials& credentials,
+                                                            bool certificate_optional,
+                                                            const Options& options);
+  // Closes all connections; handlers are not called any more when it returns. Exchanges that are
+  // still held do nothing from then on.
+  ~HttpServer();
+
+  // REQUIRES: once.
+  void Start(Handler handler);
+  // Accepts no more connections, and closes each when the answer it is giving has ended.
+  void Drain();
+
+  const std::string& address() const;  // the bound host:port
+  size_t connections() const;          // open ones
+
+ private:
+  struct Rep;
+  explicit HttpServer(std::unique_ptr<Rep> rep);
+  std::unique_ptr<Rep> rep_;
+};
+
+}  // namespace baton

@@ -1,0 +1,27 @@
+#include "router/http/message.h"
+
+#include <utility>
+
+namespace baton {
+
+std::vector<std::string> HttpRequest::HeaderValues(absl::string_view name) const {
+  std::vector<std::string> values;
+  for (const HttpHeader& header : headers) {
+    if (header.name == name) values.push_back(header.value);
+  }
+  return values;
+}
+
+absl::string_view HttpRequest::Header(absl::string_view name) const {
+  for (const HttpHeader& header : headers) {
+    if (header.name == name) return header.value;
+  }
+  return "";
+}
+
+HttpResponse JsonResponse(int status, std::string body) {
+  return {
+      .status = status, .headers = {{"Content-Type", "application/json"}}, .body = std::move(body)};
+}
+
+}  // namespace baton

@@ -1,0 +1,52 @@
+// An HTTP request and an answer, as handlers see them. Plain values.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+#include "common/access/peer.h"
+
+namespace baton {
+
+struct HttpHeader {
+  std::string name;  // in a request in lower case; in an answer as it is to be written
+  std::string value;
+  friend bool operator==(const HttpHeader&, const HttpHeader&) = default;
+};
+
+// Who made a connection.
+struct HttpClient {
+  std::string address;  // as gRPC writes it, such as "ipv4:127.0.0.1:50000"
+  bool encrypted = false;
+  // Who the client's certificate says it is, where one was shown and verified.
+  std::optional<Peer> certificate{};
+};
+
+struct HttpRequest {
+  std::string method;                 // as sent, such as "POST"
+  std::string path;                   // of the target, its percent-encoding undone
+  std::string query{};                // of the target, as sent, without the "?"
+  std::vector<HttpHeader> headers{};  // in the order in which they came
+  std::string body{};                 // whole, its transfer encoding undone
+  HttpClient client{};
+
+  // The values of a header, whose name is given in lower case.
+  std::vector<std::string> HeaderValues(absl::string_view name) const;
+  // The first of them, or "".
+  absl::string_view Header(absl::string_view name) const;
+};
+
+struct HttpResponse {
+  int status = 200;
+  // Beside Content-Length, Date and Connection, which the server writes by itself.
+  std::vector<HttpHeader> headers{};
+  std::string body{};
+};
+
+// The same with a body of Content-Type: application/json.
+HttpResponse JsonResponse(int status, std::string body);
+
+}  // namespace baton

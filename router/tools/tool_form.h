@@ -1,0 +1,89 @@
+// How a model calls tools and shows its reasoning, in the text that it writes. A model's family has
+// its form, which its chat template tells.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+#include "baton/v1/generation.pb.h"
+
+namespace baton {
+
+// A part of an answer, as the client is to see it. Parts in a row of one kind and one call are to be
+// joined.
+struct AnswerPart {
+  enum class Kind {
+    kText,
+    kReasoning,
+    kCall,       // a call of a tool begins: `name` and `id`
+    kArguments,  // more of the call's arguments, JSON as the model wrote it
+  };
+  Kind kind = Kind::kText;
+  int call = 0;        // index of the call in the answer, of the last two kinds
+  std::string id{};    // of a call: 24 letters and digits, which follow from the seed alone
+  std::string name{};  // of the tool
+  std::string text{};  // text, reasoning or arguments
+
+  friend bool operator==(const AnswerPart&, const AnswerPart&) = default;
+};
+
+// Splits the text of one choice into its parts. What could still become a marker is held back. What
+// begins as a call and does not go on as one is text, so no text of the model is lost. Not
+// thread-safe.
+class AnswerParser {
+ public:
+  virtual ~AnswerParser() = default;
+  // The parts that are certain after more text; cut anywhere between characters.
+  virtual std::vector<AnswerPart> Add(absl::string_view text) = 0;
+  // The rest, when the choice has ended.
+  virtual std::vector<AnswerPart> Finish() = 0;
+};
+
+enum class ToolFormKind {
+  kNone,        // the template knows no tools: calls are JSON that the prompt asks for (kGeneric)
+  kGeneric,     // {"tool_call": {"name": ..., "arguments": ...}} or {"response": ...}
+  kHermes,      // <tool_call>{"name": ..., "arguments": ...}</tool_call>: Qwen, Hermes, SmolLM3
+  kLlama3,      // {"name": ..., "parameters": ...}
+  kMistral,     // [TOOL_CALLS][{"name": ..., "arguments": ...}]
+  kMistralV13,  // [TOOL_CALLS]name[ARGS]{...}
+  kHarmony,     // gpt-oss: <|channel|>commentary to=functions.name ... <|message|>{...}<|call|>
+  kGranite,     // <tool_call>[{"name": ..., "arguments": ...}] or <|tool_call|>[...]
+  kPhi4,        // <|tool_call|>[{...}]<|/tool_call|>
+};
+
+// Immutable and thread-safe.
+class ToolForm {
+ public:
+  // `chat_template`: the source that renders chats with tools; may be empty.
+  static ToolForm OfTemplate(absl::string_view chat_template);
+
+  ToolFormKind kind() const;
+  // Whether the model writes reasoning apart from its answer (<think>, harmony's analysis channel).
+  bool has_reasoning() const;
+
+  // Whether markers of calls or reasoning are special tokens: the request has to leave them in the
+  // text (skip_special_tokens false), and the parser takes out all of them.
+  bool needs_special_tokens() const;
+
+  // A parser for an answer to a chat with these tools; without tools only reasoning is split off.
+  // `seed` decides the ids of the calls.
+  std::unique_ptr<AnswerParser> NewParser(const v1::ChatInput& chat, uint64_t seed,
+                                          int choice) const;
+
+  // The form to which chat.tool_choice holds the answer: of `required` and of a named tool; nothing
+  // set for the others. INVALID_ARGUMENT names the field: a tool that is not there, a schema that
+  // is none.
+  absl::StatusOr<v1::ResponseFormat> FormOf(const v1::ChatInput& chat) const;
+
+ private:
+  ToolFormKind kind_ = ToolFormKind::kNone;
+  bool has_reasoning_ = false;
+  bool reasoning_is_open_ = false;  // the prompt ends inside the reasoning: "<think>" was written
+};
+
+}  // namespace baton
