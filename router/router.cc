@@ -74,21 +74,22 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                                               model.tokenizer_digest(), metrics)),
       pool_(
           std::make_unique<PreparingPool>(options_.tokenizer_threads, options_.admission.requests)),
-      door_(options_.keys, options_.needs_identity, metrics),
-      service_({.loop = *loop_,
-                .model = model,
-                .fleet = view_,
-                .door = door_,
-                .quotas = quotas_,
-                .secret = options_.fleet_secret,
-                .admission = admission_,
-                .pool = *pool_,
-                .grammars = *grammars_,
-                .runner = *runner_,
-                .metrics = router_metrics_,
-                .disaggregation = options_.runner.dispatch.placement.disaggregation,
-                .short_of_memory = options_.short_of_memory},
-               options_.default_deadline) {
+      door_(options_.keys, options_.needs_identity, metrics) {
+  const Intake::Parts parts{.loop = *loop_,
+                            .model = model,
+                            .fleet = view_,
+                            .door = door_,
+                            .quotas = quotas_,
+                            .secret = options_.fleet_secret,
+                            .admission = admission_,
+                            .pool = *pool_,
+                            .grammars = *grammars_,
+                            .runner = *runner_,
+                            .metrics = router_metrics_,
+                            .disaggregation = options_.runner.dispatch.placement.disaggregation,
+                            .short_of_memory = options_.short_of_memory};
+  intake_ = std::make_unique<Intake>(parts, options_.default_deadline);
+  service_ = std::make_unique<GenerationServiceImpl>(*intake_, parts);
   loop_->Post([this] { registry_->Start(); });
   poller_ = std::make_unique<TargetPoller>(
       options_.workers, options_.poll_interval, [this](std::vector<WorkerTarget> targets) {
@@ -98,7 +99,7 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
 
 Router::~Router() {
   poller_.reset();
-  service_.RefuseNew();
+  intake_->RefuseNew();
   grammars_->Stop();
   pool_.reset();  // every admitted request is prepared, so that all of them can end
   grammars_.reset();
@@ -122,7 +123,7 @@ size_t Router::RunningRequests() {
 }
 
 void Router::EndAll() {
-  service_.RefuseNew();
+  intake_->RefuseNew();
   pool_->Stop();
   grammars_->Stop();
   loop_->Post([this] { runner_->EndAll(RouterDraining()); });

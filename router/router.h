@@ -17,6 +17,7 @@
 #include "router/front/door.h"
 #include "router/front/generation_service.h"
 #include "router/front/grammar_pool.h"
+#include "router/front/intake.h"
 #include "router/front/preparing_pool.h"
 #include "router/front/served_model.h"
 #include "router/metrics/router_metrics.h"
@@ -51,7 +52,7 @@ class Router {
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;
 
-  grpc::Service& service() { return service_; }
+  grpc::Service& service() { return *service_; }
 
   // A request that came now would find its workers.
   bool Ready() const;
@@ -60,7 +61,7 @@ class Router {
   FleetSummary fleet() const { return view_.Get(); }
   uint32_t waiting_requests() const { return admission_.waiting_requests(); }
 
-  void RefuseNew() { service_.RefuseNew(); }
+  void RefuseNew() { intake_->RefuseNew(); }
   size_t RunningRequests();
   // Refuses new requests, ends those that run with UNAVAILABLE, reason DRAINING.
   void EndAll();
@@ -79,7 +80,8 @@ class Router {
   std::unique_ptr<GrammarPool> grammars_;
   std::unique_ptr<PreparingPool> pool_;
   Door door_;
-  GenerationServiceImpl service_;
+  std::unique_ptr<Intake> intake_;
+  std::unique_ptr<GenerationServiceImpl> service_;
   std::unique_ptr<TargetPoller> poller_;
 };
 

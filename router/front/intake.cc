@@ -1,0 +1,171 @@
+#include "router/front/intake.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/failpoint.h"
+#include "common/base/random.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/limits.h"
+#include "router/front/response_format.h"
+#include "router/request/errors.h"
+
+namespace baton {
+namespace {
+
+// gRPC knows deadlines to the millisecond, rounded up: with that little left one has passed.
+constexpr absl::Duration kNoTime = absl::Milliseconds(2);
+
+// An estimate, before the prompt is tokenised.
+uint64_t AboutPromptTokens(const v1::GenerateRequest& request) {
+  constexpr uint64_t kBytesPerToken = 4;
+  switch (request.input_case()) {
+    case v1::GenerateRequest::kPromptTokenIds:
+      return static_cast<uint64_t>(request.prompt_token_ids().ids_size());
+    case v1::GenerateRequest::kChat: {
+      uint64_t bytes = 0;
+      for (const v1::ChatMessage& message : request.chat().messages()) {
+        bytes += message.content().size();
+      }
+      return bytes / kBytesPerToken;
+    }
+    default:
+      return request.prompt().size() / kBytesPerToken;
+  }
+}
+
+}  // namespace
+
+// `request` and `call` live until the runner has heard of both the preparing's and the call's end.
+struct Intake::Running {
+  uint64_t number = 0;
+  const v1::GenerateRequest* request = nullptr;
+  const ClientCall* call = nullptr;
+  Caller caller;
+  absl::Time received;
+  absl::Time deadline;
+  std::function<void()> settled;
+};
+
+absl::Status Intake::CheckMemory() const {
+  return parts_.short_of_memory && parts_.short_of_memory() ? ShortOfMemory() : absl::OkStatus();
+}
+
+absl::Status Intake::CheckOpen() const {
+  return refusing_.load() ? RouterDraining() : CheckMemory();
+}
+
+absl::StatusOr<Intake::Place> Intake::AdmitOne(const Caller& caller,
+                                               const v1::GenerateRequest& request,
+                                               absl::Time received, absl::Time deadline) {
+  BATON_ASSIGN_OR_RETURN(Quotas::Use use, parts_.quotas.Begin(caller, received));
+  const v1::SamplingParams& sampling = request.sampling_params();
+  const uint64_t tokens = parts_.admission.ExpectedTokens(
+      AboutPromptTokens(request), sampling.has_max_tokens() ? sampling.max_tokens() : UINT32_MAX,
+      std::min(std::max(sampling.n(), 1u), kMaxChoices));
+  BATON_ASSIGN_OR_RETURN(Admission::Ticket ticket,
+                         parts_.admission.Admit({.tenant = caller.tenant,
+                                                 .user = request.user().substr(0, kMaxNameBytes),
+                                                 .priority = caller.Clamp(request.priority()),
+                                                 .bytes = request.ByteSizeLong(),
+                                                 .tokens = tokens,
+                                                 .time_left = deadline - received},
+                                                received));
+  BATON_RETURN_IF_ERROR(BATON_FAILPOINT_STATUS("router.before_admit"));
+  BATON_RETURN_IF_ERROR(parts_.model.Validate(request));
+  return Place{.caller = caller,
+               .ticket = std::move(ticket),
+               .use = std::move(use),
+               .received = received,
+               .deadline = deadline};
+}
+
+absl::StatusOr<std::vector<Intake::Place>> Intake::Admit(
+    const Caller& caller, absl::Span<const v1::GenerateRequest* const> requests,
+    absl::Time received, absl::Time deadline) {
+  absl::Status status = deadline <= received + kNoTime ? DeadlinePassed(kStageQueue) : CheckOpen();
+  std::vector<Place> places;
+  for (const v1::GenerateRequest* request : requests) {
+    if (!status.ok()) break;
+    absl::StatusOr<Place> place = AdmitOne(caller, *request, received, deadline);
+    status = place.status();
+    if (place.ok()) places.push_back(*std::move(place));
+  }
+  if (status.ok()) return places;
+  CountRefused(status);
+  return status;
+}
+
+void Intake::Start(Place place, const v1::GenerateRequest& request,
+                   std::unique_ptr<ClientWriter> writer, std::function<void()> settled) {
+  BATON_FAILPOINT("router.admitted");
+  auto owned = std::make_unique<ClientCall>(parts_.loop, std::move(writer));
+  Running running{.number = next_number_.fetch_add(1),
+                  .request = &request,
+                  .call = owned.get(),
+                  .caller = std::move(place.caller),
+                  .received = place.received,
+                  .deadline = place.deadline,
+                  .settled = std::move(settled)};
+  const uint64_t number = running.number;
+  parts_.loop.PostOrRun([this, number, owned = std::move(owned), ticket = std::move(place.ticket),
+                         use = std::move(place.use)]() mutable {
+    parts_.runner.Arrived(number, std::move(owned), std::move(ticket), std::move(use));
+  });
+  auto prepare = [this, running = std::move(running)]() mutable {
+    absl::StatusOr<RequestSpec> spec = Prepare(running);
+    HandOver(std::move(running), std::move(spec));
+  };
+  if (!parts_.pool.TryRun(std::move(prepare))) {
+    parts_.loop.Post([this, number] {
+      parts_.runner.Prepared(number, QueueFull("the tokenizer's threads are busy"),
+                             parts_.model.token_table());
+    });
+  }
+}
+
+absl::StatusOr<RequestSpec> Intake::Prepare(const Running& running) {
+  if (running.call->cancelled()) return absl::CancelledError("the client cancelled the call");
+  absl::StatusOr<RequestSpec> spec =
+      parts_.model.Prepare(*running.request, parts_.fleet.Get(), parts_.disaggregation,
+                           RandomUint64(), parts_.pool.stopping());
+  if (parts_.pool.stopping().load()) return RouterDraining();
+  if (!spec.ok()) return spec;
+  spec->id_high = RandomUint64();
+  spec->id_low = RandomUint64();
+  spec->tenant = running.caller.tenant;
+  spec->cache_salt = parts_.secret.SaltFor(running.caller, spec->cache_salt);
+  spec->priority = running.caller.Clamp(spec->priority);
+  spec->received = running.received;
+  spec->deadline = running.deadline;
+  return spec;
+}
+
+void Intake::HandOver(Running running, absl::StatusOr<RequestSpec> spec) {
+  const v1::GenerateRequest& request = *running.request;
+  if (!spec.ok() || !request.has_response_format()) return Prepared(running, std::move(spec));
+  absl::StatusOr<GrammarSpec> grammar = GrammarSpecOf(request.response_format());
+  if (!grammar.ok()) return Prepared(running, grammar.status());
+  GrammarPool::Ask ask{.spec = *std::move(grammar),
+                       .tenant = spec->tenant,
+                       .deadline = spec->deadline,
+                       .cancelled = [call = running.call] { return call->cancelled(); },
+                       .done = nullptr};
+  ask.done = [this, running = std::move(running),
+              spec = *std::move(spec)](GrammarCache::Result compiled) mutable {
+    if (!compiled.ok()) return Prepared(running, compiled.status());
+    spec.grammar = *std::move(compiled);
+    Prepared(running, std::move(spec));
+  };
+  parts_.grammars.Get(std::move(ask));
+}
+
+void Intake::Prepared(const Running& running, absl::StatusOr<RequestSpec> spec) {
+  if (spec.ok() && running.settled) running.settled();
+  parts_.loop.PostOrRun([this, number = running.number, spec = std::move(spec)]() mutable {
+    parts_.runner.Prepared(number, std::move(spec), parts_.model.token_table());
+  });
+}
+
+}  // namespace baton

@@ -1,0 +1,102 @@
+// Takes clients' requests in, whether they come by gRPC or by HTTP: who calls, whether there is
+// room, then the prompt's tokens and its form. The rest is done elsewhere.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+#include "baton/v1/generation.pb.h"
+#include "router/calls/client_call.h"
+#include "router/calls/event_loop.h"
+#include "router/dispatch/admission.h"
+#include "router/fleet/fleet_view.h"
+#include "router/front/door.h"
+#include "router/front/grammar_pool.h"
+#include "router/front/preparing_pool.h"
+#include "router/front/served_model.h"
+#include "router/metrics/router_metrics.h"
+#include "router/runner/request_runner.h"
+#include "router/tenants/fleet_secret.h"
+#include "router/tenants/quotas.h"
+
+namespace baton {
+
+// Thread-safe. Borrows all of Parts.
+class Intake {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    const ServedModel& model;
+    const FleetView& fleet;
+    Door& door;
+    Quotas& quotas;
+    const FleetSecret& secret;
+    Admission& admission;
+    PreparingPool& pool;  // its capacity is at least admission's limit of requests
+    GrammarPool& grammars;
+    RequestRunner& runner;
+    RouterMetrics& metrics;
+    Disaggregation disaggregation;
+    // Whether requests are refused for want of memory. Empty: never.
+    std::function<bool()> short_of_memory{};
+  };
+  // A request's place in the queue, and its share of what its tenant may use.
+  struct Place {
+    Caller caller;
+    Admission::Ticket ticket;
+    Quotas::Use use;
+    absl::Time received;
+    absl::Time deadline;
+  };
+
+  // `deadline` is for requests whose clients gave none.
+  Intake(const Parts& parts, absl::Duration deadline) : parts_(parts), deadline_(deadline) {}
+
+  absl::Duration default_deadline() const { return deadline_; }
+  // From now on new requests are refused as those of a router that shuts down.
+  void RefuseNew() { refusing_.store(true); }
+  // Refuses everybody while memory is short.
+  absl::Status CheckMemory() const;
+  // Refuses new requests while memory is short, or the router shuts down.
+  absl::Status CheckOpen() const;
+
+  // A place for each of one caller's requests, or for none. In this order: what a limit or a full
+  // queue refuses costs nothing else; then all is checked that can be before anything is tokenised.
+  // A refusal is counted.
+  absl::StatusOr<std::vector<Place>> Admit(const Caller& caller,
+                                           absl::Span<const v1::GenerateRequest* const> requests,
+                                           absl::Time received, absl::Time deadline);
+  // Counts a refusal that Admit has not seen.
+  void CountRefused(const absl::Status& status) { parts_.metrics.Refused(status); }
+
+  // Runs a request. `writer` is told the rest, errors too, and keeps `request` alive until it is
+  // destroyed. `settled` is called once nothing of the request can be refused any more for what it
+  // asks, before anything is written, on any thread; not at all where it is refused. May be empty.
+  void Start(Place place, const v1::GenerateRequest& request, std::unique_ptr<ClientWriter> writer,
+             std::function<void()> settled = nullptr);
+
+ private:
+  struct Running;  // what preparing a request needs
+
+  absl::StatusOr<Place> AdmitOne(const Caller& caller, const v1::GenerateRequest& request,
+                                 absl::Time received, absl::Time deadline);
+  absl::StatusOr<RequestSpec> Prepare(const Running& running);
+  // Has the grammar compiled where there is one, and hands over.
+  void HandOver(Running running, absl::StatusOr<RequestSpec> spec);
+  void Prepared(const Running& running, absl::StatusOr<RequestSpec> spec);
+
+  const Parts parts_;
+  const absl::Duration deadline_;
+  std::atomic<bool> refusing_ = false;
+  std::atomic<uint64_t> next_number_ = 1;
+};
+
+}  // namespace baton
