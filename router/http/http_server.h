@@ -35,6 +35,8 @@ class HttpServer {
     absl::Duration idle_timeout = absl::Seconds(75);    // of a connection between two requests
     absl::Duration stall_timeout = absl::Seconds(60);   // of a client that takes nothing
     absl::Duration ping_interval = absl::Seconds(1);    // of a stream that is silent
+    absl::Duration linger_timeout = absl::Seconds(2);   // of a client that still sends after the
+                                                        // last answer, so that it can read that
     // Origins whose pages may read the answers ("https://example.org", or "*"); none: CORS is off.
     std::vector<std::string> cors_origins{};
   };

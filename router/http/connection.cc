@@ -1,0 +1,263 @@
+#include "router/http/connection.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "boost/asio/post.hpp"
+#include "common/base/clock.h"
+#include "router/http/answer_text.h"
+#include "router/http/cors.h"
+#include "router/http/served_exchange.h"
+
+namespace baton {
+namespace {
+
+using WaitType = boost::asio::posix::descriptor_base;
+
+// What a client may send ahead while it is answered. Beyond it nothing is read, and a client that
+// ends its direction is noticed only when it is written to.
+constexpr size_t kReadAheadBytes = size_t{16} << 10;
+
+bool WasReset(int descriptor) {
+  pollfd polled{.fd = descriptor, .events = 0, .revents = 0};
+  return poll(&polled, 1, 0) > 0 && (polled.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+}  // namespace
+
+Connection::Connection(int descriptor, std::string address, SslSession session,
+                       const Surroundings& surroundings)
+    : surroundings_(surroundings) {
+  client_.address = std::move(address);
+  client_.encrypted = session != nullptr;
+  descriptor_.emplace(surroundings_.io);
+  boost::system::error_code error;
+  descriptor_->assign(descriptor, error);
+  if (error) close(descriptor);
+  timer_.emplace(surroundings_.io);
+  stream_.emplace(descriptor, std::move(session));
+}
+
+void Connection::Start() {
+  if (!descriptor_->is_open()) return Close();  // the system had no room for it
+  if (client_.encrypted) {
+    SetDeadline(surroundings_.options.header_timeout);
+    return GoOnWithHandshake();
+  }
+  AwaitRequest(surroundings_.options.header_timeout);
+}
+
+void Connection::Drain() {
+  draining_ = true;
+  if (phase_ == Phase::kHandshake || (phase_ == Phase::kIdle && input_.empty())) Close();
+}
+
+void Connection::Close() {
+  if (phase_ == Phase::kClosed) return;
+  const std::shared_ptr<Connection> self = shared_from_this();
+  exchange_gone_ = InExchange() || phase_ == Phase::kEnding;
+  phase_ = Phase::kClosed;
+  parser_.reset();
+  input_ = std::string();
+  stream_.reset();
+  timer_.reset();
+  descriptor_.reset();
+  surroundings_.closed(*this);
+  const std::function<void()> gone = std::exchange(gone_, nullptr);
+  if (gone) gone();
+  output_.Fail();
+}
+
+void Connection::WatchInput() {
+  if (phase_ == Phase::kClosed || watches_input_ || input_ended_) return;
+  if ((InExchange() || phase_ == Phase::kEnding) && input_.size() >= kReadAheadBytes) {
+    return WatchErrors();
+  }
+  watches_input_ = true;
+  const auto on_input = [self = shared_from_this()](const boost::system::error_code& error) {
+    self->watches_input_ = false;
+    if (!error) self->OnInput();
+  };
+  if (stream_->has_pending()) {
+    boost::asio::post(surroundings_.io, [on_input] { on_input({}); });
+  } else {
+    descriptor_->async_wait(WaitType::wait_read, on_input);
+  }
+}
+
+void Connection::OnInput() {
+  if (phase_ == Phase::kClosed) return;
+  if (phase_ == Phase::kHandshake) return GoOnWithHandshake();
+  Read();
+}
+
+void Connection::GoOnWithHandshake() {
+  const ByteStream::Result result = stream_->Handshake();
+  if (result.outcome == ByteStream::Outcome::kWantsToRead) return WatchInput();
+  if (result.outcome == ByteStream::Outcome::kWantsToWrite) return WatchOutput();
+  if (result.outcome != ByteStream::Outcome::kDone) return Close();
+  absl::StatusOr<std::optional<Peer>> peer = surroundings_.identify(*stream_->session());
+  if (!peer.ok()) return Close();
+  client_.certificate = *std::move(peer);
+  AwaitRequest(surroundings_.options.header_timeout);
+}
+
+void Connection::Read() {
+  const bool ahead = InExchange() || phase_ == Phase::kEnding;
+  std::string& scratch = surroundings_.scratch;
+  const size_t room =
+      ahead ? kReadAheadBytes - std::min(kReadAheadBytes, input_.size()) : scratch.size();
+  if (room == 0) return WatchInput();
+  const ByteStream::Result result = stream_->Read(scratch.data(), std::min(room, scratch.size()));
+  if (result.outcome == ByteStream::Outcome::kBroken) return Close();
+  if (result.outcome == ByteStream::Outcome::kEnd) return OnInputEnd();
+  if (result.outcome == ByteStream::Outcome::kDone && phase_ != Phase::kLingering) {
+    input_.append(scratch, 0, result.bytes);
+    if (!ahead) return Advance();
+  }
+  WatchInput();
+}
+
+void Connection::OnInputEnd() {
+  input_ended_ = true;
+  if (phase_ == Phase::kLingering) return Close();
+  if (!InExchange() && phase_ != Phase::kEnding) return Advance();
+  WatchErrors();
+  if (phase_ == Phase::kWaiting && framing_.http_1_1) Write(std::string(kContinue), nullptr);
+  if (phase_ == Phase::kEvents && output_.empty()) Send(exchange_, std::string(kPing), nullptr);
+}
+
+void Connection::WatchErrors() {
+  if (watches_errors_) return;
+  watches_errors_ = true;
+  descriptor_->async_wait(WaitType::wait_error,
+                          [self = shared_from_this()](const boost::system::error_code& error) {
+                            if (error || self->phase_ == Phase::kClosed) return;
+                            self->watches_errors_ = false;
+                            if (WasReset(self->descriptor_->native_handle())) self->Close();
+                          });
+}
+
+void Connection::Advance() {
+  while (phase_ == Phase::kIdle || phase_ == Phase::kHead || phase_ == Phase::kBody) {
+    switch (parser_->Parse(input_)) {
+      case RequestParser::Found::kError:
+        return Refuse(parser_->refusal().status, parser_->refusal().message);
+      case RequestParser::Found::kHead:
+        if (!TakeHead()) return;
+        break;
+      case RequestParser::Found::kRequest:
+        TakeRequest();
+        break;
+      case RequestParser::Found::kNothingYet:
+        if (input_ended_) return Close();
+        if (phase_ == Phase::kIdle && parser_->begun()) {
+          phase_ = Phase::kHead;
+          SetDeadline(surroundings_.options.header_timeout);
+        }
+        if (phase_ == Phase::kBody && framing_.expects_continue && input_.empty()) {
+          Write(std::string(kContinue), nullptr);
+        }
+        framing_.expects_continue = false;  // it has begun to send, or was asked to
+        return WatchInput();
+    }
+  }
+  WatchInput();
+}
+
+bool Connection::TakeHead() {
+  HttpRequest& request = parser_->request();
+  framing_ = parser_->framing();
+  is_head_ = request.method == "HEAD";
+  request.client = client_;
+  phase_ = Phase::kBody;
+  SetDeadline(surroundings_.options.body_timeout);
+  std::optional<HttpResponse> answer = AnswerPreflight(surroundings_.options.cors_origins, request);
+  if (!answer.has_value() && client_.encrypted &&
+      !surroundings_.identify(*stream_->session()).ok()) {
+    Refuse(401, "the certificate of this connection does not count any more; connect with another");
+    return false;
+  }
+  if (!answer.has_value()) answer = surroundings_.handler.check(request);
+  if (!answer.has_value()) return true;
+  // What is left of the request would have to be read before another one.
+  if (framing_.has_body) framing_.keep_alive = false;
+  common_headers_ = CorsHeaders(surroundings_.options.cors_origins, request);
+  WriteAnswer(*std::move(answer));
+  return false;
+}
+
+void Connection::TakeRequest() {
+  phase_ = Phase::kWaiting;
+  ForgetDeadline();
+  HttpRequest request = std::move(parser_->request());
+  parser_.reset();
+  common_headers_ = CorsHeaders(surroundings_.options.cors_origins, request);
+  if (input_.empty()) input_ = std::string();
+  surroundings_.handler.handle(std::make_shared<ServedExchange>(
+      shared_from_this(), surroundings_.mailbox, exchange_, std::move(request)));
+}
+
+void Connection::Refuse(int status, const std::string& message) {
+  HttpRequest& request = parser_->request();
+  framing_ = parser_->framing();
+  framing_.keep_alive = false;
+  is_head_ = request.method == "HEAD";
+  common_headers_ = CorsHeaders(surroundings_.options.cors_origins, request);
+  WriteAnswer(
+      JsonResponse(status, surroundings_.handler.error_body(request.path, status, message)));
+}
+
+void Connection::SetDeadline(absl::Duration timeout) {
+  deadline_ = SteadyNow() + timeout;
+  ArmTimer();
+}
+
+void Connection::ArmTimer() {
+  const bool pings = phase_ == Phase::kEvents && output_.empty();
+  const absl::Time due = pings ? std::min(deadline_, next_ping_) : deadline_;
+  if (phase_ == Phase::kClosed || timer_due_ <= due) return;
+  timer_due_ = due;
+  timer_->expires_at(std::chrono::steady_clock::time_point(
+      std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+          absl::ToChronoNanoseconds(due - absl::UnixEpoch()))));
+  timer_->async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+    if (error || self->phase_ == Phase::kClosed) return;
+    self->timer_due_ = absl::InfiniteFuture();
+    self->OnTime();
+  });
+}
+
+void Connection::OnTime() {
+  const absl::Time now = SteadyNow();
+  if (now >= deadline_) {
+    OnDeadline();
+  } else if (phase_ == Phase::kEvents && output_.empty() && now >= next_ping_) {
+    next_ping_ = now + surroundings_.options.ping_interval;
+    Send(exchange_, std::string(kPing), nullptr);
+  }
+  ArmTimer();
+}
+
+void Connection::OnDeadline() {
+  ForgetDeadline();
+  switch (phase_) {
+    case Phase::kHead:
+      return Refuse(408, absl::StrCat("the headers did not come within ",
+                                      absl::FormatDuration(surroundings_.options.header_timeout)));
+    case Phase::kBody:
+      return Refuse(408, absl::StrCat("the body did not come within ",
+                                      absl::FormatDuration(surroundings_.options.body_timeout)));
+    default:
+      // Nothing was asked, or the client takes nothing.
+      return Close();
+  }
+}
+
+}  // namespace baton

@@ -1,0 +1,152 @@
+// One connection of HttpServer: its requests, one after another, and their answers.
+//
+// A client that leaves closes its socket, and so does one that has only no more to send: both look
+// the same until something is written, which resets the connection of the former. So when a client
+// ends its direction while it waits, it gets bytes without a meaning: a comment line in a stream of
+// events, "100 Continue" before another answer. HTTP/1.0 has nothing of the kind; there a client
+// that has left is noticed when it is answered, or at once where its connection was reset.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+#include "boost/asio/io_context.hpp"
+#include "boost/asio/posix/stream_descriptor.hpp"
+#include "boost/asio/steady_timer.hpp"
+#include "router/http/byte_stream.h"
+#include "router/http/http_server.h"
+#include "router/http/io_thread.h"
+#include "router/http/output_queue.h"
+#include "router/http/request_parser.h"
+
+namespace baton {
+
+// Belongs to one I/O thread, which calls everything; only references to it may be elsewhere.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  // What connections share; outlives their Close.
+  struct Surroundings {
+    const HttpServer::Options& options;
+    const HttpServer::Handler& handler;
+    boost::asio::io_context& io;
+    std::shared_ptr<IoMailbox> mailbox;
+    std::string& scratch;  // into which connections read, one at a time
+    // Who the holder of the certificate that was shown is; an error: who may not connect. Called
+    // when a handshake is done, and before each request.
+    std::function<absl::StatusOr<std::optional<Peer>>(SSL& session)> identify{};
+    std::function<void(Connection& connection)> closed{};
+  };
+
+  // Owns `descriptor`, which does not block. `address` as HttpClient's. TLS where `session` is not
+  // null.
+  Connection(int descriptor, std::string address, SslSession session,
+             const Surroundings& surroundings);
+
+  void Start();
+  // Closes the connection when the answer it is giving has ended, or at once if it gives none.
+  void Drain();
+  // The exchange that is open learns that its client is gone.
+  void Close();
+
+  // The following are HttpExchange's functions, of that exchange.
+  void OnGone(uint64_t exchange, std::function<void()> gone);
+  void Respond(uint64_t exchange, HttpResponse response);
+  void BeginEvents(uint64_t exchange, const std::vector<HttpHeader>& headers);
+  void Send(uint64_t exchange, std::string bytes, OutputQueue::Written written);
+  void EndEvents(uint64_t exchange);
+  void Break(uint64_t exchange);
+  // Nobody holds it any more. `path` is that of its request.
+  void Abandon(uint64_t exchange, const std::string& path);
+
+ private:
+  enum class Phase {
+    kHandshake,
+    kIdle,       // between two requests
+    kHead,       // a request has begun
+    kBody,       // of which `check` has let the head pass
+    kWaiting,    // for an answer
+    kEvents,     // the answer is a stream of events
+    kEnding,     // the rest of an answer is written
+    kLingering,  // so that the client can read the answer, what it still sends is thrown away
+    kClosed,
+  };
+
+  bool InExchange() const { return phase_ == Phase::kWaiting || phase_ == Phase::kEvents; }
+  // Whether the exchange is the one that is answered now.
+  bool IsOpen(uint64_t exchange) const { return exchange == exchange_ && InExchange(); }
+
+  // Reading.
+  void WatchInput();
+  void OnInput();
+  void GoOnWithHandshake();
+  void Read();
+  void OnInputEnd();
+  // A client that has ended its direction is watched for a reset.
+  void WatchErrors();
+
+  // Requests. Reads what is there, up to a whole request.
+  void Advance();
+  // False when the request is answered already.
+  bool TakeHead();
+  void TakeRequest();
+  void Refuse(int status, const std::string& message);
+
+  // Answers.
+  void WriteAnswer(HttpResponse response);
+  std::string HeadText(int status, std::vector<HttpHeader> headers,
+                       std::optional<size_t> content_length) const;
+  void Write(std::string bytes, OutputQueue::Written written);
+  void Flush();
+  void WatchOutput();
+  void FinishAnswer();
+  void AwaitRequest(absl::Duration timeout);
+  void Linger();
+
+  // Time.
+  void SetDeadline(absl::Duration timeout);
+  void ForgetDeadline() { deadline_ = absl::InfiniteFuture(); }
+  void ArmTimer();
+  void OnTime();
+  void OnDeadline();
+
+  const Surroundings surroundings_;
+  HttpClient client_;
+  // All of the system's and Asio's end with Close, since exchanges may keep the rest for long.
+  std::optional<boost::asio::posix::stream_descriptor> descriptor_;
+  std::optional<boost::asio::steady_timer> timer_;
+  std::optional<ByteStream> stream_;
+
+  Phase phase_ = Phase::kHandshake;
+  bool draining_ = false;
+  bool input_ended_ = false;
+  bool watches_input_ = false;
+  bool watches_errors_ = false;
+  bool watches_output_ = false;
+  std::string input_;  // what was read and not parsed
+  std::unique_ptr<RequestParser> parser_;
+  OutputQueue output_;
+
+  absl::Time deadline_ = absl::InfiniteFuture();   // of the phase, or of the client that must read
+  absl::Time next_ping_ = absl::InfiniteFuture();  // in kEvents
+  absl::Time timer_due_ = absl::InfiniteFuture();  // when the timer ends; never: it does not run
+
+  // Of the request that comes or is answered.
+  uint64_t exchange_ = 0;
+  bool exchange_gone_ = false;  // it was open when the connection was closed
+  std::function<void()> gone_;
+  RequestParser::Framing framing_;
+  std::vector<HttpHeader> common_headers_;  // of every answer
+  bool is_head_ = false;                    // whose answer has no body
+  bool keep_alive_ = false;                 // whether another request may follow
+  bool breaks_ = false;                     // the answer has no end
+};
+
+}  // namespace baton

@@ -1,0 +1,181 @@
+// How a connection answers.
+#include <sys/socket.h>
+
+#include <utility>
+
+#include "absl/time/clock.h"
+
+#include "boost/asio/post.hpp"
+#include "common/base/check.h"
+#include "common/base/clock.h"
+#include "router/http/answer_text.h"
+#include "router/http/connection.h"
+
+namespace baton {
+namespace {
+
+// A closed socket then tells the other side that the bytes have no end.
+void ResetAtClose(int descriptor) {
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+}
+
+}  // namespace
+
+void Connection::OnGone(uint64_t exchange, std::function<void()> gone) {
+  if (exchange != exchange_) return;
+  if (phase_ == Phase::kClosed) {
+    if (exchange_gone_) gone();
+  } else {
+    gone_ = std::move(gone);
+  }
+}
+
+void Connection::Respond(uint64_t exchange, HttpResponse response) {
+  if (exchange != exchange_ || phase_ == Phase::kClosed) return;
+  BATON_CHECK(phase_ == Phase::kWaiting, "an exchange has one answer");
+  WriteAnswer(std::move(response));
+}
+
+void Connection::BeginEvents(uint64_t exchange, const std::vector<HttpHeader>& headers) {
+  if (exchange != exchange_ || phase_ == Phase::kClosed) return;
+  BATON_CHECK(phase_ == Phase::kWaiting, "an exchange has one answer");
+  std::vector<HttpHeader> all = {{"Content-Type", "text/event-stream"},
+                                 {"Cache-Control", "no-cache"},
+                                 {"X-Accel-Buffering", "no"}};  // nginx passes each event on
+  all.insert(all.end(), headers.begin(), headers.end());
+  keep_alive_ = framing_.keep_alive && framing_.http_1_1 && !draining_;
+  phase_ = Phase::kEvents;
+  Write(HeadText(200, std::move(all), std::nullopt), nullptr);
+}
+
+void Connection::Send(uint64_t exchange, std::string bytes, OutputQueue::Written written) {
+  if (exchange != exchange_ || phase_ == Phase::kClosed) {
+    if (written) written(false);
+    return;
+  }
+  BATON_CHECK(phase_ == Phase::kEvents, "events are sent between BeginEvents and EndEvents");
+  if (is_head_ || bytes.empty()) {
+    bytes.clear();
+  } else if (framing_.http_1_1) {
+    bytes = ChunkText(bytes);
+  }
+  Write(std::move(bytes), std::move(written));
+}
+
+void Connection::EndEvents(uint64_t exchange) {
+  if (exchange != exchange_ || phase_ == Phase::kClosed) return;
+  BATON_CHECK(phase_ == Phase::kEvents, "an exchange has one end");
+  phase_ = Phase::kEnding;
+  Write(framing_.http_1_1 && !is_head_ ? std::string(kLastChunk) : "", nullptr);
+}
+
+void Connection::Break(uint64_t exchange) {
+  if (!IsOpen(exchange)) return;
+  phase_ = Phase::kEnding;
+  breaks_ = true;
+  Flush();
+}
+
+void Connection::Abandon(uint64_t exchange, const std::string& path) {
+  if (!IsOpen(exchange)) return;
+  if (phase_ == Phase::kEvents) return Break(exchange);
+  WriteAnswer(JsonResponse(
+      500, surroundings_.handler.error_body(path, 500, "the server has lost this request")));
+}
+
+void Connection::WriteAnswer(HttpResponse response) {
+  keep_alive_ = framing_.keep_alive && !draining_;
+  phase_ = Phase::kEnding;
+  ForgetDeadline();
+  std::string text = HeadText(response.status, std::move(response.headers), response.body.size());
+  if (!is_head_) text += response.body;
+  Write(std::move(text), nullptr);
+}
+
+std::string Connection::HeadText(int status, std::vector<HttpHeader> headers,
+                                 std::optional<size_t> content_length) const {
+  headers.insert(headers.end(), common_headers_.begin(), common_headers_.end());
+  headers.push_back({"X-Content-Type-Options", "nosniff"});
+  return AnswerHeadText({.status = status,
+                         .headers = std::move(headers),
+                         .http_1_1 = framing_.http_1_1,
+                         .keep_alive = keep_alive_,
+                         .date = absl::Now(),
+                         .content_length = content_length});
+}
+
+void Connection::Write(std::string bytes, OutputQueue::Written written) {
+  const bool was_empty = output_.empty();
+  output_.Append(std::move(bytes), std::move(written));
+  // While others are waited for, a client that takes nothing is waited for already.
+  if (was_empty || !watches_output_) Flush();
+}
+
+void Connection::Flush() {
+  const ByteStream::Result result = output_.Flush(*stream_);
+  if (phase_ == Phase::kClosed) return;
+  const bool stuck = result.outcome == ByteStream::Outcome::kWantsToWrite;
+  if (!stuck && result.outcome != ByteStream::Outcome::kDone) return Close();
+  if (result.bytes > 0) next_ping_ = SteadyNow() + surroundings_.options.ping_interval;
+  const bool answers = InExchange() || phase_ == Phase::kEnding;
+  if (!output_.empty()) {
+    if (answers && (result.bytes > 0 || deadline_ == absl::InfiniteFuture())) {
+      SetDeadline(surroundings_.options.stall_timeout);
+    }
+    return WatchOutput();
+  }
+  if (answers) ForgetDeadline();
+  if (phase_ == Phase::kEnding) return FinishAnswer();
+  ArmTimer();
+}
+
+void Connection::WatchOutput() {
+  if (watches_output_) return;
+  watches_output_ = true;
+  descriptor_->async_wait(boost::asio::posix::descriptor_base::wait_write,
+                          [self = shared_from_this()](const boost::system::error_code& error) {
+                            self->watches_output_ = false;
+                            if (error || self->phase_ == Phase::kClosed) return;
+                            if (self->phase_ == Phase::kHandshake) {
+                              self->GoOnWithHandshake();
+                            } else {
+                              self->Flush();
+                            }
+                          });
+}
+
+void Connection::FinishAnswer() {
+  gone_ = nullptr;
+  ++exchange_;
+  if (breaks_ && !framing_.http_1_1) {
+    ResetAtClose(descriptor_->native_handle());
+    return Close();
+  }
+  if (breaks_ || !keep_alive_ || draining_) return Linger();
+  AwaitRequest(surroundings_.options.idle_timeout);
+}
+
+void Connection::AwaitRequest(absl::Duration timeout) {
+  phase_ = Phase::kIdle;
+  common_headers_.clear();
+  parser_ = std::make_unique<RequestParser>(
+      RequestParser::Limits{.max_header_bytes = surroundings_.options.max_header_bytes,
+                            .max_body_bytes = surroundings_.options.max_body_bytes});
+  SetDeadline(timeout);
+  if (input_.empty() && !input_ended_) return WatchInput();
+  // Not at once: a client may have sent very many requests.
+  boost::asio::post(surroundings_.io, [self = shared_from_this()] { self->Advance(); });
+}
+
+void Connection::Linger() {
+  stream_->EndWriting();
+  if (input_ended_) return Close();
+  phase_ = Phase::kLingering;
+  parser_.reset();
+  input_ = std::string();
+  SetDeadline(surroundings_.options.linger_timeout);
+  WatchInput();
+}
+
+}  // namespace baton

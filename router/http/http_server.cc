@@ -1,0 +1,166 @@
+#include "router/http/http_server.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "router/http/connection.h"
+#include "router/http/io_thread.h"
+
+namespace baton {
+namespace {
+
+// Closes the descriptor unless somebody takes it.
+class OwnedDescriptor {
+ public:
+  explicit OwnedDescriptor(int descriptor) : descriptor_(descriptor) {}
+  OwnedDescriptor(OwnedDescriptor&& other) noexcept
+      : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  OwnedDescriptor& operator=(OwnedDescriptor&&) = delete;
+  ~OwnedDescriptor() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  int Take() { return std::exchange(descriptor_, -1); }
+
+ private:
+  int descriptor_;
+};
+
+// As gRPC writes addresses.
+std::string AddressOfPeer(int descriptor) {
+  sockaddr_storage peer{};
+  socklen_t length = sizeof(peer);
+  if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &length) != 0) return "";
+  char text[INET6_ADDRSTRLEN] = "";
+  if (peer.ss_family == AF_INET) {
+    const auto& address = reinterpret_cast<const sockaddr_in&>(peer);
+    inet_ntop(AF_INET, &address.sin_addr, text, sizeof(text));
+    return absl::StrCat("ipv4:", text, ":", ntohs(address.sin_port));
+  }
+  const auto& address = reinterpret_cast<const sockaddr_in6&>(peer);
+  if (IN6_IS_ADDR_V4MAPPED(&address.sin6_addr)) {
+    inet_ntop(AF_INET, &address.sin6_addr.s6_addr[12], text, sizeof(text));
+    return absl::StrCat("ipv4:", text, ":", ntohs(address.sin6_port));
+  }
+  inet_ntop(AF_INET6, &address.sin6_addr, text, sizeof(text));
+  return absl::StrCat("ipv6:%5B", text, "%5D:", ntohs(address.sin6_port));
+}
+
+}  // namespace
+
+struct HttpServer::Rep {
+  // An I/O thread and its connections, which only it touches.
+  struct Served {
+    IoThread thread;
+    absl::flat_hash_set<std::shared_ptr<Connection>> connections;
+    bool draining = false;
+  };
+
+  Connection::Surroundings SurroundingsOf(Served& chosen) {
+    return {.options = options,
+            .handler = handler,
+            .io = chosen.thread.io(),
+            .mailbox = chosen.thread.mailbox(),
+            .scratch = chosen.thread.scratch(),
+            .closed = [this, &chosen](Connection& connection) {
+              chosen.connections.erase(connection.shared_from_this());
+              --connections;
+            }};
+  }
+  // Called on the acceptor's thread.
+  void Take(int descriptor);
+  // Called on the thread of `served`.
+  void Serve(Served& served, int descriptor);
+
+  Options options;
+  Handler handler;
+  std::unique_ptr<Acceptor> acceptor;
+  std::atomic<size_t> connections = 0;
+  std::vector<std::unique_ptr<Served>> served;  // none before Start
+  size_t next = 0;                              // the acceptor's
+};
+
+void HttpServer::Rep::Take(int descriptor) {
+  Served& chosen = *served[next++ % served.size()];
+  chosen.thread.mailbox()->Post([this, &chosen, owned = OwnedDescriptor(descriptor)]() mutable {
+    Serve(chosen, owned.Take());
+  });
+}
+
+void HttpServer::Rep::Serve(Served& chosen, int descriptor) {
+  const auto connection = std::make_shared<Connection>(descriptor, AddressOfPeer(descriptor),
+                                                       nullptr, SurroundingsOf(chosen));
+  chosen.connections.insert(connection);
+  ++connections;
+  connection->Start();
+  if (chosen.draining) connection->Drain();
+}
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(absl::string_view flag,
+                                                               const std::string& address,
+                                                               const Credentials& credentials,
+                                                               bool /*certificate_optional*/,
+                                                               const Options& options) {
+  BATON_RETURN_IF_ERROR(credentials.CheckAddress(flag, address));
+  if (credentials.secure()) {
+    return absl::UnimplementedError(
+        absl::StrCat(flag, " ", address, ": TLS is not spoken there yet"));
+  }
+  auto rep = std::make_unique<Rep>();
+  rep->options = options;
+  Acceptor::Options acceptor = options.acceptor;
+  // What the system has taken and cannot deliver is not taken by the client either.
+  if (acceptor.unacknowledged_timeout == absl::ZeroDuration()) {
+    acceptor.unacknowledged_timeout = options.stall_timeout;
+  }
+  BATON_ASSIGN_OR_RETURN(rep->acceptor, Acceptor::Listen(flag, address, acceptor));
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(rep)));
+}
+
+HttpServer::HttpServer(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
+
+HttpServer::~HttpServer() {
+  rep_->acceptor->Stop();
+  for (const auto& served : rep_->served) {
+    served->thread.Stop([&connections = served->connections] {
+      // Each takes itself out.
+      while (!connections.empty()) (*connections.begin())->Close();
+    });
+  }
+}
+
+void HttpServer::Start(Handler handler) {
+  BATON_CHECK(rep_->served.empty(), "Start is called once");
+  rep_->handler = std::move(handler);
+  for (int i = 0; i < rep_->options.threads; ++i) {
+    rep_->served.push_back(std::make_unique<Rep::Served>());
+  }
+  rep_->acceptor->Start(
+      [rep = rep_.get()](int /*listener*/, int descriptor) { rep->Take(descriptor); });
+}
+
+void HttpServer::Drain() {
+  rep_->acceptor->Stop();
+  for (const auto& served : rep_->served) {
+    served->thread.mailbox()->Post([served = served.get()] {
+      served->draining = true;
+      const auto connections = served->connections;
+      for (const std::shared_ptr<Connection>& connection : connections) connection->Drain();
+    });
+  }
+}
+
+const std::string& HttpServer::address() const { return rep_->acceptor->address(); }
+
+size_t HttpServer::connections() const { return rep_->connections; }
+
+}  // namespace baton

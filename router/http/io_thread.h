@@ -1,0 +1,52 @@
+// A thread that serves the descriptors of many connections.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/synchronization/mutex.h"
+
+#include "boost/asio/io_context.hpp"
+
+namespace baton {
+
+// Where others leave work for an I/O thread. Thread-safe; shared by the thread and by exchanges,
+// which may outlive it.
+class IoMailbox {
+ public:
+  explicit IoMailbox(boost::asio::io_context& io) : io_(&io) {}
+  // `task` runs on the thread, after those that were left before; after Close it is dropped.
+  void Post(absl::AnyInvocable<void()> task);
+  void Close();
+
+ private:
+  absl::Mutex mutex_;
+  boost::asio::io_context* io_ ABSL_GUARDED_BY(mutex_);  // null once closed
+};
+
+// Runs from its construction on; it belongs to the server, whose connections belong to it.
+class IoThread {
+ public:
+  IoThread();
+  // REQUIRES: Stop was called.
+  ~IoThread() = default;
+
+  boost::asio::io_context& io() { return io_; }
+  const std::shared_ptr<IoMailbox>& mailbox() const { return mailbox_; }
+  // Memory into which the thread's connections read, one at a time.
+  std::string& scratch() { return scratch_; }
+
+  // Runs what was left, `last`, and nothing more. When it returns, nothing runs.
+  void Stop(absl::AnyInvocable<void()> last);
+
+ private:
+  boost::asio::io_context io_{1};
+  const std::shared_ptr<IoMailbox> mailbox_ = std::make_shared<IoMailbox>(io_);
+  std::string scratch_;
+  std::thread thread_;
+};
+
+}  // namespace baton

@@ -1,0 +1,91 @@
+// Reads requests of HTTP/1.1 and 1.0 from a connection's bytes (RFC 9112), strictly: what another
+// server could read otherwise is refused, since a proxy before this one may be that server.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+#include "router/http/message.h"
+
+namespace baton {
+
+// Reads one request. Not thread-safe.
+class RequestParser {
+ public:
+  struct Limits {
+    size_t max_header_bytes = 0;  // of the request line with the headers, and of trailers
+    size_t max_body_bytes = 0;
+  };
+  enum class Found {
+    kNothingYet,  // more bytes are needed
+    kHead,        // what head() tells; the body comes next
+    kRequest,     // all of it
+    kError,       // what refusal() tells; whatever follows cannot be read
+  };
+  // How the connection goes on, and what the client waits for.
+  struct Framing {
+    bool http_1_1 = false;
+    bool keep_alive = false;        // the client can send another request on this connection
+    bool expects_continue = false;  // the client waits for "100 Continue" before it sends the body
+    bool has_body = false;
+  };
+  struct Refusal {
+    int status = 400;
+    std::string message{};
+  };
+
+  explicit RequestParser(const Limits& limits) : limits_(limits) {}
+
+  // Removes what it has read from the front of `input`; what it leaves must stand there again next
+  // time. kHead comes once before kRequest. REQUIRES: neither kRequest nor kError was returned.
+  Found Parse(std::string& input);
+
+  // Whether any byte of a request has been seen.
+  bool begun() const { return begun_; }
+  // REQUIRES: kHead was returned. The body is whole with kRequest.
+  HttpRequest& request() { return request_; }
+  const Framing& framing() const { return framing_; }
+  // REQUIRES: kError was returned.
+  const Refusal& refusal() const { return refusal_; }
+
+ private:
+  enum class Next { kHead, kSizedBody, kChunkSize, kChunkData, kChunkEnd, kTrailers, kEnd };
+
+  Found ParseHead(std::string& input);
+  // Finds the end of the lines in `input` up to the empty one, whose bytes are checked on the way.
+  // nullopt: it has not come, or is refused.
+  std::optional<size_t> FindHeadEnd(absl::string_view input);
+  bool ReadHead(absl::string_view head);
+  bool ReadRequestLine(absl::string_view line);
+  bool ReadHeader(absl::string_view line);
+  // Judges the headers together.
+  bool CheckHeaders();
+  bool CheckHost();
+  bool CheckLength();
+  bool CheckConnection();
+  Found ParseBody(std::string& input);
+  // Each takes what it can from the front of `rest`; false when more bytes are needed, or refused.
+  bool TakeSized(absl::string_view& rest);
+  bool TakeChunkSize(absl::string_view& rest);
+  bool TakeChunkEnd(absl::string_view& rest);
+  bool TakeTrailers(absl::string_view& rest);
+  bool Refuse(int status, absl::string_view message);
+
+  const Limits limits_;
+  Next next_ = Next::kHead;
+  bool begun_ = false;
+  size_t scanned_ = 0;  // bytes of the head that were looked at
+  uint64_t left_ = 0;   // bytes of the body, or of the chunk, that are to come
+  size_t trailer_bytes_ = 0;
+  bool refused_ = false;
+  HttpRequest request_;
+  Framing framing_;
+  Refusal refusal_;
+};
+
+}  // namespace baton

@@ -1,0 +1,76 @@
+#include "router/http/request_target.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+
+namespace baton {
+namespace {
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char lower = absl::ascii_tolower(static_cast<unsigned char>(c));
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+absl::StatusOr<std::string> Decoded(absl::string_view path) {
+  std::string decoded;
+  decoded.reserve(path.size());
+  for (size_t i = 0; i < path.size(); ++i) {
+    char c = path[i];
+    if (c == '%') {
+      const int high = i + 2 < path.size() ? HexDigit(path[i + 1]) : -1;
+      const int low = i + 2 < path.size() ? HexDigit(path[i + 2]) : -1;
+      if (high < 0 || low < 0) {
+        return absl::InvalidArgumentError(
+            "the path has a '%' without two hexadecimal digits; write it as %25");
+      }
+      c = static_cast<char>(high * 16 + low);
+      i += 2;
+    }
+    if (c == '\0') return absl::InvalidArgumentError("the path has a zero byte");
+    decoded.push_back(c);
+  }
+  return decoded;
+}
+
+// "/path?query" of "http://host/path?query"; empty if it is not of that form.
+std::string WithoutAuthority(absl::string_view target) {
+  for (const absl::string_view scheme : {"http://", "https://"}) {
+    if (!absl::StartsWithIgnoreCase(target, scheme)) continue;
+    target.remove_prefix(scheme.size());
+    const size_t end = target.find_first_of("/?");
+    if (end == 0) return "";
+    if (end == absl::string_view::npos) return "/";
+    const std::string rest(target.substr(end));
+    return rest[0] == '/' ? rest : "/" + rest;
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<RequestTarget> ParseRequestTarget(absl::string_view method,
+                                                 absl::string_view target) {
+  if (target == "*" && method == "OPTIONS") return RequestTarget{.path = "*", .query = ""};
+  const std::string origin =
+      absl::StartsWith(target, "/") ? std::string(target) : WithoutAuthority(target);
+  if (origin.empty()) {
+    return absl::InvalidArgumentError("the target of the request must be a path, such as /v1");
+  }
+  for (const char c : origin) {
+    // RFC 3986 has neither of them; the rest of what it has not is left to the routes.
+    if (c == '#' || c == '\\') {
+      return absl::InvalidArgumentError("the target of the request has a '#' or a '\\'");
+    }
+  }
+  const size_t mark = origin.find('?');
+  absl::StatusOr<std::string> path = Decoded(absl::string_view(origin).substr(0, mark));
+  if (!path.ok()) return path.status();
+  return RequestTarget{.path = *std::move(path),
+                       .query = mark == std::string::npos ? "" : origin.substr(mark + 1)};
+}
+
+}  // namespace baton

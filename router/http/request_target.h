@@ -1,0 +1,21 @@
+// What a request line asks for (RFC 9112, section 3.2; RFC 3986).
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace baton {
+
+struct RequestTarget {
+  std::string path;   // its percent-encoding undone; "*" for the server as a whole
+  std::string query;  // as sent, without the "?"
+};
+
+// Reads the target of a `method` request: "/path?query", "http://host/path?query", or "*" with
+// OPTIONS. INVALID_ARGUMENT says what is wrong. Pure; thread-safe.
+absl::StatusOr<RequestTarget> ParseRequestTarget(absl::string_view method,
+                                                 absl::string_view target);
+
+}  // namespace baton

@@ -1,0 +1,74 @@
+// An exchange as handlers hold it: whatever they ask for is done on the connection's thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "router/http/connection.h"
+#include "router/http/exchange.h"
+#include "router/http/io_thread.h"
+
+namespace baton {
+
+class ServedExchange final : public HttpExchange {
+ public:
+  ServedExchange(std::shared_ptr<Connection> connection, std::shared_ptr<IoMailbox> mailbox,
+                 uint64_t id, HttpRequest request)
+      : connection_(std::move(connection)),
+        mailbox_(std::move(mailbox)),
+        id_(id),
+        request_(std::move(request)) {}
+  ~ServedExchange() override {
+    if (ended_) return;
+    mailbox_->Post([connection = std::move(connection_), id = id_, path = request_.path] {
+      connection->Abandon(id, path);
+    });
+  }
+
+  const HttpRequest& request() const override { return request_; }
+
+  void OnGone(std::function<void()> gone) override {
+    mailbox_->Post([connection = connection_, id = id_, gone = std::move(gone)]() mutable {
+      connection->OnGone(id, std::move(gone));
+    });
+  }
+  void Respond(HttpResponse response) override {
+    ended_ = true;
+    mailbox_->Post([connection = connection_, id = id_, response = std::move(response)]() mutable {
+      connection->Respond(id, std::move(response));
+    });
+  }
+  void BeginEvents(std::vector<HttpHeader> headers) override {
+    mailbox_->Post([connection = connection_, id = id_, headers = std::move(headers)] {
+      connection->BeginEvents(id, headers);
+    });
+  }
+  void Send(std::string bytes, std::function<void(bool ok)> written) override {
+    mailbox_->Post([connection = connection_, id = id_, bytes = std::move(bytes),
+                    written = std::move(written)]() mutable {
+      connection->Send(id, std::move(bytes), std::move(written));
+    });
+  }
+  void EndEvents() override {
+    ended_ = true;
+    mailbox_->Post([connection = connection_, id = id_] { connection->EndEvents(id); });
+  }
+  void Break() override {
+    ended_ = true;
+    mailbox_->Post([connection = connection_, id = id_] { connection->Break(id); });
+  }
+
+ private:
+  std::shared_ptr<Connection> connection_;
+  const std::shared_ptr<IoMailbox> mailbox_;
+  const uint64_t id_;
+  const HttpRequest request_;
+  std::atomic<bool> ended_ = false;  // the connection knows how the answer ends
+};
+
+}  // namespace baton

@@ -1,0 +1,247 @@
+// Streams of events, and clients that leave.
+#include "absl/strings/match.h"
+
+#include "tests/router/http/http_fixture.h"
+
+namespace baton {
+namespace {
+
+class EventStreamTest : public HttpFixture {};
+
+constexpr absl::Duration kNever = absl::Hours(1);
+
+TEST_F(EventStreamTest, TheHeadComesAtOnceAndThenEachEventInOrder) {
+  Start({.ping_interval = kNever});
+  HttpSocket client(server_->address());
+  client.Send(kGet);
+  const auto exchange = Next();
+  exchange->BeginEvents({{"X-Request-Id", "7"}});
+  const HttpAnswer head = client->ReadHead();
+  EXPECT_EQ(head.status, 200);
+  EXPECT_EQ(head.headers.at("content-type"), "text/event-stream");
+  EXPECT_EQ(head.headers.at("transfer-encoding"), "chunked");
+  EXPECT_EQ(head.headers.at("x-request-id"), "7");
+  Taken first;
+  exchange->Send("data: 1\n\n", first.Teller());
+  EXPECT_EQ(client->ReadChunk(), "data: 1\n\n");
+  EXPECT_EQ(first.Wait(), true);
+  exchange->Send("data: 2\n\n", nullptr);
+  exchange->Send("data: 3\n\n", nullptr);
+  EXPECT_EQ(client->ReadChunk(), "data: 2\n\n");
+  EXPECT_EQ(client->ReadChunk(), "data: 3\n\n");
+  exchange->EndEvents();
+  EXPECT_EQ(client->ReadUntil("\r\n\r\n"), "0\r\n\r\n");
+}
+
+TEST_F(EventStreamTest, TheConnectionServesFurtherRequestsAfterAStream) {
+  Start();
+  HttpSocket client(server_->address());
+  client.Send(std::string(kGet) + kGet);
+  auto exchange = Next();
+  exchange->BeginEvents({});
+  exchange->Send("data: 1\n\n", nullptr);
+  exchange->EndEvents();
+  const HttpAnswer stream = client->ReadAnswer();
+  EXPECT_TRUE(stream.whole);
+  Next()->Respond({.body = "next"});
+  EXPECT_EQ(client->ReadAnswer().body, "next");
+}
+
+TEST_F(EventStreamTest, Http10GetsTheEventsAsTheyAreUntilTheConnectionEnds) {
+  Start({.ping_interval = kNever});
+  HttpSocket client(server_->address());
+  client.Send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+  auto exchange = Next();
+  exchange->BeginEvents({});
+  exchange->Send("data: 1\n\n", nullptr);
+  exchange->EndEvents();
+  const HttpAnswer answer = client->ReadAnswer();
+  EXPECT_FALSE(answer.headers.contains("transfer-encoding"));
+  EXPECT_EQ(answer.headers.at("connection"), "close");
+  EXPECT_EQ(answer.body, "data: 1\n\n");
+}
+
+TEST_F(EventStreamTest, ASilentStreamHasACommentLineNowAndThen) {
+  Start({.ping_interval = absl::Milliseconds(5)});
+  HttpSocket client(server_->address());
+  client.Send(kGet);
+  const auto exchange = Next();
+  exchange->BeginEvents({});
+  client->ReadHead();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(client->ReadChunk(), ": \n\n");
+}
+
+TEST_F(EventStreamTest, AClientThatLeavesAStreamIsNoticedByThePings) {
+  Start({.ping_interval = absl::Milliseconds(5)});
+  HttpSocket client(server_->address());
+  client.Send(kGet);
+  const auto exchange = Next();
+  Learned gone;
+  exchange->OnGone(gone.Teller());
+  exchange->BeginEvents({});
+  client->ReadHead();
+  client.Close();
+  EXPECT_TRUE(gone.Wait());
+  Taken late;
+  exchange->Send("data: 1\n\n", late.Teller());
+  EXPECT_EQ(late.Wait(), false);
+}
+
+TEST_F(EventStreamTest, AClientThatLeavesWhileItWaitsIsNoticedWithoutAnything) {
+  Start({.ping_interval = kNever});
+  // Each of the ways out, in each phase of an answer.
+  for (const bool reset : {true, false}) {
+    for (const bool streams : {true, false}) {
+      HttpSocket client(server_->address());
+      client.Send(kGet);
+      const auto exchange = Next();
+      Learned gone;
+      exchange->OnGone(gone.Teller());
+      if (streams) {
+        exchange->BeginEvents({});
+        client->ReadHead();
+      }
+      if (reset) {
+        client.Reset();
+      } else {
+        client.Close();
+      }
+      EXPECT_TRUE(gone.Wait()) << "reset " << reset << ", streams " << streams;
+    }
+  }
+}
+
+TEST_F(EventStreamTest, WhoAsksLateWhetherTheClientIsGoneIsToldAtOnce) {
+  Start();
+  HttpSocket client(server_->address());
+  client.Send(kGet);
+  const auto exchange = Next();
+  client.Reset();
+  Learned gone;
+  while (server_->connections() > 0) absl::SleepFor(absl::Milliseconds(1));
+  exchange->OnGone(gone.Teller());
+  EXPECT_TRUE(gone.Wait());
+}
+
+TEST_F(EventStreamTest, AClientThatOnlySendsNoMoreStillGetsItsAnswer) {
+  Start({.ping_interval = absl::Milliseconds(1)});
+  for (const bool http_1_1 : {true, false}) {
+    HttpSocket client(server_->address());
+    client.Send(http_1_1 ? kGet : "GET /a HTTP/1.0\r\n\r\n");
+    client.HalfClose();
+    const auto exchange = Next();
+    Learned gone;
+    exchange->OnGone(gone.Teller());
+    // The only sign that the server has seen the end; who leaves would be noticed by it.
+    if (http_1_1) {
+      EXPECT_EQ(client->ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+    }
+    exchange->Respond({.body = "answer"});
+    EXPECT_EQ(client->ReadAnswer().body, "answer");
+    EXPECT_FALSE(gone.told());
+  }
+  HttpSocket stream(server_->address());
+  stream.Send(kGet);
+  const auto exchange = Next();
+  exchange->BeginEvents({});
+  stream->ReadHead();
+  stream.HalfClose();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(stream->ReadChunk(), ": \n\n");
+  exchange->EndEvents();
+  while (!stream->ReadChunk().empty()) {
+  }
+  EXPECT_TRUE(stream->AtEnd());
+}
+
+TEST_F(EventStreamTest, ARequestSentAheadIsServedToWhoSendsNoMore) {
+  Start();
+  AnswerAtOnce();
+  HttpSocket client(server_->address());
+  client.Send(std::string(kGet) + kGet);
+  client.HalfClose();
+  for (int i = 0; i < 2; ++i) {
+    HttpAnswer answer = client->ReadAnswer();
+    while (answer.status == 100) answer = client->ReadAnswer();
+    EXPECT_EQ(answer.status, 200);
+  }
+  EXPECT_TRUE(client->AtEnd());
+}
+
+TEST_F(EventStreamTest, AClientThatTakesNothingForTooLongIsGone) {
+  Start({.stall_timeout = absl::Milliseconds(30), .ping_interval = absl::Milliseconds(1)});
+  HttpSocket client(server_->address(), 4096);
+  client.Send(kGet);
+  const auto exchange = Next();
+  Learned gone;
+  exchange->OnGone(gone.Teller());
+  exchange->BeginEvents({});
+  Taken taken;
+  exchange->Send(std::string(size_t{20} << 20, 'x'), taken.Teller());
+  EXPECT_EQ(taken.Wait(), false);
+  EXPECT_TRUE(gone.Wait());
+}
+
+TEST_F(EventStreamTest, AReaderWhoTakesItsTimeGetsAllOfIt) {
+  Start({.ping_interval = absl::Milliseconds(1)});
+  HttpSocket client(server_->address(), 4096);
+  client.Send(kGet);
+  const auto exchange = Next();
+  exchange->BeginEvents({});
+  constexpr size_t kBytes = size_t{3} << 20;
+  Taken taken;
+  exchange->Send(std::string(kBytes, 'x'), taken.Teller());
+  exchange->EndEvents();
+  const HttpAnswer answer = client->ReadAnswer();
+  EXPECT_TRUE(answer.whole);
+  EXPECT_EQ(answer.body.size() - answer.body.find('x'), kBytes);
+  EXPECT_EQ(taken.Wait(), true);
+}
+
+TEST_F(EventStreamTest, ABrokenStreamHasNoEnd) {
+  Start();
+  for (const bool http_1_1 : {true, false}) {
+    HttpSocket client(server_->address());
+    client.Send(http_1_1 ? kGet : "GET /a HTTP/1.0\r\n\r\n");
+    const auto exchange = Next();
+    exchange->BeginEvents({});
+    client->ReadHead();
+    exchange->Send("data: 1\n\n", nullptr);
+    exchange->Break();
+    if (http_1_1) {
+      EXPECT_EQ(client->ReadChunk(), "data: 1\n\n");
+      EXPECT_TRUE(client->AtEnd()) << "without a last chunk";
+    } else {
+      client->ReadUntil("never");
+      EXPECT_TRUE(client.was_reset());
+    }
+  }
+}
+
+TEST_F(EventStreamTest, AStreamThatNobodyHoldsIsBroken) {
+  Start();
+  HttpSocket client(server_->address());
+  client.Send(kGet);
+  Next()->BeginEvents({});
+  const HttpAnswer answer = client->ReadAnswer();
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_FALSE(answer.whole);
+}
+
+TEST_F(EventStreamTest, HeadOfAStreamHasNoEvents) {
+  Start({.ping_interval = absl::Milliseconds(1)});
+  HttpSocket client(server_->address());
+  client.Send("HEAD /a HTTP/1.1\r\nHost: x\r\n\r\n");
+  auto exchange = Next();
+  exchange->BeginEvents({});
+  Taken taken;
+  exchange->Send("data: 1\n\n", taken.Teller());
+  EXPECT_EQ(taken.Wait(), true);
+  exchange->EndEvents();
+  client->ReadHead();
+  client.Send(kGet);
+  Next()->Respond({.body = "next"});
+  EXPECT_EQ(client->ReadAnswer().body, "next");
+}
+
+}  // namespace
+}  // namespace baton
