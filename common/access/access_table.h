@@ -21,6 +21,9 @@ inline constexpr RoleSet kWhoAnswersClients = {Role::kRouter, Role::kFront};
 // The roles that have something to call on a worker.
 inline constexpr RoleSet kWhoCallsWorkers = {Role::kRouter, Role::kPrefill, Role::kOperator};
 
+// The roles that have something to call on a router.
+inline constexpr RoleSet kWhoCallsRouters = {Role::kClient, Role::kFront, Role::kOperator};
+
 // The roles that have something to call at a router's own port while its clients come by a front.
 inline constexpr RoleSet kWhoCallsBesideAFront = {Role::kOperator};
 

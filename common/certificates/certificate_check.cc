@@ -152,50 +152,72 @@ class CallerRoleVerifier final : public CallerVerifier {
 
 class CallerAuthorityVerifier final : public CallerVerifier {
  public:
-  CallerAuthorityVerifier(std::string ca_file, std::string client_ca_file, bool optional)
-      : ca_file_(std::move(ca_file)),
-        client_ca_file_(std::move(client_ca_file)),
-        optional_(optional) {}
+  CallerAuthorityVerifier(CallerAuthorities authorities, bool optional)
+      : authorities_(std::move(authorities)), optional_(optional) {}
 
  private:
   absl::Status Check(const CheckRequest& request,
-                     const std::vector<std::string>& uris) const override {
+                     const std::vector<std::string>& /*uris*/) const override {
     return Check(
         std::string(request.peer_cert().data(), request.peer_cert().size()),
-        std::string(request.peer_cert_full_chain().data(), request.peer_cert_full_chain().size()),
-        uris);
+        std::string(request.peer_cert_full_chain().data(), request.peer_cert_full_chain().size()));
   }
-  absl::Status Check(const std::string& certificate_pem, const std::string& chain_pem,
-                     const std::vector<std::string>& uris) const {
+  absl::Status Check(const std::string& certificate_pem, const std::string& chain_pem) const {
     if (certificate_pem.empty() && optional_) return absl::OkStatus();
     const auto own = ParseCertificates(certificate_pem);
     if (!own.ok()) return absl::UnauthenticatedError("no certificate");
     const auto chain = ParseCertificates(chain_pem).value_or(std::vector<Certificate>());
-    X509& certificate = *own->front();
-    if (IsSignedBy(ca_file_, certificate, chain)) {
-      const absl::StatusOr<Peer> peer = OnlyPeer(uris);
-      return peer.ok() ? absl::OkStatus() : absl::UnauthenticatedError(peer.status().message());
-    }
-    if (!IsSignedBy(client_ca_file_, certificate, chain)) {
-      return absl::UnauthenticatedError("neither --tls-ca nor --tls-client-ca vouches for it");
-    }
-    for (const std::string& uri : uris) {
-      if (!absl::StartsWith(uri, "spiffe:")) continue;
-      const absl::StatusOr<Peer> peer = OnlyPeer(uris);
-      if (!peer.ok()) return absl::UnauthenticatedError(peer.status().message());
-      if (peer->role != Role::kClient) {
-        return absl::PermissionDeniedError("--tls-client-ca vouches for clients only");
-      }
-    }
-    return absl::OkStatus();
+    return VerifyCaller(authorities_, *own->front(), chain).status();
   }
 
-  const std::string ca_file_;
-  const std::string client_ca_file_;
+  const CallerAuthorities authorities_;
   const bool optional_;
 };
 
+// As gRPC writes it; empty where there is none.
+std::string SubjectOf(X509& certificate) {
+  const OpenSslBuffer text(BIO_new(BIO_s_mem()));
+  if (text == nullptr ||
+      X509_NAME_print_ex(text.get(), X509_get_subject_name(&certificate), 0, XN_FLAG_RFC2253) < 0) {
+    return "";
+  }
+  char* data = nullptr;
+  const long size = BIO_get_mem_data(text.get(), &data);
+  return std::string(data, static_cast<size_t>(size));
+}
+
 }  // namespace
+
+absl::StatusOr<Peer> CallerOf(X509& certificate) {
+  const std::vector<std::string> uris = UrisOf(certificate);
+  for (const std::string& uri : uris) {
+    if (!absl::StartsWith(uri, "spiffe:")) continue;
+    absl::StatusOr<Peer> peer = OnlyPeer(uris);
+    if (!peer.ok()) return absl::UnauthenticatedError(peer.status().message());
+    return peer;
+  }
+  return Peer{.role = Role::kClient, .trust_domain = "", .name = SubjectOf(certificate)};
+}
+
+absl::StatusOr<Peer> VerifyCaller(const CallerAuthorities& authorities, X509& certificate,
+                                  const std::vector<Certificate>& chain) {
+  if (IsSignedBy(authorities.ca_file, certificate, chain)) {
+    absl::StatusOr<Peer> peer = OnlyPeer(UrisOf(certificate));
+    if (!peer.ok()) return absl::UnauthenticatedError(peer.status().message());
+    return peer;
+  }
+  if (authorities.client_ca_file.empty()) {
+    return absl::UnauthenticatedError("--tls-ca does not vouch for it");
+  }
+  if (!IsSignedBy(authorities.client_ca_file, certificate, chain)) {
+    return absl::UnauthenticatedError("neither --tls-ca nor --tls-client-ca vouches for it");
+  }
+  absl::StatusOr<Peer> peer = CallerOf(certificate);
+  if (peer.ok() && peer->role != Role::kClient) {
+    return absl::PermissionDeniedError("--tls-client-ca vouches for clients only");
+  }
+  return peer;
+}
 
 std::shared_ptr<CertificateVerifier> ServerRoleCheck(RoleSet roles,
                                                      std::shared_ptr<const PeerTrust> trust) {
@@ -209,8 +231,8 @@ std::shared_ptr<CertificateVerifier> CallerRoleCheck(RoleSet callers) {
 std::shared_ptr<CertificateVerifier> CallerAuthorityCheck(const std::string& ca_file,
                                                           const std::string& client_ca_file,
                                                           bool optional) {
-  return ExternalCertificateVerifier::Create<CallerAuthorityVerifier>(ca_file, client_ca_file,
-                                                                      optional);
+  return ExternalCertificateVerifier::Create<CallerAuthorityVerifier>(
+      CallerAuthorities{.ca_file = ca_file, .client_ca_file = client_ca_file}, optional);
 }
 
 }  // namespace baton

@@ -4,11 +4,14 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "grpcpp/security/tls_certificate_verifier.h"
 
 #include "common/access/role_set.h"
 #include "common/certificates/peer_trust.h"
+#include "common/certificates/pem.h"
 
 namespace baton {
 
@@ -23,11 +26,28 @@ std::shared_ptr<grpc::experimental::CertificateVerifier> ServerRoleCheck(
 // verifies by whom the certificate is signed. The audit log has a line for each who is refused.
 std::shared_ptr<grpc::experimental::CertificateVerifier> CallerRoleCheck(RoleSet callers);
 
+// Who may vouch for a server's callers. Paths.
+struct CallerAuthorities {
+  std::string ca_file;         // of --tls-ca
+  std::string client_ca_file;  // of --tls-client-ca; empty: none
+};
+
+// Who the holder of a certificate is by its SPIFFE id; one without is a client, whom the subject
+// names, as PeerOf says. UNAUTHENTICATED if the id is none of Baton's. Pure; thread-safe. REQUIRES:
+// the certificate was verified as by VerifyCaller.
+absl::StatusOr<Peer> CallerOf(X509& certificate);
+
+// For a server that does its handshakes without gRPC: who the caller with that certificate is.
+// `chain` has the others that it showed. The certificate is verified; one that --tls-ca has signed
+// needs a SPIFFE id, with any role; one that --tls-client-ca has signed can only be a client's, and
+// needs none. Pure but for the files; thread-safe.
+absl::StatusOr<Peer> VerifyCaller(const CallerAuthorities& authorities, X509& certificate,
+                                  const std::vector<Certificate>& chain);
+
 // For a server whose callers may have certificates of either of two authorities. It verifies all
-// of the certificate, since gRPC knows only one set of authorities. One that --tls-ca has signed
-// needs a SPIFFE id, with any role. One that --tls-client-ca has signed can only be a client's,
-// and needs no id. A caller without any is let in if `optional`. The files are read at each
-// handshake, so that renewed ones count at once.
+// of the certificate, as VerifyCaller does, since gRPC knows only one set of authorities. A caller
+// without any is let in if `optional`. The files are read at each handshake, so that renewed ones
+// count at once.
 std::shared_ptr<grpc::experimental::CertificateVerifier> CallerAuthorityCheck(
     const std::string& ca_file, const std::string& client_ca_file, bool optional);
 

@@ -29,6 +29,7 @@ absl::StatusOr<Credentials> Credentials::Create(const TlsFlags& tls, absl::Durat
   Credentials result;
   result.insecure_ = tls.insecure;
   result.server_name_ = tls.server_name;
+  result.client_ca_file_ = tls.client_ca_file;
   if (!tls.enabled()) {
     for (const auto& [flag, value] :
          {std::pair("--tls-client-ca", &tls.client_ca_file), std::pair("--tls-crl", &tls.crl_file),

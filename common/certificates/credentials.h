@@ -20,6 +20,7 @@
 #include "grpcpp/support/channel_arguments.h"
 
 #include "common/access/role_set.h"
+#include "common/certificates/certificate_check.h"
 #include "common/certificates/certificate_watcher.h"
 #include "common/certificates/tls_flags.h"
 
@@ -62,6 +63,13 @@ class Credentials {
 
   // REQUIRES: there is a certificate of this process's own, or none at all.
   std::shared_ptr<grpc::ServerCredentials> ForServer() const;
+  // For a server that does its handshakes without gRPC, the path of the key with the certificate
+  // chain, and those of who may vouch for callers. What they hold is new after each of changes().
+  // REQUIRES: secure(), and a certificate of this process's own.
+  std::string identity_path() const { return watcher_->identity_path(); }
+  CallerAuthorities caller_authorities() const {
+    return {.ca_file = watcher_->roots_path(), .client_ca_file = client_ca_file_};
+  }
   // For a channel to a server that has one of `roles`. Also sets in `arguments` what the handshake
   // needs.
   std::shared_ptr<grpc::ChannelCredentials> ForChannel(RoleSet roles,
@@ -72,6 +80,7 @@ class Credentials {
 
   bool insecure_ = false;
   std::string server_name_;
+  std::string client_ca_file_;
   // Null: plain text.
   std::shared_ptr<CertificateWatcher> watcher_;  // shared by copies
   std::shared_ptr<grpc::experimental::CertificateProviderInterface> provider_;

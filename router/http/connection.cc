@@ -102,7 +102,8 @@ void Connection::GoOnWithHandshake() {
   if (result.outcome == ByteStream::Outcome::kWantsToRead) return WatchInput();
   if (result.outcome == ByteStream::Outcome::kWantsToWrite) return WatchOutput();
   if (result.outcome != ByteStream::Outcome::kDone) return Close();
-  absl::StatusOr<std::optional<Peer>> peer = surroundings_.identify(*stream_->session());
+  absl::StatusOr<std::optional<Peer>> peer =
+      surroundings_.identify(*stream_->session(), client_.address);
   if (!peer.ok()) return Close();
   client_.certificate = *std::move(peer);
   AwaitRequest(surroundings_.options.header_timeout);
@@ -180,7 +181,7 @@ bool Connection::TakeHead() {
   SetDeadline(surroundings_.options.body_timeout);
   std::optional<HttpResponse> answer = AnswerPreflight(surroundings_.options.cors_origins, request);
   if (!answer.has_value() && client_.encrypted &&
-      !surroundings_.identify(*stream_->session()).ok()) {
+      !surroundings_.identify(*stream_->session(), client_.address).ok()) {
     Refuse(401, "the certificate of this connection does not count any more; connect with another");
     return false;
   }

@@ -39,9 +39,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     boost::asio::io_context& io;
     std::shared_ptr<IoMailbox> mailbox;
     std::string& scratch;  // into which connections read, one at a time
-    // Who the holder of the certificate that was shown is; an error: who may not connect. Called
-    // when a handshake is done, and before each request.
-    std::function<absl::StatusOr<std::optional<Peer>>(SSL& session)> identify{};
+    // With TLS: who the client at an address is; an error: who may not connect. Called when the
+    // handshake is done, and before each request.
+    std::function<absl::StatusOr<std::optional<Peer>>(SSL& session, const std::string& address)>
+        identify{};
     std::function<void(Connection& connection)> closed{};
   };
 

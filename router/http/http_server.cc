@@ -15,6 +15,7 @@
 #include "common/base/status_macros.h"
 #include "router/http/connection.h"
 #include "router/http/io_thread.h"
+#include "router/http/tls_server.h"
 
 namespace baton {
 namespace {
@@ -66,12 +67,16 @@ struct HttpServer::Rep {
   };
 
   Connection::Surroundings SurroundingsOf(Served& chosen) {
-    return {.options = options,
-            .handler = handler,
-            .io = chosen.thread.io(),
-            .mailbox = chosen.thread.mailbox(),
-            .scratch = chosen.thread.scratch(),
-            .closed = [this, &chosen](Connection& connection) {
+    return {
+        .options = options,
+        .handler = handler,
+        .io = chosen.thread.io(),
+        .mailbox = chosen.thread.mailbox(),
+        .scratch = chosen.thread.scratch(),
+        .identify = [this](SSL& session,
+                           const std::string& address) { return tls->Identify(session, address); },
+        .closed =
+            [this, &chosen](Connection& connection) {
               chosen.connections.erase(connection.shared_from_this());
               --connections;
             }};
@@ -83,6 +88,7 @@ struct HttpServer::Rep {
 
   Options options;
   Handler handler;
+  std::unique_ptr<TlsServer> tls;  // null: plain text
   std::unique_ptr<Acceptor> acceptor;
   std::atomic<size_t> connections = 0;
   std::vector<std::unique_ptr<Served>> served;  // none before Start
@@ -97,8 +103,13 @@ void HttpServer::Rep::Take(int descriptor) {
 }
 
 void HttpServer::Rep::Serve(Served& chosen, int descriptor) {
+  SslSession session = tls != nullptr ? tls->NewSession() : nullptr;
+  if (tls != nullptr && session == nullptr) {
+    close(descriptor);
+    return;
+  }
   const auto connection = std::make_shared<Connection>(descriptor, AddressOfPeer(descriptor),
-                                                       nullptr, SurroundingsOf(chosen));
+                                                       std::move(session), SurroundingsOf(chosen));
   chosen.connections.insert(connection);
   ++connections;
   connection->Start();
@@ -108,15 +119,14 @@ void HttpServer::Rep::Serve(Served& chosen, int descriptor) {
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(absl::string_view flag,
                                                                const std::string& address,
                                                                const Credentials& credentials,
-                                                               bool /*certificate_optional*/,
+                                                               bool certificate_optional,
                                                                const Options& options) {
   BATON_RETURN_IF_ERROR(credentials.CheckAddress(flag, address));
-  if (credentials.secure()) {
-    return absl::UnimplementedError(
-        absl::StrCat(flag, " ", address, ": TLS is not spoken there yet"));
-  }
   auto rep = std::make_unique<Rep>();
   rep->options = options;
+  if (credentials.secure()) {
+    BATON_ASSIGN_OR_RETURN(rep->tls, TlsServer::Create(credentials, certificate_optional));
+  }
   Acceptor::Options acceptor = options.acceptor;
   // What the system has taken and cannot deliver is not taken by the client either.
   if (acceptor.unacknowledged_timeout == absl::ZeroDuration()) {

@@ -42,7 +42,7 @@ std::string WithoutAuthority(absl::string_view target) {
     if (!absl::StartsWithIgnoreCase(target, scheme)) continue;
     target.remove_prefix(scheme.size());
     const size_t end = target.find_first_of("/?");
-    if (end == 0) return "";
+    if (target.empty() || end == 0) return "";
     if (end == absl::string_view::npos) return "/";
     const std::string rest(target.substr(end));
     return rest[0] == '/' ? rest : "/" + rest;

@@ -27,24 +27,29 @@ namespace baton {
 
 inline constexpr absl::Duration kPatience = absl::Seconds(20);  // of tests that would fail
 
+// A descriptor that is connected. Its reads give up after kPatience.
+inline int ConnectTo(const std::string& address, int receive_buffer = 0) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const timeval patience{.tv_sec = absl::ToInt64Seconds(kPatience), .tv_usec = 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  if (receive_buffer > 0) {
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(receive_buffer));
+  }
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  const HostPort host_port = *ParseHostPort(address);
+  to.sin_port = htons(host_port.port);
+  inet_pton(AF_INET, host_port.host.c_str(), &to.sin_addr);
+  EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+  return fd;
+}
+
 // A connection in plain text.
 class HttpSocket {
  public:
   // `receive_buffer`: bytes that the system may hold for it; 0: as it likes.
   explicit HttpSocket(const std::string& address, int receive_buffer = 0)
-      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), client_([this] { return Read(); }) {
-    const timeval patience{.tv_sec = absl::ToInt64Seconds(kPatience), .tv_usec = 0};
-    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    if (receive_buffer > 0) {
-      setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(receive_buffer));
-    }
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    const HostPort host_port = *ParseHostPort(address);
-    to.sin_port = htons(host_port.port);
-    inet_pton(AF_INET, host_port.host.c_str(), &to.sin_addr);
-    EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
-  }
+      : fd_(ConnectTo(address, receive_buffer)), client_([this] { return Read(); }) {}
   ~HttpSocket() { Close(); }
   HttpSocket(const HttpSocket&) = delete;
   HttpSocket& operator=(const HttpSocket&) = delete;

@@ -1,0 +1,42 @@
+#include "router/http/request_target.h"
+
+#include "gtest/gtest.h"
+
+namespace baton {
+namespace {
+
+TEST(RequestTargetTest, EachFormOfATargetHasItsPathAndQuery) {
+  const struct {
+    const char* target;
+    const char* path;
+    const char* query;
+  } cases[] = {
+      {"/", "/", ""},
+      {"/v1/models", "/v1/models", ""},
+      {"/a%2Fb%20%c3%A9", "/a/b \xc3\xa9", ""},
+      {"/%41", "/A", ""},
+      {"/a?b=%20&c?d", "/a", "b=%20&c?d"},
+      {"/?", "/", ""},
+      {"//x/y", "//x/y", ""},
+      {"http://host:80/a?b", "/a", "b"},
+      {"HTTPS://host", "/", ""},
+      {"http://host?q", "/", "q"},
+  };
+  for (const auto& [target, path, query] : cases) {
+    const auto parsed = ParseRequestTarget("GET", target);
+    ASSERT_TRUE(parsed.ok()) << target;
+    EXPECT_EQ(parsed->path, path) << target;
+    EXPECT_EQ(parsed->query, query) << target;
+  }
+  EXPECT_EQ(ParseRequestTarget("OPTIONS", "*")->path, "*");
+}
+
+TEST(RequestTargetTest, WhatIsNoTargetIsRefused) {
+  for (const char* target : {"*", "", "a", "host:80", "ftp://host/", "http:///a", "http://", "/%",
+                             "/%4", "/%4g", "/a%", "/%00", "/a#b", "/a\\b"}) {
+    EXPECT_FALSE(ParseRequestTarget("GET", target).ok()) << target;
+  }
+}
+
+}  // namespace
+}  // namespace baton
