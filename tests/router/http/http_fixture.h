@@ -15,7 +15,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -172,40 +171,51 @@ class HttpFixture : public testing::Test {
   std::deque<std::shared_ptr<HttpExchange>> exchanges_ ABSL_GUARDED_BY(mutex_);
 };
 
+// A value that another thread tells, once.
+template <typename Value>
+class Told {
+ public:
+  void Tell(Value value) {
+    absl::MutexLock lock(&mutex_);
+    value_ = std::move(value);
+  }
+  // nullopt: nothing was told in time.
+  std::optional<Value> Wait(absl::Duration timeout = kPatience) {
+    absl::MutexLock lock(&mutex_);
+    const auto is_told = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return value_.has_value(); };
+    mutex_.AwaitWithTimeout(absl::Condition(&is_told), timeout);
+    return value_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::optional<Value> value_ ABSL_GUARDED_BY(mutex_);
+};
+
 // Learns of something on another thread, once.
 class Learned {
  public:
   std::function<void()> Teller() {
-    return [told = told_] { told->Notify(); };
+    return [told = told_] { told->Tell(true); };
   }
-  bool Wait() const { return told_->WaitForNotificationWithTimeout(kPatience); }
-  bool told() const { return told_->HasBeenNotified(); }
+  bool Wait() const { return told_->Wait().has_value(); }
+  bool told() const { return told_->Wait(absl::ZeroDuration()).has_value(); }
 
  private:
-  const std::shared_ptr<absl::Notification> told_ = std::make_shared<absl::Notification>();
+  const std::shared_ptr<Told<bool>> told_ = std::make_shared<Told<bool>>();
 };
 
 // Whether the system took an event's bytes.
 class Taken {
  public:
   std::function<void(bool)> Teller() {
-    return [state = state_](bool ok) {
-      state->ok = ok;
-      state->told.Notify();
-    };
+    return [told = told_](bool ok) { told->Tell(ok); };
   }
   // nullopt: nothing was told.
-  std::optional<bool> Wait() const {
-    if (!state_->told.WaitForNotificationWithTimeout(kPatience)) return std::nullopt;
-    return state_->ok;
-  }
+  std::optional<bool> Wait() const { return told_->Wait(); }
 
  private:
-  struct State {
-    absl::Notification told;
-    bool ok = false;
-  };
-  const std::shared_ptr<State> state_ = std::make_shared<State>();
+  const std::shared_ptr<Told<bool>> told_ = std::make_shared<Told<bool>>();
 };
 
 inline constexpr char kGet[] = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
