@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,9 @@ class AnswerFormat {
  public:
   virtual ~AnswerFormat() = default;
 
+  // A prompt was let in and has so many tokens; told before its first response. For formats that
+  // tell it before the usage at the end.
+  virtual void Begin(size_t /*prompt*/, uint32_t /*prompt_tokens*/) {}
   // Every prompt's responses come in their order; those of different prompts in any. Appends events
   // ("data: ...\n\n") to `out`, or nothing yet; an answer that is no stream keeps what it needs.
   virtual void Add(size_t prompt, const v1::GenerateResponse& response, std::string& out) = 0;

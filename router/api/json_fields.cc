@@ -60,6 +60,10 @@ void JsonFields::Fail(absl::string_view name, absl::string_view what) {
   if (status_.ok()) status_ = InvalidParam(PathOf(name), what);
 }
 
+void JsonFields::Adopt(const absl::Status& error) {
+  if (status_.ok()) status_ = error;
+}
+
 const Json* JsonFields::Find(absl::string_view name) {
   if (!status_.ok()) return nullptr;
   const auto found = object_.find(std::string(name));

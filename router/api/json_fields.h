@@ -41,6 +41,8 @@ class JsonFields {
   void Refuse(absl::string_view name, const nlohmann::ordered_json& harmless = nullptr);
   // Records an error of the field.
   void Fail(absl::string_view name, absl::string_view what);
+  // Keeps `error`, of an object further inside, as if it were one of this object's fields.
+  void Adopt(const absl::Status& error);
   // The field's name in errors, such as "stream_options.include_usage".
   std::string PathOf(absl::string_view name) const;
 

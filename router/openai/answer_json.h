@@ -1,0 +1,98 @@
+// The JSON that the answers of OpenAI's two APIs have in common. Pure functions and small values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include <nlohmann/json.hpp>
+
+#include "baton/v1/generation.pb.h"
+#include "router/openai/common_fields.h"
+
+namespace baton {
+
+struct AnswerOptions {
+  std::string id;       // such as "chatcmpl-...": the same in all of an answer
+  std::string model;    // as the client is told it
+  int64_t created = 0;  // Unix seconds
+  StreamFields stream{};
+  uint32_t choices = 1;           // of each prompt
+  bool logprobs = false;          // of the tokens
+  bool return_timings = false;    // Baton's addition: each choice's "timings"
+  bool return_token_ids = false;  // vLLM's addition: each choice's "token_ids"
+};
+
+// The decimal number with the fewest digits that reads as this float: the number printed for it is
+// the same wherever it stands. -9999 for what JSON has no number for, as vLLM prints it.
+double JsonFloat(float value);
+
+// A token's text: as it is where it is UTF-8; else "bytes:\xe2\x80", as OpenAI writes the pieces of
+// a character.
+std::string TokenText(absl::string_view bytes);
+
+// REQUIRES: the choice has ended by itself, as every complete has.
+const char* FinishReasonName(v1::FinishReason reason);
+// The stop string or token id that ended the choice, else null; vLLM's stop_reason.
+nlohmann::ordered_json StopReason(const v1::GenerateComplete& complete);
+
+// The usage of an answer, which is the sum over its prompts.
+class UsageSum {
+ public:
+  explicit UsageSum(size_t prompts) : prompts_(prompts) {}
+  // A prompt has so many tokens; its usage is not known yet.
+  void Begin(uint32_t prompt_tokens);
+  // So many tokens have come.
+  void Count(int tokens) { running_ += static_cast<uint64_t>(tokens); }
+  // The usage of a prompt that has ended.
+  void Add(const v1::Usage& usage);
+
+  nlohmann::ordered_json ToJson() const;
+  // What was counted until now; null while it is not known of all prompts how long they are.
+  nlohmann::ordered_json RunningJson() const;
+
+ private:
+  const size_t prompts_;
+  size_t begun_ = 0;
+  uint64_t begun_tokens_ = 0;
+  uint64_t running_ = 0;
+  uint64_t prompt_tokens_ = 0;
+  uint64_t completion_tokens_ = 0;
+  uint64_t cached_tokens_ = 0;
+  uint64_t accepted_ = 0;
+  uint64_t rejected_ = 0;
+};
+
+// In milliseconds; what was not measured is absent.
+nlohmann::ordered_json TimingsJson(const v1::RequestTimings& timings);
+
+// What is told of the end of a choice beside its finish_reason, added to `choice`.
+void AddEnd(const v1::GenerateComplete& complete, const AnswerOptions& options,
+            nlohmann::ordered_json& choice);
+
+// Writes the events of a stream, which differ in their choices alone.
+class EventWriter {
+ public:
+  // `object`: such as "chat.completion.chunk".
+  EventWriter(const AnswerOptions& options, const char* object);
+
+  // An event with one choice. `usage`: what to tell of it, where continuous usage was asked.
+  void Choice(const nlohmann::ordered_json& choice, const UsageSum& usage, std::string& out) const;
+  // The last events: the usage, where it was asked, and "[DONE]".
+  void End(const UsageSum& usage, std::string& out) const;
+
+ private:
+  std::string head_;  // of an event, up to its choices
+  const StreamFields stream_;
+};
+
+// The event that tells that a stream has broken.
+void AppendErrorEvent(const ApiError& error, std::string& out);
+
+// The whole answer: `choices` in order.
+std::string WholeAnswer(const AnswerOptions& options, const char* object,
+                        nlohmann::ordered_json choices, const UsageSum& usage,
+                        const std::string& fingerprint);
+
+}  // namespace baton

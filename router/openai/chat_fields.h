@@ -1,0 +1,34 @@
+// A chat in JSON: messages, tools, and how the chat template renders them, as OpenAI's chat API and
+// vLLM's additions have them. Each function reads its fields and keeps the first error in `fields`.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "google/protobuf/struct.pb.h"
+
+#include "baton/v1/generation.pb.h"
+#include "router/api/json_fields.h"
+
+namespace baton {
+
+// messages. A developer is a system, and a function a tool: what chat templates call them. Parts of
+// text are joined by a newline, as vLLM and llama.cpp do.
+void ReadMessages(JsonFields& fields, v1::ChatInput& chat);
+
+// tools, tool_choice, parallel_tool_calls, and their old form, functions and function_call. Of
+// allowed_tools only the allowed ones are kept.
+void ReadTools(JsonFields& fields, v1::ChatInput& chat);
+
+// add_generation_prompt and chat_template_kwargs; refuses continue_final_message.
+void ReadTemplateFields(JsonFields& fields, v1::ChatInput& chat);
+
+// {"name", "description", "parameters"}; any of the last two may be absent.
+v1::Tool ReadFunction(JsonFields& function);
+
+// The content `name` of a message: a string, a list of parts of text, or absent ("").
+std::string ReadContent(JsonFields& message, absl::string_view name);
+
+void ToStruct(const nlohmann::ordered_json& object, google::protobuf::Struct& result);
+
+}  // namespace baton

@@ -1,0 +1,82 @@
+#include "router/openai/chat_request.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/hash.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/limits.h"
+#include "router/openai/chat_answer.h"
+#include "router/openai/chat_fields.h"
+#include "router/openai/field_table.h"
+
+namespace baton {
+namespace {
+
+// logprobs and top_logprobs. Returns whether the answer has them.
+bool ReadChatLogprobs(JsonFields& fields, v1::SamplingParams& params) {
+  const bool logprobs = fields.Bool("logprobs").value_or(false);
+  const auto top = fields.Integer("top_logprobs", 0, kMaxLogprobs);
+  if (logprobs) params.set_logprobs(static_cast<int32_t>(top.value_or(0)));
+  if (top.value_or(0) > 0 && !logprobs) fields.Fail("top_logprobs", "needs logprobs to be true");
+  return logprobs;
+}
+
+std::vector<std::unique_ptr<AnswerParser>> NewParsers(const v1::GenerateRequest& request,
+                                                      const ApiContext& context, uint32_t choices) {
+  // The ids of calls are the client's alone, so they need not come from the seed that samples.
+  const uint64_t seed = request.sampling_params().has_seed()
+                            ? request.sampling_params().seed()
+                            : ChainHash({}, context.request_id).low;
+  std::vector<std::unique_ptr<AnswerParser>> parsers;
+  for (uint32_t choice = 0; choice < choices; ++choice) {
+    parsers.push_back(context.tool_form.NewParser(request.chat(), seed, static_cast<int>(choice)));
+  }
+  return parsers;
+}
+
+}  // namespace
+
+absl::StatusOr<ApiRequest> ReadChatRequest(absl::string_view body, const ApiContext& context) {
+  BATON_ASSIGN_OR_RETURN(const nlohmann::ordered_json json, ParseJsonBody(body));
+  JsonFields fields(json);
+  RefuseFields(ChatFieldTable(), fields);
+  v1::GenerateRequest request;
+  v1::SamplingParams& params = *request.mutable_sampling_params();
+  v1::ChatInput& chat = *request.mutable_chat();
+  ReadRoutingFields(fields, context, request);
+  ReadMessages(fields, chat);
+  ReadTools(fields, chat);
+  ReadTemplateFields(fields, chat);
+  ReadSamplingFields(fields, params);
+  ReadMaxTokens(fields, params);
+  ReadFormFields(fields, request);
+  ChatAnswerOptions options{
+      .answer = {.id = absl::StrCat("chatcmpl-", context.request_id),
+                 .model = context.model,
+                 .created = context.created,
+                 .stream = ReadStreamFields(fields),
+                 .choices = params.has_n() ? params.n() : 1,
+                 .logprobs = ReadChatLogprobs(fields, params),
+                 .return_timings = fields.Bool("return_timings").value_or(false),
+                 .return_token_ids = request.return_token_ids()},
+      .old_functions = fields.Find("functions") != nullptr};
+  BATON_RETURN_IF_ERROR(fields.status());
+
+  const StreamFields stream = options.answer.stream;
+  request.set_stream(stream.stream);
+  if (stream.continuous_usage) request.set_return_token_ids(true);  // which are counted
+  const bool has_markers = chat.tools_size() > 0 || context.tool_form.has_reasoning();
+  if (has_markers && context.tool_form.needs_special_tokens()) {
+    params.set_skip_special_tokens(false);
+  }
+  ApiRequest result{.stream = stream.stream};
+  const uint32_t choices = options.answer.choices;
+  result.format = NewChatAnswer(std::move(options), NewParsers(request, context, choices));
+  result.prompts.push_back(std::move(request));
+  return result;
+}
+
+}  // namespace baton

@@ -1,0 +1,30 @@
+// Every field of OpenAI's requests, and of vLLM's that change an answer: what becomes of it.
+// docs/openai.md says the same to clients.
+#pragma once
+
+#include "absl/types/span.h"
+
+#include "router/api/json_fields.h"
+
+namespace baton {
+
+enum class Handling {
+  kServed,
+  kTolerated,  // read by nobody, as unknown fields are
+  kRefused,    // an error that names it
+};
+
+struct FieldHandling {
+  const char* name;
+  Handling handling = Handling::kServed;
+  // JSON: beside null, the value of a refused field that asks for nothing.
+  const char* harmless = "null";
+};
+
+absl::Span<const FieldHandling> ChatFieldTable();
+absl::Span<const FieldHandling> CompletionFieldTable();
+
+// Refuses those fields of the table that are to be refused.
+void RefuseFields(absl::Span<const FieldHandling> table, JsonFields& fields);
+
+}  // namespace baton
