@@ -79,12 +79,14 @@ void UsageSum::Add(const v1::Usage& usage) {
 }
 
 Json UsageSum::ToJson() const {
+  Json details = {{"accepted_prediction_tokens", accepted_},
+                  {"rejected_prediction_tokens", rejected_}};
+  if (reasoning_.has_value()) details["reasoning_tokens"] = *reasoning_;
   return {{"prompt_tokens", prompt_tokens_},
           {"completion_tokens", completion_tokens_},
           {"total_tokens", prompt_tokens_ + completion_tokens_},
           {"prompt_tokens_details", {{"cached_tokens", cached_tokens_}}},
-          {"completion_tokens_details",
-           {{"accepted_prediction_tokens", accepted_}, {"rejected_prediction_tokens", rejected_}}}};
+          {"completion_tokens_details", std::move(details)}};
 }
 
 Json UsageSum::RunningJson() const {

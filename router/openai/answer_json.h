@@ -48,6 +48,9 @@ class UsageSum {
   // The usage of a prompt that has ended.
   void Add(const v1::Usage& usage);
 
+  // So many of the tokens were reasoning; told where it is known.
+  void AddReasoning(uint64_t tokens) { reasoning_ = reasoning_.value_or(0) + tokens; }
+
   nlohmann::ordered_json ToJson() const;
   // What was counted until now; null while it is not known of all prompts how long they are.
   nlohmann::ordered_json RunningJson() const;
@@ -62,6 +65,7 @@ class UsageSum {
   uint64_t cached_tokens_ = 0;
   uint64_t accepted_ = 0;
   uint64_t rejected_ = 0;
+  std::optional<uint64_t> reasoning_{};
 };
 
 // In milliseconds; what was not measured is absent.

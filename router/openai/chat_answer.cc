@@ -61,8 +61,11 @@ struct Choice {
   std::unique_ptr<AnswerParser> parser;
   bool has_role = false;
   bool has_calls = false;
-  Json logprobs = Json::array();   // not yet sent
-  Json token_ids = Json::array();  // not yet sent
+  bool has_reasoning = false;
+  uint64_t tokens_before_answer = 0;  // before the first text or call, in a stream
+  bool has_answer = false;            // that text or call
+  Json logprobs = Json::array();      // not yet sent
+  Json token_ids = Json::array();     // not yet sent
 };
 
 class ChatAnswer final : public AnswerFormat {
@@ -83,6 +86,9 @@ class ChatAnswer final : public AnswerFormat {
       Choice& choice = At(chunk.index());
       KeepTokens(chunk, choice);
       WriteParts(chunk.index(), choice.parser->Add(chunk.text()), out);
+      if (!choice.has_answer) {
+        choice.tokens_before_answer += static_cast<uint64_t>(chunk.token_ids_size());
+      }
     } else if (response.has_complete()) {
       const v1::GenerateComplete& complete = response.complete();
       KeepTokens(complete, At(complete.index()));
@@ -145,6 +151,7 @@ class ChatAnswer final : public AnswerFormat {
     TakeTokens(choice, json);
     json["finish_reason"] = Reason(choice, complete.finish_reason());
     AddEnd(complete, options_.answer, json);
+    if (!choice.has_reasoning) usage_.AddReasoning(0);
   }
 
   Json Message(const std::string& text, Choice& choice) const {
@@ -157,6 +164,7 @@ class ChatAnswer final : public AnswerFormat {
       if (part.kind == Kind::kText) {
         content += part.text;
       } else if (part.kind == Kind::kReasoning) {
+        choice.has_reasoning = true;
         AddReasoning(part.text, message);
       } else if (part.kind == Kind::kCall) {
         calls.push_back({{"id", part.id},
@@ -183,6 +191,8 @@ class ChatAnswer final : public AnswerFormat {
     Choice& choice = At(index);
     for (const AnswerPart& part : Joined(std::move(parts))) {
       Json delta = NewDelta(choice);
+      if (part.kind == Kind::kReasoning) choice.has_reasoning = true;
+      if (part.kind != Kind::kReasoning) choice.has_answer = true;
       if (part.kind == Kind::kText) {
         delta["content"] = part.text;
       } else if (part.kind == Kind::kReasoning) {
@@ -209,6 +219,7 @@ class ChatAnswer final : public AnswerFormat {
     Json delta = NewDelta(choice);
     if (!delta.empty()) delta["content"] = "";  // nothing has come of it
     WriteChoice(complete.index(), std::move(delta), &complete, out);
+    usage_.AddReasoning(choice.has_reasoning ? choice.tokens_before_answer : 0);
   }
 
   // The first has the role.

@@ -26,10 +26,9 @@ bool ReadChatLogprobs(JsonFields& fields, v1::SamplingParams& params) {
 
 std::vector<std::unique_ptr<AnswerParser>> NewParsers(const v1::GenerateRequest& request,
                                                       const ApiContext& context, uint32_t choices) {
-  // The ids of calls are the client's alone, so they need not come from the seed that samples.
-  const uint64_t seed = request.sampling_params().has_seed()
-                            ? request.sampling_params().seed()
-                            : ChainHash({}, context.request_id).low;
+  // Not from the seed that samples: a conversation's answers may have one seed, and the ids of their
+  // calls must differ.
+  const uint64_t seed = ChainHash({}, context.request_id).low;
   std::vector<std::unique_ptr<AnswerParser>> parsers;
   for (uint32_t choice = 0; choice < choices; ++choice) {
     parsers.push_back(context.tool_form.NewParser(request.chat(), seed, static_cast<int>(choice)));
@@ -67,7 +66,10 @@ absl::StatusOr<ApiRequest> ReadChatRequest(absl::string_view body, const ApiCont
 
   const StreamFields stream = options.answer.stream;
   request.set_stream(stream.stream);
-  if (stream.continuous_usage) request.set_return_token_ids(true);  // which are counted
+  // The answer counts them: all that came, and those of the reasoning.
+  if (stream.continuous_usage || (stream.stream && context.tool_form.has_reasoning())) {
+    request.set_return_token_ids(true);
+  }
   const bool has_markers = chat.tools_size() > 0 || context.tool_form.has_reasoning();
   if (has_markers && context.tool_form.needs_special_tokens()) {
     params.set_skip_special_tokens(false);

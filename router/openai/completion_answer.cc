@@ -12,111 +12,107 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+struct CompletionPrompt {
+  // They come once, with the first choice, and stand in all of them.
+  TokenLogprobs logprobs{};
+};
+
 struct CompletionChoice {
   TextOffsets offsets{};
-  bool has_prompt = false;  // the log probabilities of the echoed prompt
+  bool has_prompt = false;
+  std::optional<v1::GenerateComplete> complete{};  // of a whole answer
 };
-
-// Chunks and completes have the same fields.
-struct TextPart {
-  size_t prompt;
-  uint32_t choice;
-  const std::string& text;
-  const TokenLogprobs& logprobs;
-  const TokenLogprobs& prompt_logprobs;
-  const google::protobuf::RepeatedField<uint32_t>& token_ids;
-};
-
-template <typename Message>
-TextPart PartOf(size_t prompt, const Message& message) {
-  return {.prompt = prompt,
-          .choice = message.index(),
-          .text = message.text(),
-          .logprobs = message.logprobs(),
-          .prompt_logprobs = message.prompt_logprobs(),
-          .token_ids = message.token_ids()};
-}
 
 class CompletionAnswer final : public AnswerFormat {
  public:
   CompletionAnswer(AnswerOptions options, size_t prompts)
       : options_(std::move(options)),
-        prompt_logprobs_(prompts),
+        prompts_(prompts),
         choices_(prompts * options_.choices),
-        answers_(choices_.size()),
         usage_(prompts),
-        events_(options_, "text_completion") {}
+        events_(options_, kObject) {}
 
   void Begin(size_t /*prompt*/, uint32_t prompt_tokens) override { usage_.Begin(prompt_tokens); }
 
   void Add(size_t prompt, const v1::GenerateResponse& response, std::string& out) override {
     if (response.has_chunk()) {
-      const TextPart part = PartOf(prompt, response.chunk());
-      events_.Choice(ChoiceJson(part), usage_, out);
+      const v1::GenerateChunk& chunk = response.chunk();
+      prompts_[prompt].logprobs.MergeFrom(chunk.prompt_logprobs());
+      usage_.Count(chunk.token_ids_size());
+      // Those of the prompt alone wait for the first text, which tells where its tokens begin.
+      const bool waits =
+          chunk.text().empty() && chunk.logprobs().empty() && chunk.token_ids().empty();
+      if (!waits) events_.Choice(ChoiceJson(prompt, chunk), usage_, out);
     } else if (response.has_complete()) {
       const v1::GenerateComplete& complete = response.complete();
+      prompts_[prompt].logprobs.MergeFrom(complete.prompt_logprobs());
       usage_.Add(complete.usage());
       fingerprint_ = complete.system_fingerprint();
-      const TextPart part = PartOf(prompt, complete);
-      Json json = ChoiceJson(part);
-      json["finish_reason"] = FinishReasonName(complete.finish_reason());
-      AddEnd(complete, options_, json);
       if (options_.stream.stream) {
-        events_.Choice(json, usage_, out);
+        events_.Choice(EndJson(prompt, complete), usage_, out);
       } else {
-        answers_[IndexOf(part)] = std::move(json);
+        choices_[IndexOf(prompt, complete.index())].complete = complete;
       }
     }
   }
 
   void Finish(std::string& out) override {
-    if (options_.stream.stream) {
-      events_.End(usage_, out);
-    } else {
-      out += WholeAnswer(options_, "text_completion", std::move(answers_), usage_, fingerprint_);
+    if (options_.stream.stream) return events_.End(usage_, out);
+    Json choices = Json::array();
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      BATON_CHECK(choices_[i].complete.has_value(), "an answer with a choice that has not ended");
+      choices.push_back(EndJson(i / options_.choices, *choices_[i].complete));
     }
+    out += WholeAnswer(options_, kObject, std::move(choices), usage_, fingerprint_);
   }
 
   void Fail(const ApiError& error, std::string& out) override { AppendErrorEvent(error, out); }
 
  private:
-  size_t IndexOf(const TextPart& part) const {
-    const size_t index = part.prompt * options_.choices + part.choice;
-    BATON_CHECK(part.choice < options_.choices && index < choices_.size(),
+  static constexpr char kObject[] = "text_completion";
+
+  size_t IndexOf(size_t prompt, uint32_t choice) const {
+    BATON_CHECK(choice < options_.choices && prompt < prompts_.size(),
                 "a choice that was not asked for");
-    return index;
+    return prompt * options_.choices + choice;
   }
 
-  Json ChoiceJson(const TextPart& part) {
-    usage_.Count(part.token_ids.size());
-    const size_t index = IndexOf(part);
-    Json json = {{"index", index},
-                 {"text", part.text},
-                 {"logprobs", LogprobsJson(part, choices_[index])},
-                 {"finish_reason", nullptr}};
-    if (options_.return_token_ids) json["token_ids"] = part.token_ids;
+  Json EndJson(size_t prompt, const v1::GenerateComplete& complete) {
+    Json json = ChoiceJson(prompt, complete);
+    json["finish_reason"] = FinishReasonName(complete.finish_reason());
+    AddEnd(complete, options_, json);
     return json;
   }
 
-  // Null where there are none.
-  Json LogprobsJson(const TextPart& part, CompletionChoice& choice) {
+  // `message`: a chunk or a complete, which have the same fields.
+  template <typename Message>
+  Json ChoiceJson(size_t prompt, const Message& message) {
+    const size_t index = IndexOf(prompt, message.index());
+    Json json = {{"index", index},
+                 {"text", message.text()},
+                 {"logprobs", LogprobsJson(prompts_[prompt], message, choices_[index])},
+                 {"finish_reason", nullptr}};
+    if (options_.return_token_ids) json["token_ids"] = message.token_ids();
+    return json;
+  }
+
+  // Null where none were asked for, or none are new in a stream.
+  template <typename Message>
+  Json LogprobsJson(const CompletionPrompt& prompt, const Message& message,
+                    CompletionChoice& choice) {
     if (!options_.logprobs) return nullptr;
-    TokenLogprobs& of_prompt = prompt_logprobs_[part.prompt];
-    // They may come once for all choices of a prompt.
-    if (of_prompt.empty()) of_prompt = part.prompt_logprobs;
-    choice.offsets.AddText(part.text);
+    choice.offsets.AddText(message.text());
     CompletionLogprobs result;
     const bool first = !std::exchange(choice.has_prompt, true);
-    if (first) result.Append(of_prompt, choice.offsets);
-    result.Append(part.logprobs, choice.offsets);
-    const bool none = part.logprobs.empty() && !(first && !of_prompt.empty());
+    if (first) result.Append(prompt.logprobs, choice.offsets);
+    result.Append(message.logprobs(), choice.offsets);
+    const bool none = message.logprobs().empty() && !(first && !prompt.logprobs.empty());
     return none && options_.stream.stream ? Json() : result.ToJson();
   }
 
   const AnswerOptions options_;
-  std::vector<TokenLogprobs> prompt_logprobs_;  // [prompts]
-  std::vector<CompletionChoice> choices_;       // [prompts * choices]
-  std::vector<Json> answers_;                   // [prompts * choices] of a whole answer
+  std::vector<CompletionPrompt> prompts_;
+  std::vector<CompletionChoice> choices_;  // [prompts * choices]
   UsageSum usage_;
   std::string fingerprint_;
   const EventWriter events_;

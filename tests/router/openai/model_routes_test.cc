@@ -1,0 +1,44 @@
+#include "router/openai/model_routes.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "router/api/api_error.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+v1::ListModelsResponse TwoModels() {
+  v1::ListModelsResponse models;
+  v1::ModelCard& card = *models.add_models();
+  card.set_id("org/a");
+  card.set_root("a.gguf");
+  card.set_created(17);
+  card.set_max_model_len(128);
+  models.add_models()->set_id("b");
+  return models;
+}
+
+TEST(ModelRoutes, AListHasEveryModel) {
+  const Json body = Json::parse(ModelListBody(TwoModels()));
+  EXPECT_EQ(body["object"], "list");
+  ASSERT_EQ(body["data"].size(), 2u);
+  EXPECT_EQ(body["data"][0], Json::parse(R"({"id": "org/a", "object": "model", "created": 17,
+      "owned_by": "baton", "root": "a.gguf", "parent": null, "max_model_len": 128})"));
+}
+
+TEST(ModelRoutes, AnIdMayHaveSlashes) {
+  EXPECT_EQ(Json::parse(*ModelBody(TwoModels(), "org/a"))["id"], "org/a");
+}
+
+TEST(ModelRoutes, AnUnknownModelIsNotFound) {
+  const ApiError error = ApiErrorOf(ModelBody(TwoModels(), "a").status());
+  EXPECT_EQ(error.status, 404);
+  EXPECT_EQ(error.code, "model_not_found");
+}
+
+}  // namespace
+}  // namespace baton

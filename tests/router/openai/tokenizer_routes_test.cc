@@ -1,0 +1,72 @@
+#include "router/openai/tokenizer_routes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace baton {
+namespace {
+
+using ::testing::ElementsAre;
+using Json = nlohmann::ordered_json;
+
+TEST(TokenizerRoutes, ATextIsTokenisedAsAPrompt) {
+  const auto call =
+      ReadTokenizeRequest(R"({"prompt": "a", "add_special_tokens": false, "model": "m"})");
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->request.prompt(), "a");
+  EXPECT_EQ(call->request.model(), "m");
+  EXPECT_FALSE(call->request.add_special_tokens());
+  EXPECT_TRUE(call->request.has_add_special_tokens());
+  EXPECT_TRUE(call->request.parse_special()) << "an evaluator asks for the id of its EOS by text";
+  EXPECT_FALSE(call->return_token_strs);
+  EXPECT_FALSE(ReadTokenizeRequest(R"({"prompt": ""})")->request.has_add_special_tokens());
+}
+
+TEST(TokenizerRoutes, AChatIsTokenisedAsItsTemplateRendersIt) {
+  const auto call = ReadTokenizeRequest(
+      R"({"messages": [{"role": "user", "content": "a"}], "add_generation_prompt": false,
+          "tools": [{"type": "function", "function": {"name": "f"}}], "return_token_strs": true})");
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->request.chat().messages(0).content(), "a");
+  EXPECT_EQ(call->request.chat().tools(0).name(), "f");
+  EXPECT_FALSE(call->request.chat().add_generation_prompt());
+  EXPECT_TRUE(call->return_token_strs);
+}
+
+TEST(TokenizerRoutes, WhatIsMissingIsAnError) {
+  EXPECT_TRUE(absl::IsInvalidArgument(ReadTokenizeRequest("{}").status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(ReadDetokenizeRequest("{}").status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(ReadDetokenizeRequest(R"({"tokens": [-1]})").status()));
+}
+
+TEST(TokenizerRoutes, TokensAreToldWithTheirBytesOnDemand) {
+  EXPECT_EQ(TokenizeBody({1, 2}, 128, std::nullopt),
+            R"({"count":2,"max_model_len":128,"tokens":[1,2],"token_strs":null})");
+  EXPECT_EQ(TokenizeBody({1, 2}, 128, {{"a", "\xFF"}}),
+            R"({"count":2,"max_model_len":128,"tokens":[1,2],"token_strs":["a","bytes:\\xff"]})");
+}
+
+TEST(TokenizerRoutes, TokensBecomeTextWithSpecialOnes) {
+  const auto request = ReadDetokenizeRequest(R"({"tokens": [3, 1]})");
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_THAT(request->token_ids(), ElementsAre(3, 1));
+  EXPECT_FALSE(request->skip_special_tokens());
+  EXPECT_TRUE(request->has_skip_special_tokens());
+  EXPECT_EQ(DetokenizeBody("a\"b"), R"({"prompt":"a\"b"})");
+}
+
+TEST(TokenizerRoutes, WhatAModelLacksIsNull) {
+  const Json body = Json::parse(TokenizerInfoBody(
+      {.bos_token = "<s>", .eos_token = "</s>", .model_max_length = 128, .add_bos_token = true}));
+  EXPECT_EQ(body["bos_token"], "<s>");
+  EXPECT_EQ(body["eos_token"], "</s>");
+  EXPECT_TRUE(body["pad_token"].is_null());
+  EXPECT_TRUE(body["chat_template"].is_null());
+  EXPECT_EQ(body["model_max_length"], 128);
+  EXPECT_EQ(body["add_bos_token"], true);
+}
+
+}  // namespace
+}  // namespace baton
