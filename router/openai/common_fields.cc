@@ -59,7 +59,8 @@ void ReadLogitBias(JsonFields& fields, v1::SamplingParams& params) {
     const bool digits = !key.empty() && absl::ascii_isdigit(static_cast<unsigned char>(key[0]));
     if (!digits || !absl::SimpleAtoi(key, &id)) {
       return fields.Fail("logit_bias",
-                         absl::StrCat("has the key ", DumpJson(key), ", which is no token id"));
+                         absl::StrCat("has the key ", DumpJson(key).substr(0, kMaxNameBytes),
+                                      ", which is no token id"));
     }
     JsonFields entries(*biases, fields.PathOf("logit_bias"));
     const std::optional<double> number = entries.Number(key);

@@ -32,7 +32,7 @@ TEST(ParseJsonBody, TheDepthIsBounded) {
   };
   EXPECT_TRUE(ParseJsonBody(nested(127)).ok());
   EXPECT_THAT(std::string(ParseJsonBody(nested(128)).status().message()), HasSubstr("levels"));
-  EXPECT_TRUE(absl::IsInvalidArgument(ParseJsonBody(nested(1000000)).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(ParseJsonBody(nested(100000)).status()));
 }
 
 TEST(JsonFields, NullAndAbsentAreOne) {
