@@ -69,6 +69,8 @@ ARROWS = {
     "router/tools": "base grammar jinja protocol rpc",
     "router/api": "base rpc router/http router/tools",
     "router/openai": "base rpc protocol tokenizer router/api router/http router/tools",
+    "router/responses": "base rpc router/api router/openai",
+    "router/anthropic": "base rpc router/api router/openai",
     "router": "base gguf hugging_face grammar rpc flags certificates net protocol router/",
     "client": "base access gguf hugging_face tokenizer grammar rpc flags certificates net protocol worker backend/cpu/machine router/tenants client/models bench/engine bench/serve bench/transfer",
     "client/models": "base gguf hugging_face jinja backend kv model engine flags worker",

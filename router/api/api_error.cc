@@ -45,7 +45,6 @@ const char* TypeOfStatus(int status) {
 constexpr std::pair<const char*, const char*> kRenamed[] = {
     {"prompt_token_ids", "prompt"},
     {"token_ids", "tokens"},
-    {"text", "prompt"},
     {"response_format", "response_format"},
 };
 constexpr const char* kPrefixes[] = {"sampling_params.", "chat."};
@@ -55,6 +54,16 @@ Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(t
 // A text from outside may be no UTF-8; then its bad bytes are replaced.
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// Anthropic has types of its own for these, and api_error for what else a server may fail with.
+std::string AnthropicType(const ApiError& error) {
+  constexpr std::pair<int, const char*> kTypes[] = {
+      {413, "request_too_large"}, {503, "overloaded_error"}, {504, "timeout_error"}};
+  for (const auto& [status, type] : kTypes) {
+    if (error.status == status) return type;
+  }
+  return error.status >= kInternalServerError ? "api_error" : error.type;
 }
 
 }  // namespace
@@ -111,13 +120,10 @@ std::string OpenAiErrorBody(const ApiError& error) {
                  {"code", TextOrNull(error.code)}}}});
 }
 
-std::string AnthropicErrorBody(const ApiError& error) {
-  constexpr int kTooLarge = 413, kOverloaded = 503;
-  std::string type = error.type;
-  if (type == kServerError) type = "api_error";
-  if (error.status == kTooLarge) type = "request_too_large";
-  if (error.status == kOverloaded) type = "overloaded_error";
-  return Dump({{"type", "error"}, {"error", {{"type", type}, {"message", error.message}}}});
+std::string AnthropicErrorBody(const ApiError& error, const std::string& request_id) {
+  return Dump({{"type", "error"},
+               {"error", {{"type", AnthropicType(error)}, {"message", error.message}}},
+               {"request_id", TextOrNull(request_id)}});
 }
 
 HttpResponse ErrorResponse(const ApiError& error, std::string body) {

@@ -41,7 +41,7 @@ absl::Status InvalidParam(absl::string_view param, absl::string_view what);
 // {"error": {"message", "type", "param", "code"}}
 std::string OpenAiErrorBody(const ApiError& error);
 // {"type": "error", "error": {"type", "message"}, "request_id"}
-std::string AnthropicErrorBody(const ApiError& error);
+std::string AnthropicErrorBody(const ApiError& error, const std::string& request_id);
 
 // The answer with that body: retry-after in whole seconds, retry-after-ms and x-should-retry where
 // the error tells when to come again, www-authenticate with 401.

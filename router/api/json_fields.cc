@@ -112,6 +112,12 @@ std::optional<std::string> JsonFields::String(absl::string_view name) {
   return std::nullopt;
 }
 
+std::string JsonFields::RequiredString(absl::string_view name) {
+  std::optional<std::string> text = String(name);
+  if (!text.has_value()) Fail(name, "is missing");
+  return std::move(text).value_or("");
+}
+
 const Json* JsonFields::Object(absl::string_view name) {
   const Json* const value = Find(name);
   if (value == nullptr || value->is_object()) return value;

@@ -33,6 +33,8 @@ class JsonFields {
   // Finite, and a float's; the range is the router's to check.
   std::optional<double> Number(absl::string_view name);
   std::optional<std::string> String(absl::string_view name);
+  // A string that must be there.
+  std::string RequiredString(absl::string_view name);
   const nlohmann::ordered_json* Object(absl::string_view name);
   const nlohmann::ordered_json* Array(absl::string_view name);
 

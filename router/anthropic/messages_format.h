@@ -1,0 +1,46 @@
+// The answer of /v1/messages: named events, or a whole message.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "router/api/answer_blocks.h"
+#include "router/api/answer_format.h"
+
+namespace baton {
+
+// Every block of the answer is a block of the message's content. message_start tells the prompt's
+// tokens, where Begin did; what was found in caches is told at the end, with the true usage. A
+// stream that breaks ends with `event: error`.
+class MessagesFormat final : public AnswerFormat {
+ public:
+  struct Options {
+    std::string request_id;
+    std::string model;
+    bool stream = false;
+  };
+  MessagesFormat(Options options, std::unique_ptr<AnswerParser> parser);
+
+  void Begin(size_t prompt, uint32_t prompt_tokens) override;
+  void Add(size_t prompt, const v1::GenerateResponse& response, std::string& out) override;
+  void Finish(std::string& out) override;
+  void Fail(const ApiError& error, std::string& out) override;
+
+ private:
+  using Json = nlohmann::ordered_json;
+
+  void Start(std::string& out);
+  void Write(const BlockEvent& event, std::string& out);
+  Json Message() const;
+  // {"stop_reason", "stop_sequence"}
+  Json Stop() const;
+
+  const Options options_;
+  AnswerBlocks blocks_;
+  uint32_t prompt_tokens_ = 0;
+  bool started_ = false;
+};
+
+}  // namespace baton

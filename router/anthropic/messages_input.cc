@@ -1,0 +1,214 @@
+#include "router/anthropic/messages_input.h"
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "router/openai/common_fields.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kAssistant[] = "assistant";
+constexpr char kBillingLine[] = "x-anthropic-billing-header:";
+
+// Calls `read` for each object of the list `name`.
+void ForEachObject(JsonFields& fields, absl::string_view name, const Json& list,
+                   const std::function<void(JsonFields&)>& read) {
+  for (size_t i = 0; i < list.size() && fields.status().ok(); ++i) {
+    const std::string path = absl::StrCat(name, "[", i, "]");
+    if (!list[i].is_object()) return fields.Fail(path, "must be an object");
+    JsonFields object(list[i], fields.PathOf(path));
+    read(object);
+    fields.Adopt(object.status());
+  }
+}
+
+void Join(const std::string& text, std::string& result) {
+  if (!result.empty() && !text.empty()) result += "\n";
+  result += text;
+}
+
+// A string, or a list of blocks of text, of those that are `kept`.
+std::string ReadTexts(JsonFields& fields, absl::string_view name,
+                      bool (*kept)(const std::string& text)) {
+  const Json* const content = fields.Find(name);
+  if (content == nullptr) return "";
+  if (content->is_string()) return content->get<std::string>();
+  std::string result;
+  if (!content->is_array()) {
+    fields.Fail(name, "must be a string or a list of blocks");
+    return result;
+  }
+  ForEachObject(fields, name, *content, [&](JsonFields& block) {
+    if (block.String("type").value_or("") != "text") {
+      return block.Fail("type", "is not text: only text is served here");
+    }
+    const std::string text = block.RequiredString("text");
+    if (kept(text)) Join(text, result);
+  });
+  return result;
+}
+
+void ReadSystem(JsonFields& fields, v1::ChatInput& chat) {
+  if (fields.Find("system") == nullptr) return;
+  std::string text = ReadTexts(fields, "system", [](const std::string& block) {
+    return !absl::StartsWith(block, kBillingLine);
+  });
+  if (absl::StartsWith(text, kBillingLine)) {
+    const size_t end = text.find('\n');
+    text.erase(0, end == std::string::npos ? end : end + 1);
+  }
+  v1::ChatMessage& message = *chat.add_messages();
+  message.set_role("system");
+  message.set_content(text);
+}
+
+// Reads the blocks of one message, which may become several: each result of a tool is one, and the
+// text around them.
+class BlockReader {
+ public:
+  BlockReader(const std::string& role, v1::ChatInput& chat) : role_(role), chat_(chat) {}
+
+  void Read(JsonFields& block) {
+    const std::string type = block.String("type").value_or("");
+    if (type == "text") {
+      Join(block.RequiredString("text"), *Own().mutable_content());
+    } else if (type == "tool_result" && role_ == "user") {
+      ReadResult(block);
+    } else if (type == "thinking" && role_ == kAssistant) {
+      Join(block.RequiredString("thinking"), *Own().mutable_reasoning_content());
+    } else if (type == "redacted_thinking" && role_ == kAssistant) {
+      Own();  // whose text nobody can read
+    } else if (type == "tool_use" && role_ == kAssistant) {
+      ReadUse(block);
+    } else {
+      block.Fail("type", role_ == kAssistant
+                             ? "is not one of text, thinking and tool_use, which are served"
+                             : "is not one of text and tool_result, which are served");
+    }
+  }
+
+ private:
+  void ReadResult(JsonFields& block) {
+    v1::ChatMessage& message = *chat_.add_messages();
+    message.set_role("tool");
+    message.set_tool_call_id(block.RequiredString("tool_use_id"));
+    message.set_content(ReadTexts(block, "content", [](const std::string&) { return true; }));
+    own_ = -1;
+  }
+
+  void ReadUse(JsonFields& block) {
+    v1::ToolCall& call = *Own().add_tool_calls();
+    call.set_id(block.RequiredString("id"));
+    call.set_name(block.RequiredString("name"));
+    const Json* const input = block.Object("input");
+    call.set_arguments(input == nullptr ? "{}" : DumpJson(*input));
+  }
+
+  // The message of the role itself.
+  v1::ChatMessage& Own() {
+    if (own_ < 0) {
+      own_ = chat_.messages_size();
+      chat_.add_messages()->set_role(role_);
+    }
+    return *chat_.mutable_messages(own_);
+  }
+
+  const std::string role_;
+  v1::ChatInput& chat_;
+  int own_ = -1;
+};
+
+void ReadMessage(JsonFields& message, v1::ChatInput& chat) {
+  const std::string role = message.String("role").value_or("");
+  if (role != "user" && role != kAssistant && role != "system") {
+    return message.Fail("role", "must be user, assistant or system");
+  }
+  const Json* const content = message.Find("content");
+  if (content == nullptr) return message.Fail("content", "is missing");
+  if (content->is_string()) {
+    v1::ChatMessage& text = *chat.add_messages();
+    text.set_role(role);
+    text.set_content(content->get<std::string>());
+  } else if (content->is_array()) {
+    BlockReader reader(role, chat);
+    ForEachObject(message, "content", *content, [&](JsonFields& block) { reader.Read(block); });
+  } else {
+    message.Fail("content", "must be a string or a list of blocks");
+  }
+}
+
+void ReadMessageList(JsonFields& fields, v1::ChatInput& chat) {
+  const Json* const messages = fields.Array("messages");
+  if (messages == nullptr || messages->empty()) return fields.Fail("messages", "is missing");
+  std::string last_role;
+  ForEachObject(fields, "messages", *messages, [&](JsonFields& message) {
+    ReadMessage(message, chat);
+    last_role = message.String("role").value_or("");
+  });
+  if (last_role == kAssistant) {
+    fields.Fail("messages",
+                "end with an assistant's message, which the model cannot go on with; end them "
+                "with a user's");
+  }
+}
+
+void ReadTools(JsonFields& fields, v1::ChatInput& chat) {
+  const Json* const tools = fields.Array("tools");
+  if (tools == nullptr) return;
+  ForEachObject(fields, "tools", *tools, [&](JsonFields& object) {
+    if (object.String("type").value_or("custom") != "custom") {
+      return object.Fail("type", "is a tool of Anthropic's own servers: only custom is served");
+    }
+    v1::Tool& tool = *chat.add_tools();
+    tool.set_name(object.RequiredString("name"));
+    tool.set_description(object.String("description").value_or(""));
+    const Json* const schema = object.Object("input_schema");
+    if (schema == nullptr) return object.Fail("input_schema", "is missing");
+    tool.set_parameters(DumpJson(*schema));
+  });
+}
+
+void ReadToolChoice(JsonFields& fields, v1::ChatInput& chat) {
+  const Json* const value = fields.Object("tool_choice");
+  if (value == nullptr) return;
+  JsonFields object(*value, fields.PathOf("tool_choice"));
+  v1::ToolChoice& choice = *chat.mutable_tool_choice();
+  constexpr std::pair<const char*, v1::ToolChoice::Mode> kModes[] = {
+      {"auto", v1::ToolChoice::MODE_AUTO},
+      {"any", v1::ToolChoice::MODE_REQUIRED},
+      {"tool", v1::ToolChoice::MODE_NAMED},
+      {"none", v1::ToolChoice::MODE_NONE}};
+  const std::string type = object.String("type").value_or("");
+  for (const auto& [name, mode] : kModes) {
+    if (type == name) choice.set_mode(mode);
+  }
+  if (choice.mode() == v1::ToolChoice::MODE_UNSPECIFIED) {
+    object.Fail("type", "must be auto, any, tool or none");
+  }
+  const bool named = choice.mode() == v1::ToolChoice::MODE_NAMED;
+  if (named) choice.set_name(object.RequiredString("name"));
+  choice.set_single_call(object.Bool("disable_parallel_tool_use").value_or(false));
+  fields.Adopt(object.status());
+  if ((named || choice.mode() == v1::ToolChoice::MODE_REQUIRED) && chat.tools().empty()) {
+    fields.Fail("tool_choice", "needs tools, and there are none");
+  }
+}
+
+}  // namespace
+
+void ReadMessagesInput(JsonFields& fields, v1::ChatInput& chat) {
+  ReadSystem(fields, chat);
+  ReadMessageList(fields, chat);
+  ReadTools(fields, chat);
+  ReadToolChoice(fields, chat);
+}
+
+}  // namespace baton

@@ -1,0 +1,17 @@
+// The conversation of a request to /v1/messages.
+#pragma once
+
+#include "baton/v1/generation.pb.h"
+#include "router/api/json_fields.h"
+
+namespace baton {
+
+// Reads system, messages, tools and tool_choice. Contents are strings or lists of blocks: text,
+// thinking, tool_use and tool_result. A result becomes a message of the role tool, and stands where
+// its block does. Keeps the first error in `fields`.
+//
+// Left out of the system's text is the line "x-anthropic-billing-header: ...", which Claude Code
+// puts at its head and changes with each request: no prefix of a prompt would be found again.
+void ReadMessagesInput(JsonFields& fields, v1::ChatInput& chat);
+
+}  // namespace baton

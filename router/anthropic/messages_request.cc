@@ -1,0 +1,153 @@
+#include "router/anthropic/messages_request.h"
+
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "common/base/hash.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/limits.h"
+#include "router/anthropic/messages_format.h"
+#include "router/anthropic/messages_input.h"
+#include "router/api/renamed_params.h"
+#include "router/api/tool_answers.h"
+#include "router/openai/chat_fields.h"
+#include "router/openai/common_fields.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+using enum Handling;
+
+constexpr FieldHandling kMessagesFields[] = {
+    {"max_tokens"},
+    {"messages"},
+    {"metadata"},
+    {"model"},
+    {"output_config"},
+    {"stop_sequences"},
+    {"stream"},
+    {"system"},
+    {"temperature"},
+    {"tool_choice"},
+    {"tools"},
+    {"top_k"},
+    {"top_p"},
+    {"cache_control", kTolerated},
+    {"context_management", kTolerated},
+    {"diagnostics", kTolerated},
+    {"inference_geo", kTolerated},
+    {"service_tier", kTolerated},
+    {"speed", kTolerated},
+    {"thinking", kTolerated},
+    {"user_profile_id", kTolerated},
+    {"workspace_id", kTolerated},
+    {"container", kRefused},
+    {"mcp_servers", kRefused, "[]"},
+    {"n", kRefused, "1"},
+};
+
+// metadata.user_id. What is longer than a user's name may be stands by its hash.
+void ReadUser(JsonFields& fields, v1::GenerateRequest& request) {
+  const Json* const metadata = fields.Object("metadata");
+  if (metadata == nullptr) return;
+  JsonFields inner(*metadata, fields.PathOf("metadata"));
+  if (const auto user = inner.String("user_id")) {
+    request.set_user(*user);
+    if (user->size() > kMaxNameBytes) {
+      Sha256 hash;
+      hash.Update(*user);
+      request.set_user(ToHex(hash.Finish()));
+    }
+  }
+  fields.Adopt(inner.status());
+}
+
+void ReadStops(JsonFields& fields, v1::SamplingParams& params) {
+  const Json* const stops = fields.Array("stop_sequences");
+  if (stops == nullptr) return;
+  for (const Json& stop : *stops) {
+    if (!stop.is_string()) return fields.Fail("stop_sequences", "must be a list of strings");
+    params.add_stop(stop.get<std::string>());
+  }
+}
+
+void ReadOutputConfig(JsonFields& fields, v1::GenerateRequest& request) {
+  const Json* const config = fields.Object("output_config");
+  if (config == nullptr) return;
+  JsonFields inner(*config, fields.PathOf("output_config"));
+  if (const Json* const format = inner.Object("format")) {
+    JsonFields typed(*format, inner.PathOf("format"));
+    ReadTypedForm(typed, /*schema_is_inside=*/false, request);
+    inner.Adopt(typed.status());
+  }
+  fields.Adopt(inner.status());
+}
+
+void ReadAll(JsonFields& fields, const ApiContext& context, v1::GenerateRequest& request) {
+  RefuseFields(kMessagesFields, fields);
+  v1::SamplingParams& params = *request.mutable_sampling_params();
+  ReadMessagesInput(fields, *request.mutable_chat());
+  ReadTemplateFields(fields, *request.mutable_chat());
+  ReadSamplingFields(fields, params);
+  ReadRoutingFields(fields, context, request);
+  ReadStops(fields, params);
+  ReadUser(fields, request);
+  ReadOutputConfig(fields, request);
+  if (const auto most = fields.Integer("max_tokens", 1, std::numeric_limits<int32_t>::max())) {
+    params.set_max_tokens(static_cast<uint32_t>(*most));
+  }
+  request.set_stream(fields.Bool("stream").value_or(false));
+}
+
+}  // namespace
+
+absl::Span<const FieldHandling> MessagesFields() { return kMessagesFields; }
+
+absl::StatusOr<v1::GenerateRequest> ReadMessagesPrompt(const Json& body,
+                                                       const ApiContext& context) {
+  JsonFields fields(body);
+  v1::GenerateRequest request;
+  ReadAll(fields, context, request);
+  if (!request.sampling_params().has_max_tokens()) fields.Fail("max_tokens", "is missing");
+  BATON_RETURN_IF_ERROR(fields.status());
+  return request;
+}
+
+absl::StatusOr<ApiRequest> ReadMessagesRequest(absl::string_view body, const ApiContext& context) {
+  BATON_ASSIGN_OR_RETURN(const Json json, ParseJsonBody(body));
+  BATON_ASSIGN_OR_RETURN(v1::GenerateRequest request, ReadMessagesPrompt(json, context));
+  LeaveMarkers(context.tool_form, request);
+  ApiRequest result{.stream = request.stream()};
+  result.format = std::make_unique<MessagesFormat>(
+      MessagesFormat::Options{
+          .request_id = context.request_id, .model = context.model, .stream = request.stream()},
+      ParserOf(context, request.chat()));
+  result.prompts.push_back(std::move(request));
+  return result;
+}
+
+absl::StatusOr<v1::GenerateRequest> ReadCountTokens(absl::string_view body,
+                                                    const ApiContext& context) {
+  BATON_ASSIGN_OR_RETURN(const Json json, ParseJsonBody(body));
+  JsonFields fields(json);
+  v1::GenerateRequest request;
+  ReadAll(fields, context, request);
+  BATON_RETURN_IF_ERROR(fields.status());
+  return request;
+}
+
+std::string CountTokensBody(uint32_t prompt_tokens) {
+  return DumpJson({{"input_tokens", prompt_tokens}});
+}
+
+ApiError InMessagesWords(ApiError error) {
+  constexpr RenamedParam kRenamed[] = {{"messages", "messages"},
+                                       {"stop", "stop_sequences"},
+                                       {"response_format", "output_config.format"}};
+  return WithRenamedParam(std::move(error), kRenamed);
+}
+
+}  // namespace baton

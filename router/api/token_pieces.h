@@ -1,0 +1,39 @@
+// Which tokens a text is made of, where a request asks for log probabilities.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+#include "baton/v1/generation.pb.h"
+
+namespace baton {
+
+// Cuts the text of one choice where its tokens end. Tokens come with their text or before it, since
+// the router holds back what may become a stop string; a token may have no text (a special one), or
+// a part of a character, or more text than is shown (before a stop string). How text and tokens are
+// cut into responses does not matter. Without tokens the text passes as it comes. Not thread-safe.
+class TokenPieces {
+ public:
+  struct Piece {
+    std::string text{};                      // whole characters
+    std::vector<v1::TokenLogprob> tokens{};  // that it is made of, in their order
+  };
+
+  // `token` of each one holds its bytes.
+  void Add(absl::string_view text,
+           const google::protobuf::RepeatedPtrField<v1::TokenLogprob>& tokens);
+  // The next piece that is certain; `last`: nothing will be added any more.
+  std::optional<Piece> Next(bool last);
+
+ private:
+  Piece Take(size_t text_bytes, size_t token_count);
+
+  std::string text_;
+  std::deque<v1::TokenLogprob> tokens_;
+};
+
+}  // namespace baton

@@ -1,0 +1,19 @@
+// How an answer with one choice is read that may hold calls of tools and reasoning.
+#pragma once
+
+#include <memory>
+
+#include "baton/v1/generation.pb.h"
+#include "router/api/answer_format.h"
+
+namespace baton {
+
+// Leaves the markers of calls and reasoning in the text of the answer, where they are special
+// tokens.
+void LeaveMarkers(const ToolForm& tool_form, v1::GenerateRequest& request);
+
+// The parser of the answer. The ids of its calls follow from the id of the HTTP request: those of
+// two answers in one conversation differ, even with one seed.
+std::unique_ptr<AnswerParser> ParserOf(const ApiContext& context, const v1::ChatInput& chat);
+
+}  // namespace baton

@@ -1,0 +1,244 @@
+#include "router/responses/responses_input.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "router/openai/chat_fields.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kAssistant[] = "assistant";
+
+// A string, or a list of parts of text.
+std::string ReadTexts(JsonFields& item, absl::string_view name) {
+  const Json* const content = item.Find(name);
+  if (content == nullptr) return "";
+  if (content->is_string()) return content->get<std::string>();
+  if (!content->is_array()) {
+    item.Fail(name, "must be a string or a list of parts");
+    return "";
+  }
+  constexpr const char* kTypes[] = {"input_text", "output_text", "text", "reasoning_text",
+                                    "summary_text"};
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < content->size(); ++i) {
+    const std::string path = absl::StrCat(name, "[", i, "]");
+    if (!(*content)[i].is_object()) {
+      item.Fail(path, "must be an object");
+      break;
+    }
+    JsonFields part((*content)[i], item.PathOf(path));
+    const std::string type = part.String("type").value_or("");
+    const bool text = std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
+    if (text || type == "refusal") {
+      texts.push_back(part.RequiredString(text ? "text" : "refusal"));
+    } else {
+      part.Fail("type", "is not one of input_text, output_text and refusal: only text is served");
+    }
+    item.Adopt(part.status());
+  }
+  return absl::StrJoin(texts, "\n");
+}
+
+// Reads items in their order.
+class ItemReader {
+ public:
+  explicit ItemReader(v1::ChatInput& chat) : chat_(chat) {}
+
+  void Read(JsonFields& item) {
+    const std::string type = item.String("type").value_or("message");
+    if (type == "message") return ReadMessage(item);
+    if (type == "function_call") return ReadCall(item);
+    if (type == "function_call_output") return ReadOutput(item);
+    if (type == "reasoning") return ReadReasoning(item);
+    if (type == "item_reference") {
+      return item.Fail("type", "is item_reference, which is not supported: no items are stored");
+    }
+    item.Fail("type",
+              "is not one of message, function_call, function_call_output and reasoning, which are "
+              "served");
+  }
+
+ private:
+  void ReadMessage(JsonFields& item) {
+    constexpr std::pair<const char*, const char*> kRoles[] = {
+        {"user", "user"}, {"system", "system"}, {"developer", "system"}, {kAssistant, kAssistant}};
+    const std::string name = item.String("role").value_or("");
+    const auto* const role = std::find_if(std::begin(kRoles), std::end(kRoles),
+                                          [&](const auto& known) { return name == known.first; });
+    if (role == std::end(kRoles)) {
+      return item.Fail("role", "must be user, assistant, system or developer");
+    }
+    if (item.Find("content") == nullptr) item.Fail("content", "is missing");
+    v1::ChatMessage& message = Add(role->second);
+    message.set_content(ReadTexts(item, "content"));
+    if (name == kAssistant) message.set_reasoning_content(std::exchange(reasoning_, {}));
+    reasoning_.clear();
+  }
+
+  void ReadCall(JsonFields& item) {
+    v1::ChatMessage& message = Assistant();
+    v1::ToolCall& call = *message.add_tool_calls();
+    call.set_id(item.RequiredString("call_id"));
+    call.set_name(item.RequiredString("name"));
+    call.set_arguments(item.String("arguments").value_or("{}"));
+  }
+
+  void ReadOutput(JsonFields& item) {
+    v1::ChatMessage& message = Add("tool");
+    message.set_tool_call_id(item.RequiredString("call_id"));
+    if (item.Find("output") == nullptr) item.Fail("output", "is missing");
+    message.set_content(ReadTexts(item, "output"));
+  }
+
+  // The text itself, or else what stands for it.
+  void ReadReasoning(JsonFields& item) {
+    std::string text = ReadTexts(item, "content");
+    if (text.empty()) text = ReadTexts(item, "summary");
+    if (!reasoning_.empty() && !text.empty()) reasoning_ += "\n";
+    reasoning_ += text;
+  }
+
+  // The message that a call belongs to: what the assistant has just said, or a new one.
+  v1::ChatMessage& Assistant() {
+    const int count = chat_.messages_size();
+    const bool going_on = count > 0 && chat_.messages(count - 1).role() == kAssistant;
+    v1::ChatMessage& message = going_on ? *chat_.mutable_messages(count - 1) : Add(kAssistant);
+    if (!message.reasoning_content().empty() && !reasoning_.empty()) {
+      message.mutable_reasoning_content()->append("\n");
+    }
+    message.mutable_reasoning_content()->append(std::exchange(reasoning_, {}));
+    return message;
+  }
+
+  v1::ChatMessage& Add(const char* role) {
+    v1::ChatMessage& message = *chat_.add_messages();
+    message.set_role(role);
+    return message;
+  }
+
+  v1::ChatInput& chat_;
+  std::string reasoning_;  // of the assistant's message that comes next
+};
+
+void ReadItems(JsonFields& fields, v1::ChatInput& chat) {
+  if (const auto instructions = fields.String("instructions")) {
+    v1::ChatMessage& message = *chat.add_messages();
+    message.set_role("system");
+    message.set_content(*instructions);
+  }
+  const Json* const input = fields.Find("input");
+  if (input == nullptr) return fields.Fail("input", "is missing");
+  if (input->is_string()) {
+    v1::ChatMessage& message = *chat.add_messages();
+    message.set_role("user");
+    message.set_content(input->get<std::string>());
+    return;
+  }
+  if (!input->is_array()) return fields.Fail("input", "must be a string or a list of items");
+  ItemReader reader(chat);
+  for (size_t i = 0; i < input->size() && fields.status().ok(); ++i) {
+    const std::string path = absl::StrCat("input[", i, "]");
+    if (!(*input)[i].is_object()) return fields.Fail(path, "must be an object");
+    JsonFields item((*input)[i], fields.PathOf(path));
+    reader.Read(item);
+    fields.Adopt(item.status());
+  }
+}
+
+void ReadToolList(JsonFields& fields, v1::ChatInput& chat) {
+  const Json* const tools = fields.Array("tools");
+  for (size_t i = 0; tools != nullptr && i < tools->size(); ++i) {
+    const std::string path = absl::StrCat("tools[", i, "]");
+    if (!(*tools)[i].is_object()) return fields.Fail(path, "must be an object");
+    JsonFields tool((*tools)[i], fields.PathOf(path));
+    if (tool.String("type").value_or("") != "function") {
+      tool.Fail("type", "is not function: only functions are served");
+    } else {
+      *chat.add_tools() = ReadFunction(tool);
+    }
+    fields.Adopt(tool.status());
+  }
+}
+
+bool ReadMode(const std::string& name, v1::ToolChoice& choice) {
+  constexpr std::pair<const char*, v1::ToolChoice::Mode> kModes[] = {
+      {"auto", v1::ToolChoice::MODE_AUTO},
+      {"none", v1::ToolChoice::MODE_NONE},
+      {"required", v1::ToolChoice::MODE_REQUIRED}};
+  for (const auto& [known, mode] : kModes) {
+    if (name == known) choice.set_mode(mode);
+  }
+  return choice.mode() != v1::ToolChoice::MODE_UNSPECIFIED;
+}
+
+// {"type": "allowed_tools", "mode", "tools": [{"type": "function", "name"}]}: the others are left
+// out.
+void ReadAllowed(JsonFields& choice, v1::ChatInput& chat) {
+  if (!ReadMode(choice.String("mode").value_or(""), *chat.mutable_tool_choice())) {
+    choice.Fail("mode", "must be auto or required");
+  }
+  const Json* const allowed = choice.Array("tools");
+  if (allowed == nullptr || allowed->empty()) return choice.Fail("tools", "is missing");
+  v1::ChatInput kept;
+  for (const Json& tool : *allowed) {
+    const Json::const_iterator name = tool.is_object() ? tool.find("name") : tool.end();
+    const auto found =
+        std::find_if(chat.tools().begin(), chat.tools().end(), [&](const v1::Tool& known) {
+          return name != tool.end() && name->is_string() && *name == known.name();
+        });
+    if (found == chat.tools().end()) {
+      return choice.Fail("tools", "has a tool that is not among the request's tools");
+    }
+    *kept.add_tools() = *found;
+  }
+  chat.mutable_tools()->Swap(kept.mutable_tools());
+}
+
+void ReadToolChoice(JsonFields& fields, v1::ChatInput& chat) {
+  const Json* const value = fields.Find("tool_choice");
+  if (value == nullptr) return;
+  v1::ToolChoice& choice = *chat.mutable_tool_choice();
+  if (value->is_object()) {
+    JsonFields object(*value, fields.PathOf("tool_choice"));
+    const std::string type = object.String("type").value_or("");
+    if (type == "function") {
+      choice.set_mode(v1::ToolChoice::MODE_NAMED);
+      choice.set_name(object.RequiredString("name"));
+    } else if (type == "allowed_tools") {
+      ReadAllowed(object, chat);
+    } else {
+      object.Fail("type", "is not function or allowed_tools, which are served");
+    }
+    fields.Adopt(object.status());
+  } else if (!value->is_string() || !ReadMode(value->get<std::string>(), choice)) {
+    fields.Fail("tool_choice", "must be none, auto, required, or name a function");
+  }
+  const bool forced =
+      choice.mode() == v1::ToolChoice::MODE_REQUIRED || choice.mode() == v1::ToolChoice::MODE_NAMED;
+  if (forced && chat.tools().empty()) {
+    fields.Fail("tool_choice", "needs tools, and there are none");
+  }
+}
+
+}  // namespace
+
+void ReadResponsesInput(JsonFields& fields, v1::ChatInput& chat) {
+  ReadItems(fields, chat);
+  ReadToolList(fields, chat);
+  ReadToolChoice(fields, chat);
+  if (!fields.Bool("parallel_tool_calls").value_or(true)) {
+    chat.mutable_tool_choice()->set_single_call(true);
+  }
+}
+
+}  // namespace baton

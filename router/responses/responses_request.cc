@@ -1,0 +1,146 @@
+#include "router/responses/responses_request.h"
+
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "common/base/status_macros.h"
+#include "common/rpc/limits.h"
+#include "router/api/renamed_params.h"
+#include "router/api/tool_answers.h"
+#include "router/openai/chat_fields.h"
+#include "router/openai/common_fields.h"
+#include "router/responses/response_object.h"
+#include "router/responses/responses_format.h"
+#include "router/responses/responses_input.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+using enum Handling;
+
+constexpr FieldHandling kResponsesFields[] = {
+    {"frequency_penalty"},
+    {"include"},
+    {"input"},
+    {"instructions"},
+    {"max_output_tokens"},
+    {"metadata"},
+    {"model"},
+    {"parallel_tool_calls"},
+    {"presence_penalty"},
+    {"stream"},
+    {"temperature"},
+    {"text"},
+    {"tool_choice"},
+    {"tools"},
+    {"top_logprobs"},
+    {"top_p"},
+    {"user"},
+    {"access_programs", kTolerated},
+    {"context_management", kTolerated},
+    {"image", kTolerated},
+    {"max_tool_calls", kTolerated},
+    {"moderation", kTolerated},
+    {"prompt_cache_key", kTolerated},
+    {"prompt_cache_options", kTolerated},
+    {"prompt_cache_retention", kTolerated},
+    {"reasoning", kTolerated},
+    {"safety_identifier", kTolerated},
+    {"service_tier", kTolerated},
+    {"store", kTolerated},
+    {"stream_options", kTolerated},
+    {"background", kRefused, "false"},
+    {"conversation", kRefused},
+    {"n", kRefused, "1"},
+    {"previous_response_id", kRefused},
+    {"prompt", kRefused},
+    {"truncation", kRefused, "\"disabled\""},
+};
+
+// The log probabilities come only where `include` asks for them.
+void ReadLogprobs(JsonFields& fields, v1::SamplingParams& params) {
+  const auto top = fields.Integer("top_logprobs", 0, kMaxLogprobs);
+  const Json* const include = fields.Array("include");
+  for (size_t i = 0; include != nullptr && i < include->size(); ++i) {
+    if (!(*include)[i].is_string()) {
+      return fields.Fail(absl::StrCat("include[", i, "]"), "must be a string");
+    }
+    if ((*include)[i] == "message.output_text.logprobs") {
+      params.set_logprobs(static_cast<int32_t>(top.value_or(0)));
+    }
+  }
+}
+
+void ReadMetadata(JsonFields& fields) {
+  const Json* const metadata = fields.Object("metadata");
+  if (metadata == nullptr) return;
+  for (const auto& [key, value] : metadata->items()) {
+    if (!value.is_string()) return fields.Fail("metadata", "must have strings as its values");
+  }
+}
+
+void ReadText(JsonFields& fields, v1::GenerateRequest& request) {
+  const Json* const text = fields.Object("text");
+  if (text == nullptr) return;
+  JsonFields inner(*text, fields.PathOf("text"));
+  if (const Json* const format = inner.Object("format")) {
+    JsonFields typed(*format, inner.PathOf("format"));
+    ReadTypedForm(typed, /*schema_is_inside=*/false, request);
+    inner.Adopt(typed.status());
+  }
+  fields.Adopt(inner.status());
+}
+
+}  // namespace
+
+absl::Span<const FieldHandling> ResponsesFields() { return kResponsesFields; }
+
+absl::StatusOr<v1::GenerateRequest> ReadResponsesPrompt(const Json& body,
+                                                        const ApiContext& context) {
+  JsonFields fields(body);
+  RefuseFields(kResponsesFields, fields);
+  v1::GenerateRequest request;
+  v1::SamplingParams& params = *request.mutable_sampling_params();
+  ReadResponsesInput(fields, *request.mutable_chat());
+  ReadTemplateFields(fields, *request.mutable_chat());
+  ReadSamplingFields(fields, params);
+  ReadRoutingFields(fields, context, request);
+  if (const auto most =
+          fields.Integer("max_output_tokens", 1, std::numeric_limits<int32_t>::max())) {
+    params.set_max_tokens(static_cast<uint32_t>(*most));
+  }
+  ReadLogprobs(fields, params);
+  ReadText(fields, request);
+  ReadMetadata(fields);
+  request.set_stream(fields.Bool("stream").value_or(false));
+  BATON_RETURN_IF_ERROR(fields.status());
+  return request;
+}
+
+absl::StatusOr<ApiRequest> ReadResponsesRequest(absl::string_view body, const ApiContext& context) {
+  BATON_ASSIGN_OR_RETURN(const Json json, ParseJsonBody(body));
+  BATON_ASSIGN_OR_RETURN(v1::GenerateRequest request, ReadResponsesPrompt(json, context));
+  LeaveMarkers(context.tool_form, request);
+  ApiRequest result{.stream = request.stream()};
+  result.format = std::make_unique<ResponsesFormat>(NewResponse(json, context), request.stream(),
+                                                    ParserOf(context, request.chat()));
+  result.prompts.push_back(std::move(request));
+  return result;
+}
+
+ApiError InResponsesWords(ApiError error) {
+  constexpr RenamedParam kRenamed[] = {{"messages", "input"},
+                                       {"max_tokens", "max_output_tokens"},
+                                       {"logprobs", "top_logprobs"},
+                                       {"response_format", "text.format"}};
+  return WithRenamedParam(std::move(error), kRenamed);
+}
+
+}  // namespace baton
