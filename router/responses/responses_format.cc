@@ -127,11 +127,7 @@ void ResponsesFormat::WriteEnd(size_t index, std::string& out) {
   const bool call = block.kind == AnswerBlock::Kind::kCall;
   const Growth growth = GrowthOf(block.kind);
   Json fields = Json::object();
-  if (call) {
-    fields["name"] = block.name;
-  } else {
-    fields["content_index"] = 0;
-  }
+  if (!call) fields["content_index"] = 0;
   fields[growth.whole] = block.text;
   if (block.kind == AnswerBlock::Kind::kText) fields["logprobs"] = LogprobList(block.logprobs);
   WriteOfItem(growth.done, index, fields, out);

@@ -1,0 +1,159 @@
+#include "router/anthropic/messages_format.h"
+
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "tests/router/api/played_answer.h"
+#include "tests/router/api/scripted_parser.h"
+
+namespace baton {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using Json = nlohmann::ordered_json;
+
+MessagesFormat FormatOf(bool stream) {
+  return MessagesFormat({.request_id = "q", .model = "m", .stream = stream}, NewScriptedParser());
+}
+
+Json WholeMessage(const PlayedAnswer& answer) {
+  MessagesFormat format = FormatOf(/*stream=*/false);
+  return Json::parse(Written(format, Whole(answer)));
+}
+
+std::vector<Json> MessageStream(const std::vector<v1::GenerateResponse>& responses) {
+  MessagesFormat format = FormatOf(/*stream=*/true);
+  format.Begin(0, 7);
+  return EventsOf(Written(format, responses));
+}
+
+TEST(MessagesFormat, StreamsATextAsNamedEvents) {
+  const std::vector<Json> events = MessageStream({ChunkOf("Hel"), ChunkOf("lo"), EndOf({})});
+  EXPECT_THAT(TypesOf(events), ElementsAre("message_start", "ping", "content_block_start",
+                                           "content_block_delta", "content_block_delta",
+                                           "content_block_stop", "message_delta", "message_stop"));
+  EXPECT_EQ(events[0], Json::parse(R"({"type": "message_start", "message": {
+      "id": "msg_q", "type": "message", "role": "assistant", "model": "m", "content": [],
+      "stop_reason": null, "stop_sequence": null, "usage": {
+          "input_tokens": 7, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
+          "output_tokens": 0}}})"));
+  EXPECT_EQ(events[3], Json::parse(R"({"type": "content_block_delta", "index": 0,
+      "delta": {"type": "text_delta", "text": "Hel"}})"));
+  EXPECT_EQ(events[6], Json::parse(R"({"type": "message_delta",
+      "delta": {"stop_reason": "end_turn", "stop_sequence": null}, "usage": {
+          "input_tokens": 3, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 4,
+          "output_tokens": 9}})"));
+}
+
+TEST(MessagesFormat, HasThinkingTextAndCallsAsBlocks) {
+  EXPECT_EQ(WholeMessage({.text = "~rhm~tIt is~cget~a{\"city\": \"Oslo\"}"}).at("content"),
+            Json::parse(R"([
+      {"type": "thinking", "thinking": "hm", "signature": ""},
+      {"type": "text", "text": "It is", "citations": null},
+      {"type": "tool_use", "id": "toolu_call0", "name": "get", "input": {"city": "Oslo"}}])"));
+}
+
+TEST(MessagesFormat, WrapsArgumentsThatAreNoObject) {
+  for (const std::string arguments : {"{\"city\": \"Os", "[1]", "x"}) {
+    const Json message = WholeMessage({.text = "~cget~a" + arguments});
+    EXPECT_EQ(message.at("content")[0].at("input"), Json({{"INVALID_JSON", arguments}}));
+  }
+  EXPECT_EQ(WholeMessage({.text = "~cget~a"}).at("content")[0].at("input"), Json::object());
+}
+
+TEST(MessagesFormat, TellsWhyTheAnswerEnded) {
+  const std::vector<std::pair<PlayedAnswer, Json>> cases = {
+      {{.text = "Hi"}, {"end_turn", nullptr}},
+      {{.text = "Hi", .finish_reason = v1::FINISH_REASON_LENGTH}, {"max_tokens", nullptr}},
+      {{.text = "Hi", .stop = "END"}, {"stop_sequence", "END"}},
+      {{.text = "~cget~a{}"}, {"tool_use", nullptr}},
+      {{.text = "~cget~a{}~tdone"}, {"tool_use", nullptr}},
+      {{.text = "~cget~a{", .finish_reason = v1::FINISH_REASON_LENGTH}, {"max_tokens", nullptr}},
+  };
+  for (const auto& [answer, expected] : cases) {
+    const Json message = WholeMessage(answer);
+    EXPECT_EQ(message.at("stop_reason"), expected[0]) << answer.text;
+    EXPECT_EQ(message.at("stop_sequence"), expected[1]) << answer.text;
+  }
+}
+
+TEST(MessagesFormat, WritesNothingBeforeTheFirstResponse) {
+  MessagesFormat whole = FormatOf(/*stream=*/false);
+  std::string out;
+  whole.Begin(0, 7);
+  whole.Add(0, ChunkOf("Hi"), out);
+  EXPECT_THAT(out, IsEmpty());
+}
+
+// What a client makes of the events, which come in order: the message of the whole answer.
+Json Accumulated(const std::vector<Json>& events) {
+  EXPECT_EQ(events[0].at("type"), "message_start");
+  EXPECT_EQ(events[1].at("type"), "ping");
+  Json message = events[0].at("message");
+  std::string arguments;
+  bool open = false;
+  for (size_t i = 2; i < events.size(); ++i) {
+    const Json& event = events[i];
+    const std::string type = event.at("type");
+    EXPECT_EQ(type == "message_delta", i + 2 == events.size());
+    EXPECT_EQ(type == "message_stop", i + 1 == events.size());
+    if (type == "message_delta") {
+      EXPECT_FALSE(open);
+      message.update(event.at("delta"));
+      message["usage"].update(event.at("usage"));
+    }
+    if (!event.contains("index")) continue;
+    EXPECT_EQ(open, type != "content_block_start");
+    open = type != "content_block_stop";
+    if (type == "content_block_start") {
+      EXPECT_EQ(event.at("index"), message["content"].size());
+      message["content"].push_back(event.at("content_block"));
+      arguments.clear();
+      continue;
+    }
+    EXPECT_EQ(event.at("index"), message["content"].size() - 1);
+    Json& block = message["content"].back();
+    if (type == "content_block_delta") {
+      const Json& delta = event.at("delta");
+      const char* const field = block.contains("text") ? "text" : "thinking";
+      if (delta.at("type") == "input_json_delta") {
+        arguments += delta.at("partial_json").get<std::string>();
+      } else {
+        block[field] = block[field].get<std::string>() + delta.at(field).get<std::string>();
+      }
+    } else if (block.at("type") == "tool_use" && !arguments.empty()) {
+      block["input"] = Json::parse(arguments);
+    }
+  }
+  return message;
+}
+
+TEST(MessagesFormat, StreamsTheMessageThatIsTheWholeAnswerElsewhere) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 40; ++round) {
+    const PlayedAnswer answer = RandomAnswer(random, /*with_tokens=*/false);
+    EXPECT_EQ(Accumulated(MessageStream(Streamed(answer, random))), WholeMessage(answer))
+        << answer.text;
+  }
+}
+
+TEST(MessagesFormat, EndsABrokenStreamWithAnError) {
+  MessagesFormat format = FormatOf(/*stream=*/true);
+  std::string out;
+  format.Add(0, ChunkOf("It i"), out);
+  format.Fail(ApiErrorWithStatus(503, "no worker"), out);
+  const std::vector<Json> events = EventsOf(out);
+  EXPECT_THAT(TypesOf(events), ElementsAre("message_start", "ping", "content_block_start",
+                                           "content_block_delta", "error"));
+  EXPECT_EQ(events.back(), Json::parse(R"({"type": "error",
+      "error": {"type": "overloaded_error", "message": "no worker"}, "request_id": "q"})"));
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,214 @@
+#include "router/responses/responses_format.h"
+
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "router/responses/response_object.h"
+#include "tests/router/api/played_answer.h"
+#include "tests/router/api/scripted_parser.h"
+
+namespace baton {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using Json = nlohmann::ordered_json;
+
+Json InProgress(const Json& body = {{"input", "Hi"}}) {
+  const ToolForm form{};
+  return NewResponse(body, {.model = "m", .request_id = "q", .created = 1000, .tool_form = form});
+}
+
+Json WholeResponse(const PlayedAnswer& answer) {
+  ResponsesFormat format(InProgress(), /*stream=*/false, NewScriptedParser());
+  return Json::parse(Written(format, Whole(answer)));
+}
+
+std::vector<Json> StreamOf(const std::vector<v1::GenerateResponse>& responses) {
+  ResponsesFormat format(InProgress(), /*stream=*/true, NewScriptedParser());
+  return EventsOf(Written(format, responses));
+}
+
+TEST(ResponsesFormat, StreamsATextAsTypedEvents) {
+  const std::vector<Json> events = StreamOf({ChunkOf("Hel"), ChunkOf("lo"), EndOf({})});
+  EXPECT_THAT(
+      TypesOf(events),
+      ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                  "response.content_part.added", "response.output_text.delta",
+                  "response.output_text.delta", "response.output_text.done",
+                  "response.content_part.done", "response.output_item.done", "response.completed"));
+  EXPECT_EQ(events[5], Json::parse(R"({
+      "type": "response.output_text.delta", "sequence_number": 5, "item_id": "msg_q_0",
+      "output_index": 0, "content_index": 0, "delta": "lo", "logprobs": []})"));
+  EXPECT_EQ(events[8].at("item"), Json::parse(R"({
+      "id": "msg_q_0", "type": "message", "status": "completed", "role": "assistant", "content": [
+          {"type": "output_text", "annotations": [], "logprobs": [], "text": "Hello"}]})"));
+}
+
+TEST(ResponsesFormat, StreamsReasoningAndCalls) {
+  const PlayedAnswer answer{.text = "~rhm~cget~a{}"};
+  const std::vector<Json> events = StreamOf(Whole(answer));
+  EXPECT_THAT(
+      TypesOf(events),
+      ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                  "response.content_part.added", "response.reasoning_text.delta",
+                  "response.reasoning_text.done", "response.content_part.done",
+                  "response.output_item.done", "response.output_item.added",
+                  "response.function_call_arguments.delta", "response.function_call_arguments.done",
+                  "response.output_item.done", "response.completed"));
+  EXPECT_EQ(events[8].at("item"), Json::parse(R"({
+      "id": "fc_call0", "type": "function_call", "status": "in_progress", "call_id": "call_call0",
+      "name": "get", "arguments": ""})"));
+  EXPECT_EQ(events[11].at("item").at("arguments"), "{}");
+  EXPECT_EQ(events[7].at("item"), Json::parse(R"({
+      "id": "rs_q_0", "type": "reasoning", "status": "completed", "summary": [],
+      "content": [{"type": "reasoning_text", "text": "hm"}]})"));
+}
+
+TEST(ResponsesFormat, WritesNothingBeforeTheFirstResponse) {
+  ResponsesFormat stream(InProgress(), /*stream=*/true, NewScriptedParser());
+  std::string out;
+  stream.Begin(0, 7);
+  EXPECT_THAT(out, IsEmpty());
+  ResponsesFormat whole(InProgress(), /*stream=*/false, NewScriptedParser());
+  whole.Add(0, ChunkOf("Hi"), out);
+  EXPECT_THAT(out, IsEmpty());
+}
+
+TEST(ResponsesFormat, EndsAStreamWithTheResponseThatIsTheWholeAnswerElsewhere) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 40; ++round) {
+    const PlayedAnswer answer = RandomAnswer(random, /*with_tokens=*/round % 2 == 0);
+    const std::vector<Json> events = StreamOf(Streamed(answer, random));
+    EXPECT_EQ(events.back().at("response"), WholeResponse(answer)) << answer.text;
+  }
+}
+
+// Each item is added, grows and is done before the next one, and its events say what it is.
+void CheckGrammar(const std::vector<Json>& events) {
+  std::string delta;
+  Json logprobs = Json::array(), added = nullptr;
+  int64_t items = -1;
+  for (size_t i = 0; i < events.size(); ++i) {
+    const Json& event = events[i];
+    const std::string type = event.at("type");
+    EXPECT_EQ(event.at("sequence_number"), i);
+    EXPECT_EQ(type == "response.created", i == 0);
+    EXPECT_EQ(type == "response.in_progress", i == 1);
+    if (event.contains("output_index") && type != "response.output_item.added") {
+      ASSERT_FALSE(added.is_null()) << type;
+      EXPECT_EQ(event.at("output_index"), items);
+    }
+    if (event.contains("item_id")) {
+      EXPECT_EQ(event.at("item_id"), added.at("id"));
+    }
+    if (type == "response.output_item.added") {
+      ASSERT_TRUE(added.is_null());
+      added = event.at("item");
+      EXPECT_EQ(event.at("output_index"), ++items);
+      delta.clear();
+      logprobs = Json::array();
+    } else if (event.contains("delta")) {
+      delta += event.at("delta").get<std::string>();
+      for (const Json& token : event.value("logprobs", Json::array())) logprobs.push_back(token);
+    } else if (type == "response.output_item.done") {
+      EXPECT_EQ(event.at("item").at("id"), added.at("id"));
+      added = nullptr;
+    } else if (type == "response.function_call_arguments.done") {
+      EXPECT_EQ(event.at("arguments"), delta);
+    } else if (event.contains("text")) {
+      EXPECT_EQ(event.at("text"), delta);
+      EXPECT_EQ(event.value("logprobs", logprobs), logprobs);
+    }
+  }
+  EXPECT_TRUE(added.is_null());
+  EXPECT_EQ(events.back().at("response").at("output").size(), static_cast<size_t>(items + 1));
+}
+
+TEST(ResponsesFormat, AddsGrowsAndEndsItemsOneAfterTheOther) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 40; ++round) {
+    const PlayedAnswer answer = RandomAnswer(random, /*with_tokens=*/round % 2 == 0);
+    CheckGrammar(StreamOf(Streamed(answer, random)));
+  }
+}
+
+TEST(ResponsesFormat, TellsTheUsageAndWhenItWasDone) {
+  const Json response = WholeResponse({.text = "Hi"});
+  EXPECT_EQ(response.at("status"), "completed");
+  EXPECT_EQ(response.at("created_at"), 1000);
+  EXPECT_EQ(response.at("completed_at"), 1003);
+  EXPECT_EQ(response.at("usage"), Json::parse(R"({
+      "input_tokens": 7, "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 0},
+      "output_tokens": 9, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 16})"));
+}
+
+TEST(ResponsesFormat, IsIncompleteWhereTheTokensWereTooFew) {
+  const PlayedAnswer answer{.text = "~rhm~tIt i", .finish_reason = v1::FINISH_REASON_LENGTH};
+  const std::vector<Json> events = StreamOf(Whole(answer));
+  EXPECT_EQ(events.back().at("type"), "response.incomplete");
+  const Json& response = events.back().at("response");
+  EXPECT_EQ(response.at("incomplete_details"), Json({{"reason", "max_output_tokens"}}));
+  EXPECT_EQ(response.at("completed_at"), nullptr);
+  EXPECT_EQ(response.at("output")[0].at("status"), "completed");
+  EXPECT_EQ(response.at("output")[1].at("status"), "incomplete");
+}
+
+TEST(ResponsesFormat, EndsABrokenStreamWithResponseFailed) {
+  const std::vector<std::pair<int, std::string>> codes = {
+      {400, "invalid_prompt"}, {429, "rate_limit_exceeded"}, {503, "server_error"}};
+  for (const auto& [status, code] : codes) {
+    ResponsesFormat format(InProgress(), /*stream=*/true, NewScriptedParser());
+    std::string out;
+    format.Add(0, ChunkOf("~rhm~tIt i"), out);
+    format.Fail(ApiErrorWithStatus(status, "a worker was lost"), out);
+    const std::vector<Json> events = EventsOf(out);
+    EXPECT_EQ(events.back().at("type"), "response.failed");
+    const Json& response = events.back().at("response");
+    EXPECT_EQ(response.at("status"), "failed");
+    EXPECT_EQ(response.at("error"), Json({{"code", code}, {"message", "a worker was lost"}}));
+    EXPECT_EQ(response.at("output")[0].at("status"), "completed");
+    EXPECT_EQ(response.at("output")[1].at("status"), "incomplete");
+  }
+}
+
+TEST(ResponsesFormat, FailsInOrderBeforeAnythingHasCome) {
+  ResponsesFormat format(InProgress(), /*stream=*/true, NewScriptedParser());
+  std::string out;
+  format.Fail(ApiErrorWithStatus(503, "no worker"), out);
+  EXPECT_THAT(TypesOf(EventsOf(out)),
+              ElementsAre("response.created", "response.in_progress", "response.failed"));
+}
+
+TEST(ResponsesFormat, EchoesHowTheRequestWasUnderstood) {
+  const Json body = Json::parse(R"({
+      "input": "Hi", "instructions": "Be brief.", "temperature": 0.25, "store": true, "user": null,
+      "metadata": {"a": "b"}, "reasoning": {"effort": "low", "summary": "auto"},
+      "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}},
+      "tools": [{"type": "function", "name": "get", "parameters": null}],
+      "tool_choice": {"type": "function", "name": "get"}})");
+  const Json response = InProgress(body);
+  EXPECT_EQ(response.at("id"), "resp_q");
+  EXPECT_EQ(response.at("model"), "m");
+  EXPECT_EQ(response.at("status"), "in_progress");
+  EXPECT_EQ(response.at("instructions"), "Be brief.");
+  EXPECT_EQ(response.at("temperature"), 0.25);
+  EXPECT_EQ(response.at("top_p"), 1);
+  EXPECT_EQ(response.at("store"), false);
+  EXPECT_EQ(response.at("user"), nullptr);
+  EXPECT_EQ(response.at("metadata"), body.at("metadata"));
+  EXPECT_EQ(response.at("reasoning"), Json({{"effort", "low"}, {"summary", nullptr}}));
+  EXPECT_EQ(response.at("text"), Json::parse(R"({"format": {"type": "json_schema", "name": "n",
+      "description": null, "schema": {"type": "object"}, "strict": false}})"));
+  EXPECT_EQ(response.at("tools"), Json::parse(R"([{"type": "function", "name": "get",
+      "description": null, "parameters": null, "strict": null}])"));
+  EXPECT_EQ(response.at("tool_choice"), body.at("tool_choice"));
+}
+
+}  // namespace
+}  // namespace baton

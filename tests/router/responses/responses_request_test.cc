@@ -1,0 +1,177 @@
+#include "router/responses/responses_request.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "tests/router/api/field_uses.h"
+#include "tests/router/api/shown_chat.h"
+
+namespace baton {
+namespace {
+
+using ::testing::ElementsAre;
+using Json = nlohmann::ordered_json;
+
+absl::StatusOr<v1::GenerateRequest> ReadResponses(const Json& body) {
+  const ToolForm form{};
+  return ReadResponsesPrompt(body, {.model = "m", .request_id = "q", .tool_form = form});
+}
+
+v1::GenerateRequest ReadGoodResponses(const std::string& body) {
+  auto request = ReadResponses(Json::parse(body));
+  EXPECT_TRUE(request.ok()) << request.status() << body;
+  return request.ok() ? *std::move(request) : v1::GenerateRequest();
+}
+
+std::string WrongFieldOfResponses(const std::string& body) {
+  return FieldOf(ReadResponses(Json::parse(body)).status());
+}
+
+TEST(ResponsesRequest, TakesAStringForAUsersMessage) {
+  const v1::GenerateRequest request =
+      ReadGoodResponses(R"({"model": "m", "input": "Hi", "instructions": "Be brief."})");
+  EXPECT_THAT(MessagesOf(request), ElementsAre("system: Be brief.", "user: Hi"));
+  EXPECT_EQ(request.model(), "m");
+  EXPECT_EQ(request.request_id(), "q");
+  EXPECT_FALSE(request.stream());
+}
+
+TEST(ResponsesRequest, JoinsCallsAndReasoningToTheAssistantsMessage) {
+  EXPECT_THAT(MessagesOf(ReadGoodResponses(R"({"input": [
+      {"role": "developer", "content": "Be brief."},
+      {"type": "message", "role": "user", "content": [
+          {"type": "input_text", "text": "How warm"}, {"type": "input_text", "text": "is it?"}]},
+      {"type": "reasoning", "id": "rs", "summary": [],
+       "content": [{"type": "reasoning_text", "text": "hm"}]},
+      {"type": "message", "role": "assistant", "id": "msg", "status": "completed", "content": [
+          {"type": "output_text", "text": "I look.", "annotations": [], "logprobs": []}]},
+      {"type": "function_call", "call_id": "1", "name": "get", "arguments": "{\"a\":1}"},
+      {"type": "function_call", "call_id": "2", "name": "put"},
+      {"type": "function_call_output", "call_id": "1", "output": "warm"},
+      {"type": "function_call_output", "call_id": "2", "output": [
+          {"type": "input_text", "text": "done"}]},
+      {"type": "reasoning", "summary": [{"type": "summary_text", "text": "so"}]},
+      {"type": "function_call", "call_id": "3", "name": "end", "arguments": "{}"}]})")),
+              ElementsAre("system: Be brief.", "user: How warm\nis it?",
+                          "assistant: I look. (hm) 1=get({\"a\":1}) 2=put({})", "tool: warm <1>",
+                          "tool: done <2>", "assistant:  (so) 3=end({})"));
+}
+
+TEST(ResponsesRequest, NamesTheItemThatIsWrong) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"({})", "input"},
+      {R"({"input": 1})", "input"},
+      {R"({"input": ["x"]})", "input[0]"},
+      {R"({"input": [{"role": "king", "content": "x"}]})", "input[0].role"},
+      {R"({"input": [{"role": "user"}]})", "input[0].content"},
+      {R"({"input": [{"type": "item_reference", "id": "msg"}]})", "input[0].type"},
+      {R"({"input": [{"type": "web_search_call"}]})", "input[0].type"},
+      {R"({"input": [{"type": "function_call", "name": "x"}]})", "input[0].call_id"},
+      {R"({"input": [{"type": "function_call", "call_id": "x"}]})", "input[0].name"},
+      {R"({"input": [{"type": "function_call_output", "output": ""}]})", "input[0].call_id"},
+      {R"({"input": [{"type": "function_call_output", "call_id": "1"}]})", "input[0].output"},
+      {R"({"input": [{"role": "user", "content": [{"type": "input_image"}]}]})",
+       "input[0].content[0].type"},
+      {R"({"input": [{"role": "user", "content": [{"type": "input_text"}]}]})",
+       "input[0].content[0].text"},
+      {R"({"input": "x", "tools": [{"type": "web_search"}]})", "tools[0].type"},
+      {R"({"input": "x", "tools": [{"type": "function"}]})", "tools[0].name"},
+      {R"({"input": "x", "tool_choice": "sometimes"})", "tool_choice"},
+      {R"({"input": "x", "tool_choice": "required"})", "tool_choice"},
+      {R"({"input": "x", "tool_choice": {"type": "mcp"}})", "tool_choice.type"},
+      {R"({"input": "x", "include": [1]})", "include[0]"},
+      {R"({"input": "x", "metadata": {"a": 1}})", "metadata"},
+      {R"({"input": "x", "top_logprobs": 21})", "top_logprobs"},
+      {R"({"input": "x", "max_output_tokens": 0})", "max_output_tokens"},
+      {R"({"input": "x", "text": {"format": {"type": "xml"}}})", "text.format.type"},
+  };
+  for (const auto& [body, field] : cases) EXPECT_EQ(WrongFieldOfResponses(body), field) << body;
+}
+
+TEST(ResponsesRequest, ReadsToolsAndTheirChoice) {
+  const std::string tools = R"("input": "x", "tools": [
+      {"type": "function", "name": "get", "description": "Gets.", "strict": true,
+       "parameters": {"type": "object", "properties": {}}},
+      {"type": "function", "name": "put", "parameters": null}])";
+  const v1::ChatInput named =
+      ReadGoodResponses(absl::StrCat("{", tools, R"(, "parallel_tool_calls": false,
+          "tool_choice": {"type": "function", "name": "put"}})"))
+          .chat();
+  ASSERT_EQ(named.tools_size(), 2);
+  EXPECT_EQ(named.tools(0).name(), "get");
+  EXPECT_EQ(named.tools(0).description(), "Gets.");
+  EXPECT_EQ(named.tools(0).parameters(), R"({"type":"object","properties":{}})");
+  EXPECT_EQ(named.tool_choice().mode(), v1::ToolChoice::MODE_NAMED);
+  EXPECT_EQ(named.tool_choice().name(), "put");
+  EXPECT_TRUE(named.tool_choice().single_call());
+
+  const v1::ChatInput allowed = ReadGoodResponses(absl::StrCat("{", tools, R"(, "tool_choice": {
+      "type": "allowed_tools", "mode": "required",
+      "tools": [{"type": "function", "name": "put"}]}})"))
+                                    .chat();
+  ASSERT_EQ(allowed.tools_size(), 1);
+  EXPECT_EQ(allowed.tools(0).name(), "put");
+  EXPECT_EQ(allowed.tool_choice().mode(), v1::ToolChoice::MODE_REQUIRED);
+  EXPECT_EQ(WrongFieldOfResponses(absl::StrCat("{", tools, R"(, "tool_choice": {
+      "type": "allowed_tools", "mode": "auto", "tools": [{"name": "eat"}]}})")),
+            "tool_choice.tools");
+}
+
+TEST(ResponsesRequest, ReadsHowToSample) {
+  const v1::GenerateRequest request = ReadGoodResponses(R"({"input": "x", "stream": true,
+      "temperature": 0.5, "top_p": 0.25, "max_output_tokens": 9, "top_logprobs": 2, "user": "u",
+      "include": ["reasoning.encrypted_content", "message.output_text.logprobs"], "seed": 4,
+      "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}}})");
+  EXPECT_TRUE(request.stream());
+  EXPECT_EQ(request.sampling_params().temperature(), 0.5f);
+  EXPECT_EQ(request.sampling_params().top_p(), 0.25f);
+  EXPECT_EQ(request.sampling_params().max_tokens(), 9);
+  EXPECT_EQ(request.sampling_params().logprobs(), 2);
+  EXPECT_EQ(request.sampling_params().seed(), 4);
+  EXPECT_EQ(request.user(), "u");
+  EXPECT_EQ(request.response_format().json_schema(), R"({"type":"object"})");
+  EXPECT_FALSE(
+      ReadGoodResponses(R"({"input": "x", "top_logprobs": 2})").sampling_params().has_logprobs());
+}
+
+TEST(ResponsesRequest, TreatsEachFieldAsItsTableSays) {
+  CheckFieldUses(ResponsesFields(), {{"input", "Hi"}}, ReadResponses);
+}
+
+TEST(ResponsesRequest, TheDocumentHasTheTable) {
+  CheckFieldDocument(ResponsesFields(), "/v1/responses");
+}
+
+TEST(ResponsesRequest, CallsTheRoutersFieldsByTheirNamesHere) {
+  const absl::Status status = InvalidParam("sampling_params.max_tokens", "must be at least 1");
+  const ApiError error = InResponsesWords(ApiErrorOf(status));
+  EXPECT_EQ(error.param, "max_output_tokens");
+  EXPECT_EQ(error.message, "max_output_tokens: must be at least 1");
+  EXPECT_EQ(InResponsesWords(ApiErrorOf(InvalidParam("chat.messages[3].role", "x"))).param,
+            "input");
+  EXPECT_EQ(ApiErrorOf(InvalidParam("text.format", "x")).param, "text.format");
+}
+
+TEST(ResponsesRequest, IsOnePromptWithItsFormat) {
+  const ToolForm form = ToolForm::OfTemplate("");
+  const ApiContext context = {.model = "m", .request_id = "q", .created = 5, .tool_form = form};
+  auto request = ReadResponsesRequest(R"({"input": "Hi", "stream": true})", context);
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_TRUE(request->stream);
+  ASSERT_EQ(request->prompts.size(), 1);
+  EXPECT_TRUE(request->prompts[0].stream());
+  std::string out;
+  v1::GenerateResponse response;
+  response.mutable_chunk()->set_text("Hello");
+  request->format->Add(0, response, out);
+  EXPECT_EQ(out.rfind("event: response.created\ndata: {", 0), 0) << out;
+  EXPECT_EQ(ReadResponsesRequest("[]", context).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace baton
