@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "router/api/json_fields.h"
 #include "router/api/named_event.h"
 #include "router/openai/common_fields.h"
 
@@ -13,11 +14,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // The arguments of a call. Those that are no object stand in one, as Anthropic's documentation of
-// fine-grained tool streaming has it.
+// fine-grained tool streaming has it; so do those that are nested too deep to be walked.
 Json InputOf(const std::string& arguments) {
   if (arguments.empty()) return Json::object();
-  Json input = Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
-  if (input.is_object()) return input;
+  absl::StatusOr<Json> input = ParseJsonBody(arguments);
+  if (input.ok()) return *std::move(input);
   return {{"INVALID_JSON", arguments}};
 }
 

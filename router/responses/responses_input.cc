@@ -17,6 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr char kAssistant[] = "assistant";
+constexpr char kSystem[] = "system";
 
 // A string, or a list of parts of text.
 std::string ReadTexts(JsonFields& item, absl::string_view name) {
@@ -71,7 +72,7 @@ class ItemReader {
  private:
   void ReadMessage(JsonFields& item) {
     constexpr std::pair<const char*, const char*> kRoles[] = {
-        {"user", "user"}, {"system", "system"}, {"developer", "system"}, {kAssistant, kAssistant}};
+        {"user", "user"}, {kSystem, kSystem}, {"developer", kSystem}, {kAssistant, kAssistant}};
     const std::string name = item.String("role").value_or("");
     const auto* const role = std::find_if(std::begin(kRoles), std::end(kRoles),
                                           [&](const auto& known) { return name == known.first; });
@@ -79,9 +80,16 @@ class ItemReader {
       return item.Fail("role", "must be user, assistant, system or developer");
     }
     if (item.Find("content") == nullptr) item.Fail("content", "is missing");
+    const std::string text = ReadTexts(item, "content");
+    const int count = chat_.messages_size();
+    const bool follows_system = count > 0 && chat_.messages(count - 1).role() == kSystem;
+    if (follows_system && absl::string_view(role->second) == kSystem) {
+      absl::StrAppend(chat_.mutable_messages(count - 1)->mutable_content(), "\n\n", text);
+      return;
+    }
     v1::ChatMessage& message = Add(role->second);
-    message.set_content(ReadTexts(item, "content"));
-    if (name == kAssistant) message.set_reasoning_content(std::exchange(reasoning_, {}));
+    message.set_content(text);
+    if (name == kAssistant) message.set_reasoning_content(reasoning_);
     reasoning_.clear();
   }
 
@@ -133,7 +141,7 @@ class ItemReader {
 void ReadItems(JsonFields& fields, v1::ChatInput& chat) {
   if (const auto instructions = fields.String("instructions")) {
     v1::ChatMessage& message = *chat.add_messages();
-    message.set_role("system");
+    message.set_role(kSystem);
     message.set_content(*instructions);
   }
   const Json* const input = fields.Find("input");

@@ -60,7 +60,9 @@ TEST(MessagesFormat, HasThinkingTextAndCallsAsBlocks) {
 }
 
 TEST(MessagesFormat, WrapsArgumentsThatAreNoObject) {
-  for (const std::string arguments : {"{\"city\": \"Os", "[1]", "x"}) {
+  const std::string deep = std::string(200, '[') + std::string(200, ']');
+  for (const std::string& arguments :
+       {std::string("{\"city\": \"Os"), std::string("[1]"), "{\"a\": " + deep + "}"}) {
     const Json message = WholeMessage({.text = "~cget~a" + arguments});
     EXPECT_EQ(message.at("content")[0].at("input"), Json({{"INVALID_JSON", arguments}}));
   }

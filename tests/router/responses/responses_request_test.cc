@@ -61,6 +61,14 @@ TEST(ResponsesRequest, JoinsCallsAndReasoningToTheAssistantsMessage) {
                           "tool: done <2>", "assistant:  (so) 3=end({})"));
 }
 
+TEST(ResponsesRequest, JoinsSystemsAndDevelopersThatFollowOneAnother) {
+  EXPECT_THAT(
+      MessagesOf(ReadGoodResponses(R"({"instructions": "Be brief.", "input": [
+      {"role": "developer", "content": "Be kind."}, {"role": "system", "content": "Be fast."},
+      {"role": "user", "content": "Hi"}, {"role": "developer", "content": "Be slow."}]})")),
+      ElementsAre("system: Be brief.\n\nBe kind.\n\nBe fast.", "user: Hi", "system: Be slow."));
+}
+
 TEST(ResponsesRequest, NamesTheItemThatIsWrong) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({})", "input"},
