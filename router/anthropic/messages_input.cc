@@ -35,9 +35,8 @@ void Join(const std::string& text, std::string& result) {
   result += text;
 }
 
-// A string, or a list of blocks of text, of those that are `kept`.
-std::string ReadTexts(JsonFields& fields, absl::string_view name,
-                      bool (*kept)(const std::string& text)) {
+// A string, or a list of blocks of text.
+std::string ReadTexts(JsonFields& fields, absl::string_view name) {
   const Json* const content = fields.Find(name);
   if (content == nullptr) return "";
   if (content->is_string()) return content->get<std::string>();
@@ -50,17 +49,14 @@ std::string ReadTexts(JsonFields& fields, absl::string_view name,
     if (block.String("type").value_or("") != "text") {
       return block.Fail("type", "is not text: only text is served here");
     }
-    const std::string text = block.RequiredString("text");
-    if (kept(text)) Join(text, result);
+    Join(block.RequiredString("text"), result);
   });
   return result;
 }
 
 void ReadSystem(JsonFields& fields, v1::ChatInput& chat) {
   if (fields.Find("system") == nullptr) return;
-  std::string text = ReadTexts(fields, "system", [](const std::string& block) {
-    return !absl::StartsWith(block, kBillingLine);
-  });
+  std::string text = ReadTexts(fields, "system");
   if (absl::StartsWith(text, kBillingLine)) {
     const size_t end = text.find('\n');
     text.erase(0, end == std::string::npos ? end : end + 1);
@@ -100,7 +96,7 @@ class BlockReader {
     v1::ChatMessage& message = *chat_.add_messages();
     message.set_role("tool");
     message.set_tool_call_id(block.RequiredString("tool_use_id"));
-    message.set_content(ReadTexts(block, "content", [](const std::string&) { return true; }));
+    message.set_content(ReadTexts(block, "content"));
     own_ = -1;
   }
 

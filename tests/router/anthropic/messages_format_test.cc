@@ -64,9 +64,9 @@ TEST(MessagesFormat, WrapsArgumentsThatAreNoObject) {
   for (const std::string& arguments :
        {std::string("{\"city\": \"Os"), std::string("[1]"), "{\"a\": " + deep + "}"}) {
     const Json message = WholeMessage({.text = "~cget~a" + arguments});
-    EXPECT_EQ(message.at("content")[0].at("input"), Json({{"INVALID_JSON", arguments}}));
+    EXPECT_EQ(message.at("content").at(0).at("input"), Json({{"INVALID_JSON", arguments}}));
   }
-  EXPECT_EQ(WholeMessage({.text = "~cget~a"}).at("content")[0].at("input"), Json::object());
+  EXPECT_EQ(WholeMessage({.text = "~cget~a"}).at("content").at(0).at("input"), Json::object());
 }
 
 TEST(MessagesFormat, TellsWhyTheAnswerEnded) {

@@ -53,8 +53,7 @@ TEST(MessagesRequest, ReadsTextsAsStringsAndBlocks) {
 }
 
 TEST(MessagesRequest, TurnsResultsOfToolsIntoMessages) {
-  EXPECT_THAT(
-      MessagesOf(ReadGoodMessages(R"({"messages": [
+  EXPECT_THAT(MessagesOf(ReadGoodMessages(R"({"messages": [
           {"role": "user", "content": "How warm is it?"},
           {"role": "assistant", "content": [
               {"type": "thinking", "thinking": "hm", "signature": ""},
@@ -62,13 +61,15 @@ TEST(MessagesRequest, TurnsResultsOfToolsIntoMessages) {
               {"type": "tool_use", "id": "1", "name": "get", "input": {"a": 1}},
               {"type": "tool_use", "id": "2", "name": "put", "input": {}}]},
           {"role": "user", "content": [
+              {"type": "text", "text": "See:"},
               {"type": "tool_result", "tool_use_id": "1", "content": "warm"},
               {"type": "tool_result", "tool_use_id": "2", "is_error": true,
                "content": [{"type": "text", "text": "failed"}]},
               {"type": "tool_result", "tool_use_id": "3"},
               {"type": "text", "text": "And now?"}]}]})")),
-      ElementsAre("user: How warm is it?", "assistant: I look. (hm) 1=get({\"a\":1}) 2=put({})",
-                  "tool: warm <1>", "tool: failed <2>", "tool:  <3>", "user: And now?"));
+              ElementsAre("user: How warm is it?",
+                          "assistant: I look. (hm) 1=get({\"a\":1}) 2=put({})", "user: See:",
+                          "tool: warm <1>", "tool: failed <2>", "tool:  <3>", "user: And now?"));
 }
 
 TEST(MessagesRequest, LeavesTheBillingLineOutOfTheSystemsText) {
@@ -199,7 +200,7 @@ TEST(MessagesRequest, IsOnePromptWithItsFormat) {
   response.mutable_complete()->set_text("Hello");
   request->format->Add(0, response, out);
   request->format->Finish(out);
-  EXPECT_EQ(Json::parse(out).at("content")[0].at("text"), "Hello");
+  EXPECT_EQ(Json::parse(out).at("content").at(0).at("text"), "Hello");
 }
 
 TEST(CountTokens, ReadsAPromptWithoutMaxTokens) {

@@ -1,4 +1,5 @@
-// Whether a request treats its fields as the table of its API says, and the document tells the same.
+// Whether a request treats its fields as the table of its API says, and the document tells the
+// same.
 #pragma once
 
 #include <fstream>

@@ -155,8 +155,8 @@ TEST(ResponsesFormat, IsIncompleteWhereTheTokensWereTooFew) {
   const Json& response = events.back().at("response");
   EXPECT_EQ(response.at("incomplete_details"), Json({{"reason", "max_output_tokens"}}));
   EXPECT_EQ(response.at("completed_at"), nullptr);
-  EXPECT_EQ(response.at("output")[0].at("status"), "completed");
-  EXPECT_EQ(response.at("output")[1].at("status"), "incomplete");
+  EXPECT_EQ(response.at("output").at(0).at("status"), "completed");
+  EXPECT_EQ(response.at("output").at(1).at("status"), "incomplete");
 }
 
 TEST(ResponsesFormat, EndsABrokenStreamWithResponseFailed) {
@@ -172,8 +172,8 @@ TEST(ResponsesFormat, EndsABrokenStreamWithResponseFailed) {
     const Json& response = events.back().at("response");
     EXPECT_EQ(response.at("status"), "failed");
     EXPECT_EQ(response.at("error"), Json({{"code", code}, {"message", "a worker was lost"}}));
-    EXPECT_EQ(response.at("output")[0].at("status"), "completed");
-    EXPECT_EQ(response.at("output")[1].at("status"), "incomplete");
+    EXPECT_EQ(response.at("output").at(0).at("status"), "completed");
+    EXPECT_EQ(response.at("output").at(1).at("status"), "incomplete");
   }
 }
 
