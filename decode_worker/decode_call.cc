@@ -242,6 +242,14 @@ void DecodeCall::On(const ChunkComputed& event) {
   outbox_.PushProgress(event.end_token);
 }
 
+void DecodeCall::On(const PromptScored& event) {
+  std::vector<internal::v1::PromptLogprobs> messages = PromptLogprobsToProto(event);
+  absl::MutexLock lock(&mutex_);
+  for (internal::v1::PromptLogprobs& message : messages) {
+    outbox_.PushPromptLogprobs(std::move(message));
+  }
+}
+
 void DecodeCall::On(const TokenProduced& event) {
   BATON_FAILPOINT("decode.before_token");
   absl::MutexLock lock(&mutex_);

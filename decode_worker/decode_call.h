@@ -57,6 +57,7 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
   void On(const PrefillStarted& event);
   void On(const LayerComputed&) {}
   void On(const ChunkComputed& event);
+  void On(const PromptScored& event);
   void On(const TokenProduced& event);
   void On(const SequencePreempted& event);
   void On(const SequenceFinished& event);

@@ -47,6 +47,12 @@ void DecodeOutbox::PushProgress(int computed_tokens) {
   Push(std::move(response));
 }
 
+void DecodeOutbox::PushPromptLogprobs(internal::v1::PromptLogprobs logprobs) {
+  DecodeResponse response;
+  *response.mutable_prompt_logprobs() = std::move(logprobs);
+  Push(std::move(response));
+}
+
 void DecodeOutbox::PushPreempted(uint32_t choice) {
   const DecodeResponse* last = outbox_.last();
   if (last != nullptr && last->has_preempted() && last->preempted().choice() == choice) return;

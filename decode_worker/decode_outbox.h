@@ -28,6 +28,7 @@ class DecodeOutbox {
   void PushToken(internal::v1::OutputToken token);
   // How far a local prefill is. Takes the place of a progress that still waits.
   void PushProgress(int computed_tokens);
+  void PushPromptLogprobs(internal::v1::PromptLogprobs logprobs);
   // Nothing where the last message that waits says the same.
   void PushPreempted(uint32_t choice);
   // The end of a choice. `local`: its prefill was made here. `exact`: its KV is bit for bit what

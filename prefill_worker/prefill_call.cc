@@ -223,6 +223,16 @@ void PrefillCall::PostLayer(LayerTokens kv, const LayerComputed& event) {
   push_->PostLayer(std::move(ready), event.block_table, event.copies_after);
 }
 
+void PrefillCall::On(const PromptScored& event) {
+  std::vector<internal::v1::PromptLogprobs> messages = PromptLogprobsToProto(event);
+  absl::MutexLock lock(&mutex_);
+  for (internal::v1::PromptLogprobs& message : messages) {
+    PrefillResponse response;
+    *response.mutable_prompt_logprobs() = std::move(message);
+    Queue(std::move(response));
+  }
+}
+
 void PrefillCall::On(const ChunkComputed& event) {
   absl::MutexLock lock(&mutex_);
   BATON_FAILPOINT("prefill.chunk_computed");

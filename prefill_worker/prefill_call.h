@@ -67,6 +67,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   void On(const PrefillStarted& event);
   void On(const LayerComputed& event);
   void On(const ChunkComputed& event);
+  void On(const PromptScored& event);
   void On(const TokenProduced& event);
   void On(const SequencePreempted&) {}
   void On(const SequenceFinished& event);
@@ -89,7 +90,8 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   std::shared_ptr<PrefillCall> self_;  // keeps the call alive until OnDone
 
   absl::Mutex mutex_;
-  // At most one response of each kind, and a first token for each choice.
+  // At most one response of each kind, a first token for each choice, and the prompt's log
+  // probabilities (kMaxPromptLogprobs).
   Outbox<internal::v1::PrefillResponse> outbox_ ABSL_GUARDED_BY(mutex_);
 
   std::string decode_address_;  // written once, by Submit; empty: no push

@@ -24,10 +24,12 @@ struct SamplingParams {
   std::vector<int32_t> stop_token_ids = {};  // ascending; EOS ids are the model's own
   bool ignore_eos = false;
   std::optional<int> logprobs = std::nullopt;  // 0: the sampled token's; N: also the top N tokens'
-  std::map<int32_t, float> logit_bias = {};    // token id -> bias; ordered: added in ascending id
+  // As `logprobs`, of each prompt token behind those before it; not given: none.
+  std::optional<int> prompt_logprobs = std::nullopt;
+  std::map<int32_t, float> logit_bias = {};  // token id -> bias; ordered: added in ascending id
 };
 
-// The log probabilities of one sampled token, as they go to the client.
+// The log probabilities of one token, as they go to the client.
 struct TokenLogprobs {
   float logprob = 0;  // log softmax of the raw logits
   struct Top {

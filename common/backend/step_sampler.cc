@@ -9,6 +9,10 @@ absl::Status LogitNotFinite(int output_index) {
       absl::StrCat("the model produced a logit that is no number at output ", output_index));
 }
 
+absl::Status PromptLogitNotFinite() {
+  return absl::InternalError("the model produced a logit that is no number in the prompt");
+}
+
 absl::Status AllMasked() {
   return absl::InvalidArgumentError(
       "sampling_params.stop_token_ids: every token that may come next is masked until min_tokens");

@@ -42,11 +42,18 @@ struct SamplingRow {
   const uint32_t* mask = nullptr;
 };
 
+// A token that is known, whose log probability a row of logits gives.
+struct ScoredToken {
+  int32_t token_id = 0;
+  int top_count = 0;  // so many of the likeliest tokens are told as well
+};
+
 // The errors of a row that has no token.
 absl::Status LogitNotFinite(int output_index);  // INTERNAL: a logit is infinite or a NaN
 absl::Status AllMasked();                       // INVALID_ARGUMENT: no token may come next
+absl::Status PromptLogitNotFinite();            // as LogitNotFinite, where a token is scored
 
-// A step is Begin, then Sample for each of its rows, then End; between them come the operations
+// A step is Begin, then Sample for each of its rows and Score for any others, then End; between them come the operations
 // that make the logits. Take returns the tokens of the oldest step that was not taken. So the next
 // step may begin before the tokens of the last one are known, and read them as sampled_ids(). From
 // the same logits every implementation samples the same tokens and logprobs; cpu/sampler.h says
@@ -62,11 +69,17 @@ class StepSampler {
   // Row i of `logits` [rows, vocab_size] belongs to rows[first_row + i] of the step. This is an
   // operation of the backend: where those run later, so does this.
   virtual void Sample(int first_row, Tensor logits) = 0;
+  // Row i of `logits` [tokens, vocab_size] gives the log probabilities of tokens[i]: those that
+  // Sample would tell if it had sampled that token. An operation of the backend like Sample.
+  virtual void Score(absl::Span<const ScoredToken> tokens, Tensor logits) = 0;
   virtual void End() = 0;
   // Waits for the oldest step not taken and returns its tokens by row. LogitNotFinite and AllMasked
   // concern their own row alone. The caller sets finish_reason of the tokens.
   // REQUIRES: a step that was ended and not taken.
   virtual std::vector<absl::StatusOr<OutputToken>> Take() = 0;
+  // What the step that was taken last has scored, in the order of Score. PromptLogitNotFinite
+  // concerns its own token alone. REQUIRES: once, before the next Begin.
+  virtual std::vector<absl::StatusOr<TokenLogprobs>> TakeScores() = 0;
 
   // The tokens sampled last, by row of their step: [max_rows], in the backend's memory, at an
   // address that stays. 0 where a row has no token.

@@ -21,6 +21,7 @@ void BlockAuditor::Begin(SequenceId id, const Sequence& sequence,
   BATON_CHECK(cache_.host_memory(), "pages that the host can compare");
   Audit audit{.id = id, .order = std::move(order), .request = sequence.request};
   audit.request.mode = SequenceRequest::Mode::kPrefillOnly;
+  audit.request.sampling.prompt_logprobs.reset();
   audit.request.on_event = nullptr;
   audit.request.token_ids.assign(sequence.tokens.ids.begin(), sequence.tokens.ids.end() - 1);
   audit.request.grammar = sequence.tokens.grammar;

@@ -75,7 +75,7 @@ int BlockLedger::LackingBlocks(const Sequence& sequence) const {
 
 bool BlockLedger::TryStart(Sequence& sequence) {
   HeldPrefix held;
-  if (!sequence.awaits_kv()) held = FindHeld(sequence);
+  if (!sequence.awaits_kv() && !sequence.scores()) held = FindHeld(sequence);
   std::optional<BlockPool::Reservation> reservation =
       pool_.TryReserve(BlocksToStart(sequence) - held.used_blocks);
   if (!reservation) return false;

@@ -57,7 +57,7 @@ class BlockLedger {
   // Reserves the blocks that the sequence starts with; false where too few are free. A sequence
   // that is computed here takes the blocks of all its tokens at once, but those of windows, first
   // those that hold its prefix. One whose KV comes from elsewhere takes them when it is opened:
-  // until then they are only looked at.
+  // until then they are only looked at. One that still scores its prompt takes no held prefix.
   bool TryStart(Sequence& sequence);
   // Turns the reservation into blocks for all tokens; the head-room stays reserved. The KV of the
   // first cached_tokens is held already, in blocks that others may use too. All blocks from there

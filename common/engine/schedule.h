@@ -1,6 +1,7 @@
 // What one step of an engine computes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -26,6 +27,11 @@ struct ScheduledTokens {
   int end_token() const { return first_token + token_count; }
   int guess_count() const { return static_cast<int>(guesses.size()); }
   int row_count() const { return token_count + guess_count(); }
+  // Those of its tokens whose rows give log probabilities, each of the token behind it, begin here.
+  int first_scored() const { return std::max(first_token, sequence->tokens.scored - 1); }
+  int scored_count() const {
+    return std::max(0, std::min(end_token(), sequence->request.prompt_length - 1) - first_scored());
+  }
 };
 
 // Block `to` gets the bytes of block `from`.

@@ -79,6 +79,9 @@ Sequence::Sequence(SequenceId sequence_id, uint64_t arrival_number,
                  std::min(int64_t{request.prompt_length} + request.sampling.max_tokens,
                           int64_t{max_model_len}))} {
   tokens.ids = std::move(request.token_ids);
+  const bool scored =
+      request.sampling.prompt_logprobs && request.mode != SequenceRequest::Mode::kReceive;
+  tokens.scored = scored ? 1 : request.prompt_length;  // the first token has nothing before it
   for (int i = 0; i < request.choices; ++i) choices.push_back(request.choice + i);
 }
 
@@ -94,7 +97,9 @@ Sequence::Sequence(const Sequence& first, int choice)
       admitted(first.admitted),
       preemptions(first.preemptions),
       last_step(first.last_step),
-      state_(first.state_) {}
+      state_(first.state_) {
+  tokens.scored = request.prompt_length;  // which is told of all choices once
+}
 
 std::unique_ptr<Sequence> Sequence::Fork(int choice) const {
   return std::unique_ptr<Sequence>(new Sequence(*this, choice));

@@ -37,6 +37,7 @@ struct SequenceTokens {
   int most = 0;  // token count at which the sequence ends at the latest
   int pending_outputs = 0;
   int pending_row = 0;  // row of the last step whose sampled token is the last pending output
+  int scored = 0;       // tokens of the prompt that need no log probability any more
 };
 
 // How far K and V of a sequence's tokens are there, and where they come from.
@@ -149,6 +150,9 @@ struct Sequence {
   int choice() const { return choices.front(); }
   // Whether it computes several choices, which part when its next output is sampled.
   bool forks() const { return choices.size() > 1; }
+  // Whether log probabilities of its prompt are still to be told. They need its rows, so it reads no
+  // prefix that is held.
+  bool scores() const { return tokens.scored < request.prompt_length; }
   // Whether its KV comes from elsewhere and is not complete yet.
   bool awaits_kv() const {
     return request.mode == SequenceRequest::Mode::kReceive && !kv.committed;

@@ -23,9 +23,9 @@ using SequenceId = uint64_t;
 
 // The order of the events, by mode (x* stands for any number of x):
 //
-//   kPrefillOnly  Admitted  PrefillStarted  (LayerComputed*  ChunkComputed)*  TokenProduced
+//   kPrefillOnly  Admitted  PrefillStarted  (LayerComputed*  PromptScored? ChunkComputed)*  TokenProduced
 //                 Finished
-//   kLocal        Admitted  PrefillStarted  ChunkComputed*  TokenProduced*  Finished
+//   kLocal        Admitted  PrefillStarted  (PromptScored? ChunkComputed)*  TokenProduced*  Finished
 //   kReceive      Admitted  BlocksGranted  TokenProduced*  Finished
 //
 // The layers of a chunk ascend. BlocksGranted follows OpenReceive, and the tokens follow Commit.
@@ -74,6 +74,13 @@ struct LayerComputed {
 struct ChunkComputed {
   int end_token = 0;
 };
+// Of a request with SamplingParams::prompt_logprobs: the log probabilities of the prompt tokens
+// from `first_token` on, each behind the tokens before it. They come in order and once, of all
+// tokens but the first, also where a preemption has the prompt computed twice.
+struct PromptScored {
+  int first_token = 0;
+  std::vector<TokenLogprobs> tokens;  // not empty
+};
 struct TokenProduced {
   OutputToken token;
   int choice = 0;
@@ -109,7 +116,7 @@ struct SequenceReleased {
 };
 
 using SequenceEvent = std::variant<SequenceAdmitted, BlocksGranted, PrefillStarted, LayerComputed,
-                                   ChunkComputed, TokenProduced, SequencePreempted,
+                                   ChunkComputed, PromptScored, TokenProduced, SequencePreempted,
                                    SequenceFinished, SequenceFailed, SequenceReleased>;
 
 struct SequenceRequest {

@@ -19,6 +19,7 @@ uint64_t SamplerName(const Sequence& sequence, int choice) {
 StepInput::StepInput(const Schedule& schedule, const KvLayout& layout) {
   for (const ScheduledTokens& scheduled : schedule.batch) {
     AddTokens(scheduled, layout);
+    AddScores(scheduled);
     if (!scheduled.produces_token) continue;
     const uint32_t* const row_masks = OrderMasks(scheduled);
     AddSamples(*scheduled.sequence, row_masks);
@@ -46,6 +47,18 @@ void StepInput::AddTokens(const ScheduledTokens& scheduled, const KvLayout& layo
     batch.tokens.push_back(InputToken::PendingRow(tokens.pending_row));
   std::transform(scheduled.guesses.begin(), scheduled.guesses.end(),
                  std::back_inserter(batch.tokens), InputToken::Id);
+}
+
+void StepInput::AddScores(const ScheduledTokens& scheduled) {
+  const Sequence& sequence = *scheduled.sequence;
+  const int first_row = batch.sequences.back().first_row - scheduled.first_token;
+  const int first = scheduled.first_scored();
+  for (int token = first; token < first + scheduled.scored_count(); ++token) {
+    batch.logits_rows.push_back(first_row + token);
+    first_samples.push_back(static_cast<int>(sampled.size()));
+    scored.push_back({.token_id = sequence.tokens.ids[static_cast<size_t>(token) + 1],
+                      .top_count = *sequence.request.sampling.prompt_logprobs});
+  }
 }
 
 // Where the masks of its rows will be; null if it is held to no grammar.

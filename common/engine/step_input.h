@@ -1,6 +1,7 @@
 // What a step computes, in the terms of the model and of the sampler.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -36,13 +37,17 @@ struct StepInput {
 
   Batch batch;
   std::vector<SamplingRow> sampled;
-  // [logits rows + 1]: row r of the logits gives samples [first_samples[r], first_samples[r + 1]).
+  // [logits rows + 1]: row r of the logits gives samples [first_samples[r], first_samples[r + 1]);
+  // where there are none, it gives the next of `scored`.
   std::vector<int> first_samples;
+  std::vector<ScoredToken> scored;
+  size_t scores_enqueued = 0;      // how many of `scored` have had their row
   std::deque<TokenCounts> counts;  // counts of rows behind guesses
   std::deque<MaskOrder> masks;     // an order for each sequence that is held to a grammar
 
  private:
   void AddTokens(const ScheduledTokens& scheduled, const KvLayout& layout);
+  void AddScores(const ScheduledTokens& scheduled);
   const uint32_t* OrderMasks(const ScheduledTokens& scheduled);
   void AddSamples(const Sequence& sequence, const uint32_t* mask);
   // `mask`: that of the row before the guesses.

@@ -55,6 +55,7 @@ size_t TokensOf(const ScheduledTokens& scheduled) {
 void SetPendingRows(const Schedule& schedule, absl::Span<const int> first_samples) {
   size_t row = 0;
   for (const ScheduledTokens& scheduled : schedule.batch) {
+    row += static_cast<size_t>(scheduled.scored_count());
     if (!scheduled.produces_token) continue;
     int sample = first_samples[row];
     row += 1 + scheduled.guesses.size();
@@ -98,14 +99,14 @@ void StepPipeline::Enqueue(Schedule schedule) {
   for (const BlockCopy& copy : schedule.copies) parts_.cache.CopyBlock(copy.from, copy.to);
   parts_.sampler.Begin(step.sampled);
   step.batch.sampled_ids = parts_.sampler.sampled_ids();
-  const bool replayable =
-      !TellsLayers(schedule) && !MakesChoicesPart(schedule) && step.masks.empty();
+  const bool replayable = !TellsLayers(schedule) && !MakesChoicesPart(schedule) &&
+                          step.masks.empty() && step.scored.empty();
   parts_.model.Enqueue(
       step.batch, parts_.cache, replayable ? &parts_.recordings : nullptr,
       [&](int layer) { LayerDone(schedule, layer); },
       [&](int first_row, Tensor logits) {
         if (first_row == 0) step.FillMasks();
-        Sample(step.first_samples, first_row, logits);
+        Sample(step, first_row, logits);
       });
   parts_.sampler.End();
   parts_.sequences.StepEnqueued(schedule);
@@ -115,7 +116,9 @@ void StepPipeline::Enqueue(Schedule schedule) {
 
 // Consecutive rows with one sample each are sampled together, and so are the padding rows behind
 // them. Choices that part take their samples from one row, one after the other.
-void StepPipeline::Sample(absl::Span<const int> first_samples, int first_row, Tensor logits) {
+// Consecutive rows without a sample are scored together.
+void StepPipeline::Sample(StepInput& step, int first_row, Tensor logits) {
+  const std::vector<int>& first_samples = step.first_samples;
   const auto sample_of = [&](int row) {
     const auto index = static_cast<size_t>(first_row + row);
     const size_t last = first_samples.size() - 1;
@@ -125,11 +128,17 @@ void StepPipeline::Sample(absl::Span<const int> first_samples, int first_row, Te
   for (int row = 0; row < logits.rows;) {
     int end = row + 1;
     const int samples = sample_of(end) - sample_of(row);
-    if (samples == 1) {
-      while (end < logits.rows && sample_of(end + 1) - sample_of(end) == 1) ++end;
+    if (samples <= 1) {
+      while (end < logits.rows && sample_of(end + 1) - sample_of(end) == samples) ++end;
     }
     const Tensor rows = {logits.Row(row), end - row, logits.columns};
     for (int i = 0; i < samples; ++i) parts_.sampler.Sample(sample_of(row) + i, rows);
+    if (samples == 0) {
+      const auto count = static_cast<size_t>(rows.rows);
+      parts_.sampler.Score(absl::MakeConstSpan(step.scored).subspan(step.scores_enqueued, count),
+                           rows);
+      step.scores_enqueued += count;
+    }
     row = end;
   }
 }
@@ -161,6 +170,7 @@ void StepPipeline::ApplyUntil(size_t count) {
     const Step step = std::move(in_flight_.front());
     in_flight_.pop_front();
     std::vector<absl::StatusOr<OutputToken>> tokens = parts_.sampler.Take();
+    std::vector<absl::StatusOr<TokenLogprobs>> scores = parts_.sampler.TakeScores();
     BATON_FAILPOINT("engine.step_done");
     const absl::Time now = SteadyNow();
     const absl::Duration duration = now - std::max(step.enqueued, last_done_);
@@ -168,24 +178,28 @@ void StepPipeline::ApplyUntil(size_t count) {
     sizer_.Observe(step.rows, duration);
     parts_.guesser.StepDone(step.schedule, duration);
     const std::vector<StepsInFlight::Leaving> leaving = parts_.sequences.StepDone();
-    const int accepted = Apply(step.schedule, absl::MakeSpan(tokens));
+    const int accepted = Apply(step.schedule, absl::MakeSpan(tokens), absl::MakeSpan(scores));
     parts_.stats.StepDone(now, step.rows + accepted);
   }
 }
 
-int StepPipeline::Apply(const Schedule& schedule, absl::Span<absl::StatusOr<OutputToken>> tokens) {
+int StepPipeline::Apply(const Schedule& schedule, absl::Span<absl::StatusOr<OutputToken>> tokens,
+                        absl::Span<absl::StatusOr<TokenLogprobs>> scores) {
   BATON_FAILPOINT("engine.before_token");
   int accepted = 0;
   for (const ScheduledTokens& scheduled : schedule.batch) {
     Sequence& sequence = *scheduled.sequence;
     const auto made = tokens.subspan(0, TokensOf(scheduled));
     tokens.remove_prefix(made.size());
+    const auto scored = scores.subspan(0, static_cast<size_t>(scheduled.scored_count()));
+    scores.remove_prefix(scored.size());
     // It ended with the step before, so nobody needs what this step computed for it.
     if (sequence.state() == Sequence::State::kEnded) continue;
     if (parts_.auditor.Has(sequence)) {
       parts_.auditor.Computed(scheduled, made);
       continue;
     }
+    if (!TellScores(scheduled, scored)) continue;
     ApplyComputed(scheduled);
     if (made.empty()) continue;
     if (sequence.request.mode == Mode::kPrefillOnly) {
@@ -206,6 +220,24 @@ int StepPipeline::Apply(const Schedule& schedule, absl::Span<absl::StatusOr<Outp
     }
   }
   return accepted;
+}
+
+bool StepPipeline::TellScores(const ScheduledTokens& scheduled,
+                              absl::Span<absl::StatusOr<TokenLogprobs>> scores) {
+  if (scores.empty()) return true;
+  Sequence& sequence = *scheduled.sequence;
+  PromptScored told{.first_token = scheduled.first_scored() + 1, .tokens = {}};
+  for (absl::StatusOr<TokenLogprobs>& score : scores) {
+    if (!score.ok()) {
+      for (Sequence* other : scheduled.parted) parts_.ending.Fail(*other, score.status());
+      parts_.ending.Fail(sequence, score.status());
+      return false;
+    }
+    told.tokens.push_back(*std::move(score));
+  }
+  sequence.tokens.scored = told.first_token + static_cast<int>(told.tokens.size());
+  Tell(sequence, told);
+  return true;
 }
 
 // The tokens that the row of the last known token and those of true guesses have sampled. Whatever

@@ -18,6 +18,7 @@
 #include "common/engine/schedule.h"
 #include "common/engine/sequence_ending.h"
 #include "common/engine/sequence_table.h"
+#include "common/engine/step_input.h"
 #include "common/engine/step_sizer.h"
 #include "common/kv/cache.h"
 #include "common/model/transformer.h"
@@ -65,11 +66,15 @@ class StepPipeline {
   };
 
   void Enqueue(Schedule schedule);
-  // Row i of `logits` is logits row first_row + i of the step. `first_samples`: see StepInput.
-  void Sample(absl::Span<const int> first_samples, int first_row, Tensor logits);
+  // Row i of `logits` is logits row first_row + i of the step.
+  void Sample(StepInput& step, int first_row, Tensor logits);
   void LayerDone(const Schedule& schedule, int layer);
   // Returns how many guesses came true.
-  int Apply(const Schedule& schedule, absl::Span<absl::StatusOr<OutputToken>> tokens);
+  int Apply(const Schedule& schedule, absl::Span<absl::StatusOr<OutputToken>> tokens,
+            absl::Span<absl::StatusOr<TokenLogprobs>> scores);
+  // Returns whether the sequence, and what parted from it, goes on.
+  bool TellScores(const ScheduledTokens& scheduled,
+                  absl::Span<absl::StatusOr<TokenLogprobs>> scores);
   void ApplyComputed(const ScheduledTokens& scheduled);
   int ApplyRun(const ScheduledTokens& scheduled, absl::Span<absl::StatusOr<OutputToken>> tokens);
   int CountAccepted(const ScheduledTokens& scheduled,

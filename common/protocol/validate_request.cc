@@ -81,12 +81,17 @@ void CheckNumbers(const v1::SamplingParams& params, Violations& violations) {
     violations.Require(params.logprobs() >= 0 && params.logprobs() <= kMaxLogprobs, "logprobs",
                        absl::StrCat("from 0 to ", kMaxLogprobs), params.logprobs());
   }
+  if (params.has_prompt_logprobs()) {
+    violations.Require(params.prompt_logprobs() >= 0 && params.prompt_logprobs() <= kMaxLogprobs,
+                       "prompt_logprobs", absl::StrCat("from 0 to ", kMaxLogprobs),
+                       params.prompt_logprobs());
+  }
 }
 
 void CheckLengths(const v1::SamplingParams& params, const RequestLimits& limits,
                   Violations& violations) {
-  if (params.has_max_tokens() && params.max_tokens() == 0) {
-    violations.Add("max_tokens", "must be at least 1, is 0");
+  if (params.has_max_tokens() && params.max_tokens() == 0 && !limits.may_generate_nothing) {
+    violations.Add("max_tokens", "must be at least 1 without echo or prompt_logprobs, is 0");
   } else if (params.has_max_tokens() && params.min_tokens() > params.max_tokens()) {
     violations.Add("min_tokens", absl::StrCat("must be at most max_tokens (", params.max_tokens(),
                                               "), is ", params.min_tokens()));
@@ -200,7 +205,6 @@ std::vector<FieldViolation> SamplingViolations(const v1::SamplingParams& params,
   if (params.has_n() && (params.n() == 0 || params.n() > kMaxChoices)) {
     violations.Add("n", absl::StrCat("must be from 1 to ", kMaxChoices, ", is ", params.n()));
   }
-  violations.Unsupported(params.has_prompt_logprobs(), "prompt_logprobs");
   violations.Unsupported(params.bad_words_size() > 0, "bad_words");
   violations.Unsupported(params.has_truncate_prompt_tokens(), "truncate_prompt_tokens");
   return violations.Take();
@@ -214,12 +218,14 @@ absl::Status ValidateGenerateRequest(const v1::GenerateRequest& request,
   violations.AtMost(request.model().size(), kMaxNameBytes, "model", "bytes");
   violations.AtMost(request.cache_salt().size(), kMaxNameBytes, "cache_salt", "bytes");
   violations.AtMost(request.user().size(), kMaxNameBytes, "user", "bytes");
-  violations.Unsupported(request.echo(), "echo");
   if (const auto fault = SpeculativeFault(request.speculative())) {
     violations.Add("speculative", *fault);
   }
   std::vector<FieldViolation> all = violations.Take();
-  for (FieldViolation& violation : SamplingViolations(request.sampling_params(), limits)) {
+  RequestLimits of_sampling = limits;
+  of_sampling.may_generate_nothing =
+      request.echo() || request.sampling_params().has_prompt_logprobs();
+  for (FieldViolation& violation : SamplingViolations(request.sampling_params(), of_sampling)) {
     all.push_back(std::move(violation));
   }
   return InvalidFields(std::move(all));
@@ -260,6 +266,16 @@ std::optional<std::string> MaxTokensFault(uint32_t prompt_tokens, const v1::Samp
   return absl::StrCat(prompt_tokens, " prompt tokens + max_tokens ", params.max_tokens(),
                       " exceed the context of ", max_model_len, " tokens; at most ",
                       max_model_len - prompt_tokens, " can be generated");
+}
+
+std::optional<std::string> PromptLogprobsFault(uint64_t prompt_tokens,
+                                               const v1::SamplingParams& params, uint64_t most) {
+  if (!params.has_prompt_logprobs()) return std::nullopt;
+  const auto of_token = uint64_t{1} + static_cast<uint64_t>(params.prompt_logprobs());
+  if (prompt_tokens * of_token <= most) return std::nullopt;
+  return absl::StrCat("of ", prompt_tokens, " prompt tokens, ", of_token,
+                      " for each, are more than ", most,
+                      " log probabilities; ask for fewer, or shorten the prompt");
 }
 
 absl::Status CheckContextLength(uint32_t prompt_tokens, const v1::SamplingParams& params,

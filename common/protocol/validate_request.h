@@ -16,8 +16,9 @@
 namespace baton {
 
 struct RequestLimits {
-  uint32_t vocab_size = 0;     // token ids must be below it; 0: ids are not checked
-  uint32_t max_model_len = 0;  // most tokens of prompt and output together; 0: not checked
+  uint32_t vocab_size = 0;            // token ids must be below it; 0: ids are not checked
+  uint32_t max_model_len = 0;         // most tokens of prompt and output together; 0: not checked
+  bool may_generate_nothing = false;  // whether max_tokens may be 0
 };
 
 // Returns all violations in `params`; empty if there are none. Fields are named PATH.FIELD, such as
@@ -42,6 +43,11 @@ std::optional<std::string> SpeculativeFault(v1::Speculative speculative);
 // fits or is not set. REQUIRES: prompt_tokens <= max_model_len.
 std::optional<std::string> MaxTokensFault(uint32_t prompt_tokens, const v1::SamplingParams& params,
                                           uint32_t max_model_len);
+
+// What is wrong with prompt_logprobs for a prompt of so many tokens, of which at most `most` log
+// probabilities are told; none if it fits or is not set.
+std::optional<std::string> PromptLogprobsFault(uint64_t prompt_tokens,
+                                               const v1::SamplingParams& params, uint64_t most);
 
 // Checks the lengths once the number of prompt tokens is known. INVALID_ARGUMENT with reason
 // CONTEXT_LENGTH_EXCEEDED if the prompt, or prompt and max_tokens together, exceed max_model_len;

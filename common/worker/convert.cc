@@ -99,6 +99,10 @@ absl::Status CheckTogether(const internal::v1::SequenceSpec& spec, const EngineL
         "sequence.token_ids",
         absl::StrCat("hold ", produced, " output tokens already, max_tokens is ", max_tokens));
   }
+  if (const auto fault =
+          PromptLogprobsFault(spec.prompt_length(), spec.sampling(), kMaxPromptLogprobs)) {
+    return InvalidField("sequence.sampling.prompt_logprobs", *fault);
+  }
   const auto fault = MaxTokensFault(spec.prompt_length(), spec.sampling(),
                                     static_cast<uint32_t>(limits.max_model_len));
   return fault ? InvalidField("sequence.sampling.max_tokens", *fault) : absl::OkStatus();
@@ -138,6 +142,7 @@ SamplingParams ReadSampling(const v1::SamplingParams& params) {
   std::sort(result.stop_token_ids.begin(), result.stop_token_ids.end());
   result.ignore_eos = params.ignore_eos();
   if (params.has_logprobs()) result.logprobs = params.logprobs();
+  if (params.has_prompt_logprobs()) result.prompt_logprobs = params.prompt_logprobs();
   for (const auto& [id, bias] : params.logit_bias()) {
     result.logit_bias[static_cast<int32_t>(id)] = bias;
   }
@@ -220,6 +225,28 @@ internal::v1::OutputToken OutputTokenToProto(const OutputToken& token, int choic
     }
   }
   return result;
+}
+
+std::vector<internal::v1::PromptLogprobs> PromptLogprobsToProto(const PromptScored& scored) {
+  std::vector<internal::v1::PromptLogprobs> messages;
+  size_t room = 0;
+  for (size_t i = 0; i < scored.tokens.size(); ++i) {
+    const TokenLogprobs& token = scored.tokens[i];
+    const size_t numbers = 1 + token.top.size();
+    if (room < numbers) {
+      messages.emplace_back().set_first_token(static_cast<uint32_t>(scored.first_token) +
+                                              static_cast<uint32_t>(i));
+      room = kMaxPromptLogprobsInMessage;
+    }
+    room -= numbers;
+    internal::v1::PromptLogprobs& message = messages.back();
+    message.add_logprobs(token.logprob);
+    for (const TokenLogprobs::Top& top : token.top) {
+      message.add_top_token_ids(static_cast<uint32_t>(top.token_id));
+      message.add_top_logprobs(top.logprob);
+    }
+  }
+  return messages;
 }
 
 absl::StatusOr<OutputToken> OutputTokenFromProto(const internal::v1::OutputToken& token,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -34,6 +35,8 @@ absl::StatusOr<CheckedSequence> SequenceFromProto(const internal::v1::SequenceSp
 
 // The token's bytes are left empty: whoever detokenises fills them.
 internal::v1::OutputToken OutputTokenToProto(const OutputToken& token, int choice);
+// In as many messages as their bound asks for.
+std::vector<internal::v1::PromptLogprobs> PromptLogprobsToProto(const PromptScored& scored);
 absl::StatusOr<OutputToken> OutputTokenFromProto(const internal::v1::OutputToken& token,
                                                  int vocab_size);
 v1::FinishReason FinishReasonToProto(FinishReason reason);

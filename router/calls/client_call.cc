@@ -34,7 +34,8 @@ size_t ContentBytes(const v1::GenerateResponse& response) {
   const v1::GenerateComplete& complete = response.complete();
   const auto ids = static_cast<size_t>(chunk.token_ids_size() + complete.token_ids_size());
   return chunk.text().size() + complete.text().size() + ids * sizeof(uint32_t) +
-         LogprobBytes(chunk.logprobs()) + LogprobBytes(complete.logprobs());
+         LogprobBytes(chunk.logprobs()) + LogprobBytes(complete.logprobs()) +
+         LogprobBytes(chunk.prompt_logprobs()) + LogprobBytes(complete.prompt_logprobs());
 }
 
 constexpr size_t kMessageBytes = sizeof(v1::GenerateResponse) + sizeof(v1::GenerateChunk);

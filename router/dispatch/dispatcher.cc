@@ -168,7 +168,9 @@ Assignment Dispatcher::Assign(const ChooseWorkers& ask, const ReadyWorkers::Cand
   const Lease::Terms terms{.prefill = id(candidates.prefill, placement.prefill),
                            .decode = id(candidates.decode, placement.decode),
                            .prompt_tokens = prompt_tokens,
-                           .computed_tokens = prompt_tokens - computes.cached_tokens};
+                           .computed_tokens = ask.needs.whole_prompt
+                                                  ? prompt_tokens
+                                                  : prompt_tokens - computes.cached_tokens};
   return {.attempt = ask.attempt,
           .prefill = parts_.fleet.Find(terms.prefill),
           .decode = parts_.fleet.Find(terms.decode),

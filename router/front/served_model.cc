@@ -139,11 +139,22 @@ absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& requ
   BATON_RETURN_IF_ERROR(CheckContextLength(
       prompt_tokens, request.sampling_params(),
       {.vocab_size = static_cast<uint32_t>(table_.vocab_size()), .max_model_len = longest}));
+  if (const auto fault =
+          PromptLogprobsFault(prompt_tokens, request.sampling_params(),
+                              request.stream() ? kMaxPromptLogprobs : kMaxPromptLogprobsAtOnce)) {
+    return InvalidField("sampling_params.prompt_logprobs",
+                        request.stream() ? *fault : absl::StrCat(*fault, ", or stream them"));
+  }
   RequestSpec spec;
   spec.client_request_id = request.request_id();
   spec.prompt_token_ids.assign(tokens.begin(), tokens.end());
   spec.sampling = sampling_defaults_;
   spec.sampling.MergeFrom(request.sampling_params());  // which a client's own values replace
+  if (request.echo()) BATON_RETURN_IF_ERROR(CheckEcho(spec.prompt_token_ids));
+  if (spec.sampling.has_max_tokens() && spec.sampling.max_tokens() == 0) {
+    spec.no_output = true;
+    spec.sampling.set_max_tokens(1);
+  }
   // Who does not say how much it wants may go to any worker that holds its prompt.
   FillSamplingDefaults(spec.sampling, prompt_tokens,
                        prompt_tokens < everywhere ? everywhere : longest, seed);
@@ -152,8 +163,18 @@ absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& requ
   spec.user = request.user();
   spec.speculative = request.speculative();
   spec.stream = request.stream();
+  spec.echo = request.echo();
   spec.return_token_ids = request.return_token_ids();
   return spec;
+}
+
+// A prompt of text is short enough already.
+absl::Status ServedModel::CheckEcho(const std::vector<uint32_t>& prompt) const {
+  size_t bytes = 0;
+  for (const uint32_t id : prompt) bytes += table_.bytes[id].size();
+  if (bytes <= kMaxPromptBytes) return absl::OkStatus();
+  return InvalidField("echo", absl::StrCat("the prompt has ", bytes, " bytes of text, at most ",
+                                           kMaxPromptBytes, " are echoed"));
 }
 
 absl::StatusOr<std::vector<int32_t>> ServedModel::PromptTokens(

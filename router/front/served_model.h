@@ -60,6 +60,7 @@ class ServedModel {
   ServedModel() = default;
 
   RequestLimits Limits() const;
+  absl::Status CheckEcho(const std::vector<uint32_t>& prompt) const;
   absl::StatusOr<std::vector<int32_t>> PromptTokens(const v1::GenerateRequest& request,
                                                     const std::atomic<bool>& stopping) const;
   // INVALID_ARGUMENT names `field`, whose content `text` is.

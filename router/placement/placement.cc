@@ -91,6 +91,10 @@ class Chooser {
   uint32_t Uncached(const WorkerSnapshot& worker) const {
     return needs_.prompt_tokens - Cached(worker);
   }
+  // What it would compute.
+  uint32_t Uncomputed(const WorkerSnapshot& worker) const {
+    return needs_.whole_prompt ? needs_.prompt_tokens : Uncached(worker);
+  }
   // A decode worker has no memory for the prompt now.
   bool MustWait(const WorkerSnapshot& worker) const {
     const uint64_t room = TokensIn(worker, worker.free_blocks) + Cached(worker);
@@ -102,7 +106,7 @@ class Chooser {
   }
   // Until it would have computed the prompt.
   double PrefillSeconds(const WorkerSnapshot& worker) const {
-    return (QueuedTokens(worker) + Uncached(worker)) / Speed(worker);
+    return (QueuedTokens(worker) + Uncomputed(worker)) / Speed(worker);
   }
 
   const WorkerNeeds& needs_;
@@ -214,12 +218,12 @@ bool Chooser::PrefersLocal(const WorkerSnapshot& prefill, const WorkerSnapshot& 
   if (mode == Disaggregation::kAlways) return false;
   const LinkEstimate link = link_(prefill.id, decode.id);
   if (needs_.failed_hand_offs >= kHandOffsBeforeLocal) return true;
-  const uint32_t uncached = Uncached(decode);
-  if (mode == Disaggregation::kByLength) return uncached < options_.local_below_tokens;
+  const uint32_t uncomputed = Uncomputed(decode);
+  if (mode == Disaggregation::kByLength) return uncomputed < options_.local_below_tokens;
   if (prefill.prefill_tokens_per_second <= 0 || link.bytes_per_second <= 0) return false;
   // While it computes the prompt everybody there decodes the more slowly, and so would one who came
   // meanwhile.
-  const double harm = (1.0 + Sequences(decode)) * uncached / Speed(decode);
+  const double harm = (1.0 + Sequences(decode)) * uncomputed / Speed(decode);
   return PrefillSeconds(decode) + harm <
          PrefillSeconds(prefill) + absl::ToDoubleSeconds(link.exposed);
 }

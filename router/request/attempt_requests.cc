@@ -27,11 +27,12 @@ internal::v1::SequenceSpec MakeSequence(const RequestState& request, const Attem
   sequence.set_prompt_length(static_cast<uint32_t>(spec.prompt_token_ids.size()));
   *sequence.mutable_sampling() = spec.sampling;
   sequence.mutable_sampling()->set_n(static_cast<uint32_t>(attempt.choices.size()));
+  if (!request.lacks_prompt_logprobs) sequence.mutable_sampling()->clear_prompt_logprobs();
   sequence.set_cache_salt(spec.cache_salt);
   sequence.set_capability(workers.capability);
   sequence.set_isolate(attempt.isolate);
   sequence.set_speculative(attempt.isolate ? v1::SPECULATIVE_NONE : spec.speculative);
-  if (spec.grammar != nullptr) sequence.set_grammar(*spec.grammar);
+  if (spec.grammar != nullptr && !spec.no_output) sequence.set_grammar(*spec.grammar);
   const int64_t left = absl::ToInt64Milliseconds(spec.deadline - request.now);
   sequence.set_remaining_ms(static_cast<uint32_t>(std::clamp<int64_t>(left, 1, UINT32_MAX)));
   return sequence;
@@ -46,6 +47,7 @@ WorkerNeeds NeedsOf(const RequestState& request, const Attempt& attempt) {
   needs.decode = remaining > 1;
   needs.choices = static_cast<uint32_t>(attempt.choices.size());
   needs.prompt_tokens = static_cast<uint32_t>(request.spec.prompt_token_ids.size()) + output_tokens;
+  needs.whole_prompt = request.lacks_prompt_logprobs;
   needs.max_total_tokens = needs.prompt_tokens + remaining;
   return needs;
 }

@@ -30,28 +30,49 @@ v1::GenerateChunk ChoiceOutput::Push(const internal::v1::OutputToken& token) {
   BATON_CHECK(!ended(), "a token after the end of its choice");
   const uint32_t id = token.token().token_id();
   BATON_CHECK(id < table_.vocab_size(), "a token outside the vocabulary reached the text");
-  ++completion_tokens_;
   v1::GenerateChunk chunk;
   chunk.set_index(options_.choice);
-
-  const bool stop_token =
-      token.ends_sequence() && token.finish_reason() == v1::FINISH_REASON_STOP;  // or an EOS
-  if (!stop_token || include_stop_) {
-    if (options_.return_token_ids) chunk.add_token_ids(id);
-    if (want_logprobs_) *chunk.add_logprobs() = WithBytes(token.token());
-    const bool skipped = skip_special_tokens_ && table_.special[id];
-    *chunk.mutable_text() = Filter(utf8_.Push(skipped ? absl::string_view() : table_.bytes[id]));
+  const std::string echoed = std::exchange(begun_, true) ? std::string() : EchoedText();
+  if (options_.no_output) {
+    chunk.set_text(utf8_.Finish());
+    finish_reason_ = v1::FINISH_REASON_LENGTH;
+  } else {
+    TakeToken(token, chunk);
   }
-  if (token.ends_sequence() && !ended()) {
-    if (stop_token) matched_token_id_ = id;
-    End(token.finish_reason(), chunk.mutable_text());
-  }
+  chunk.mutable_text()->insert(0, echoed);
   if (options_.stream) return chunk;
   kept_.MergeFrom([&] {  // strings do not merge by appending
     chunk.set_text(kept_.text() + chunk.text());
     return std::move(chunk);
   }());
   return {};
+}
+
+void ChoiceOutput::TakeToken(const internal::v1::OutputToken& token, v1::GenerateChunk& chunk) {
+  const uint32_t id = token.token().token_id();
+  ++completion_tokens_;
+  const bool stop_token =
+      token.ends_sequence() && token.finish_reason() == v1::FINISH_REASON_STOP;  // or an EOS
+  if (!stop_token || include_stop_) {
+    if (options_.return_token_ids) chunk.add_token_ids(id);
+    if (want_logprobs_) *chunk.add_logprobs() = WithBytes(token.token());
+    *chunk.mutable_text() =
+        Filter(utf8_.Push(IsSkipped(id) ? absl::string_view() : table_.bytes[id]));
+  }
+  if (token.ends_sequence() && !ended()) {
+    if (stop_token) matched_token_id_ = id;
+    End(token.finish_reason(), chunk.mutable_text());
+  }
+}
+
+// The output may complete its last character. No stop string is looked for in it.
+std::string ChoiceOutput::EchoedText() {
+  std::string text;
+  if (options_.echoed == nullptr) return text;
+  for (const uint32_t id : *options_.echoed) {
+    if (!IsSkipped(id)) text += utf8_.Push(table_.bytes[id]);
+  }
+  return text;
 }
 
 // A stop string counts where it ends after min_tokens tokens, wherever it began.

@@ -28,6 +28,9 @@ struct ChoiceOutputOptions {
   uint32_t choice = 0;
   bool stream = false;  // false: everything is kept for the complete
   bool return_token_ids = false;
+  // The prompt whose text the choice's text begins with; null: none. It outlives the output.
+  const std::vector<uint32_t>* echoed = nullptr;
+  bool no_output = false;  // the one token that comes is dropped
 };
 
 // Turns accepted tokens into text (whole UTF-8 characters, nothing from a stop string on), ids and
@@ -46,7 +49,7 @@ class ChoiceOutput {
   bool ended() const { return finish_reason_ != v1::FINISH_REASON_UNSPECIFIED; }
   bool ended_by_stop_string() const { return matched_stop_.has_value(); }
   v1::FinishReason finish_reason() const { return finish_reason_; }
-  // Every token taken, an EOS or stop token too.
+  // Every token taken that was not dropped, an EOS or stop token too.
   uint32_t completion_tokens() const { return completion_tokens_; }
 
   // Index, finish reason, matched stop and, without `stream`, text, ids and logprobs. REQUIRES:
@@ -56,12 +59,16 @@ class ChoiceOutput {
   static bool IsEmpty(const v1::GenerateChunk& chunk);
 
  private:
+  void TakeToken(const internal::v1::OutputToken& token, v1::GenerateChunk& chunk);
   std::string Filter(absl::string_view text);
   void End(v1::FinishReason reason, std::string* text);
+  std::string EchoedText();
+  bool IsSkipped(uint32_t id) const { return skip_special_tokens_ && table_.special[id]; }
   v1::TokenLogprob WithBytes(const v1::TokenLogprob& logprob) const;
 
   const TokenTable& table_;
   const ChoiceOutputOptions options_;
+  bool begun_ = false;  // a token was taken
   const bool skip_special_tokens_;
   const bool want_logprobs_;
   const bool include_stop_;  // in text, ids and logprobs: stop strings, EOS and stop tokens

@@ -36,6 +36,9 @@ struct RequestSpec {
   std::shared_ptr<const std::string> grammar;
   bool stream = false;
   bool return_token_ids = false;
+  bool echo = false;  // each choice's text begins with the prompt's
+  // max_tokens was 0, and sampling.max_tokens is 1: the workers sample a token, which is dropped.
+  bool no_output = false;
   absl::Time received;
   absl::Time deadline;  // the client's deadline, or the router's own limit
 };
@@ -45,6 +48,7 @@ struct WorkerNeeds {
   bool decode = true;    // false: one token remains, which the prefill worker samples
   uint32_t choices = 1;  // choices that are computed together
   uint32_t prompt_tokens = 0;
+  bool whole_prompt = false;      // all of it is computed, whatever the worker holds of it
   uint32_t max_total_tokens = 0;  // prompt and output
   uint32_t failed_hand_offs = 0;  // hand-offs that failed in a row; whoever places it fills it in
   // An earlier attempt broke: the request was served before and waits for a worker as long as it

@@ -5,6 +5,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/numerics.h"
 #include "common/rpc/duration.h"
+#include "common/rpc/limits.h"
 
 namespace baton {
 
@@ -12,12 +13,18 @@ using internal::v1::OutputToken;
 
 RequestState::RequestState(RequestSpec request, const TokenTable& token_table,
                            const RequestMachineOptions& machine_options)
-    : spec(std::move(request)), table(token_table), options(machine_options) {
+    : spec(std::move(request)),
+      table(token_table),
+      options(machine_options),
+      lacks_prompt_logprobs(spec.sampling.has_prompt_logprobs()) {
   for (uint32_t index = 0; index < spec.sampling.n(); ++index) {
     choices.push_back(
-        {.output = ChoiceOutput(
-             table, spec.sampling,
-             {.choice = index, .stream = spec.stream, .return_token_ids = spec.return_token_ids}),
+        {.output = ChoiceOutput(table, spec.sampling,
+                                {.choice = index,
+                                 .stream = spec.stream,
+                                 .return_token_ids = spec.return_token_ids,
+                                 .echoed = spec.echo ? &spec.prompt_token_ids : nullptr,
+                                 .no_output = spec.no_output}),
          .log = {}});
   }
   usage.set_prompt_tokens(static_cast<uint32_t>(spec.prompt_token_ids.size()));
@@ -36,6 +43,29 @@ void RequestState::Append(const OutputToken& token) {
   deliver.response.set_request_id(spec.client_request_id);
   *deliver.response.mutable_chunk() = std::move(chunk);
   Ask(std::move(deliver));
+}
+
+PromptLogprobs RequestState::NewPromptLogprobs() const {
+  const auto likeliest = static_cast<size_t>(spec.sampling.prompt_logprobs());
+  return PromptLogprobs({.prompt_tokens = spec.prompt_token_ids.size(),
+                         .likeliest = std::min(likeliest, table.vocab_size()),
+                         .vocab_size = table.vocab_size()});
+}
+
+void RequestState::TakePromptLogprobs(PromptLogprobs logprobs) {
+  lacks_prompt_logprobs = false;
+  if (!spec.stream) {
+    prompt_logprobs = std::move(logprobs);
+    return;
+  }
+  for (size_t next = 0; next < spec.prompt_token_ids.size();) {
+    Deliver deliver;
+    deliver.response.set_request_id(spec.client_request_id);
+    auto& tokens = *deliver.response.mutable_chunk()->mutable_prompt_logprobs();
+    tokens = logprobs.ForClient(spec.prompt_token_ids, table, next, kPromptLogprobChunkBytes);
+    next += static_cast<size_t>(tokens.size());
+    Ask(std::move(deliver));
+  }
 }
 
 const std::string& NumericsOfPrompt(const WorkersChosen& workers) {
@@ -83,6 +113,10 @@ Complete RequestState::MakeComplete() {
     *response.mutable_complete()->mutable_timings() = timings;
     response.mutable_complete()->set_system_fingerprint(system_fingerprint);
     response.mutable_complete()->set_seed(spec.sampling.seed());
+  }
+  if (prompt_logprobs.has_value()) {
+    *complete.responses.front().mutable_complete()->mutable_prompt_logprobs() =
+        prompt_logprobs->ForClient(spec.prompt_token_ids, table, 0, SIZE_MAX);
   }
   *complete.responses.back().mutable_complete()->mutable_usage() = usage;
   return complete;

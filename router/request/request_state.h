@@ -14,6 +14,7 @@
 
 #include "router/request/choice_output.h"
 #include "router/request/events.h"
+#include "router/request/prompt_logprobs.h"
 
 namespace baton {
 
@@ -55,6 +56,11 @@ struct RequestState {
   // Logs a token that was checked and that the log does not have, and delivers what it lets
   // through.
   void Append(const internal::v1::OutputToken& token);
+  // What an attempt of this request has to send of its prompt's log probabilities: nothing yet.
+  PromptLogprobs NewPromptLogprobs() const;
+  // Delivers those of a stream, keeps others for the complete. REQUIRES: lacks_prompt_logprobs;
+  // they are complete.
+  void TakePromptLogprobs(PromptLogprobs logprobs);
   // The answer to a request whose choices have all ended.
   Complete MakeComplete();
   // The request ends with `status`, unless it ended before.
@@ -80,6 +86,7 @@ struct RequestState {
   uint32_t breaks = 0;               // attempts that have ended early
   uint32_t last_attempt = 0;         // attempts of all choices draw their numbers in order
   std::set<uint32_t> gave_tokens;    // attempts that the log has tokens of
+  bool lacks_prompt_logprobs;        // the client wants them, and no attempt has sent them all
   bool admitted = false;             // a worker has reserved its memory
   bool paused = false;               // the client is behind
   bool cached_tokens_known = false;  // the first prefill has said how many it found
@@ -88,6 +95,7 @@ struct RequestState {
   std::string system_fingerprint;    // as the workers chosen last have it
   absl::Status last_broken;          // what broke an attempt last
   std::optional<absl::Status> failure;
+  std::optional<PromptLogprobs> prompt_logprobs;  // that the complete will have
   v1::Usage usage;
   v1::RequestTimings timings;
   absl::Time now;          // when the event came that is being handled

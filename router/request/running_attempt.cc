@@ -21,13 +21,16 @@ using internal::v1::PrefillResponse;
 namespace {
 
 absl::Status CheckToken(const RequestState& request, const Attempt& attempt,
-                        const OutputToken& token, bool from_prefill) {
+                        const OutputToken& token, bool from_prefill, bool lacks_prompt_logprobs) {
   const auto broken = [&](const std::string& what) {
     const WorkerName& worker = from_prefill ? *attempt.workers.prefill : *attempt.workers.decode;
     return ProtocolBroken(from_prefill ? kStagePrefill : kStageDecode, worker.name, what);
   };
   if (!from_prefill && !attempt.accepted()) {
     return broken("a token before it accepted the request");
+  }
+  if (lacks_prompt_logprobs) {
+    return broken("a token before the log probabilities of the prompt");
   }
   const std::optional<size_t> found = attempt.Find(token.choice());
   if (!found.has_value()) {
@@ -51,6 +54,9 @@ absl::Status CheckToken(const RequestState& request, const Attempt& attempt,
 
 void RunningAttempt::Begin(Attempt next) {
   attempt_ = std::move(next);
+  prompt_logprobs_ = request_.NewPromptLogprobs();
+  held_back_.clear();
+  held_back_end_.reset();
   request_.timings.set_attempts(request_.timings.attempts() + 1);
 }
 
@@ -89,6 +95,15 @@ void RunningAttempt::TakeWorkers(const WorkersChosen& workers) {
 }
 
 void RunningAttempt::Take(const DecodeResponse& message) {
+  const bool of_prompt = message.has_accepted() || message.has_prompt_logprobs();
+  if (lacks_prompt_logprobs() && !of_prompt) {
+    held_back_.push_back(message);
+  } else {
+    TakeNow(message);
+  }
+}
+
+void RunningAttempt::TakeNow(const DecodeResponse& message) {
   switch (message.event_case()) {
     case DecodeResponse::kAccepted:
       return Accepted(message.accepted());
@@ -106,6 +121,8 @@ void RunningAttempt::Take(const DecodeResponse& message) {
       return;
     case DecodeResponse::kPreempted:
       return Preempted();
+    case DecodeResponse::kPromptLogprobs:
+      return Take(message.prompt_logprobs(), Source::kDecode);
     case DecodeResponse::EVENT_NOT_SET:  // a newer worker's event, which the router does not need
       return;
   }
@@ -127,8 +144,14 @@ std::optional<Breakage> RunningAttempt::Take(const PrefillResponse& message) {
     case PrefillResponse::kProgress:
       attempt_.calls.computed_tokens = message.progress().computed_tokens();
       break;
+    case PrefillResponse::kPromptLogprobs:
+      Take(message.prompt_logprobs(), Source::kPrefill);
+      break;
     case PrefillResponse::EVENT_NOT_SET:
       break;
+  }
+  if (!lacks_prompt_logprobs()) {
+    if (std::optional<Breakage> breakage = TakeHeldBack()) return breakage;
   }
   // The Decode call ended before, and the first tokens have not ended the request.
   const auto* prefilling = attempt_.Get<Attempt::Prefilling>();
@@ -136,6 +159,27 @@ std::optional<Breakage> RunningAttempt::Take(const PrefillResponse& message) {
     return std::nullopt;
   }
   return DecodeBroken(attempt_, *prefilling->decode_end);
+}
+
+void RunningAttempt::Take(const internal::v1::PromptLogprobs& message, Source source) {
+  if (request_.failed() || !request_.lacks_prompt_logprobs) return;
+  const bool from_prefill = source == Source::kPrefill;
+  std::optional<std::string> fault = prompt_logprobs_.Add(message);
+  if (!from_prefill && !attempt_.local()) fault = "log probabilities of a prompt that it received";
+  if (fault.has_value()) {
+    const WorkerName& worker = from_prefill ? *attempt_.workers.prefill : *attempt_.workers.decode;
+    return request_.Fail(ProtocolBroken(kStagePrefill, worker.name, *fault));
+  }
+  if (prompt_logprobs_.complete()) request_.TakePromptLogprobs(std::move(prompt_logprobs_));
+}
+
+std::optional<Breakage> RunningAttempt::TakeHeldBack() {
+  for (const DecodeResponse& message : std::exchange(held_back_, {})) {
+    if (!request_.failed() && !attempt_.Is<Attempt::Over>()) TakeNow(message);
+  }
+  const std::optional<absl::Status> end = std::exchange(held_back_end_, std::nullopt);
+  if (!end.has_value() || request_.failed() || attempt_.Is<Attempt::Over>()) return std::nullopt;
+  return DecodeEnded(*end);
 }
 
 void RunningAttempt::Accepted(const internal::v1::DecodeAccepted& accepted) {
@@ -209,6 +253,10 @@ void RunningAttempt::Preempted() {
 
 std::optional<Breakage> RunningAttempt::DecodeEnded(const absl::Status& status) {
   attempt_.calls.decode_open = false;
+  if (!held_back_.empty() && !IsDistrust(status)) {
+    held_back_end_ = status;
+    return std::nullopt;
+  }
   if (finishing()) {
     MaybeFinish();
     return std::nullopt;
@@ -252,9 +300,12 @@ void RunningAttempt::SendFlow() {
 
 void RunningAttempt::TakeToken(const OutputToken& token, Source source) {
   const bool from_prefill = source == Source::kPrefill;
-  if (absl::Status status = CheckToken(request_, attempt_, token, from_prefill); !status.ok()) {
+  const bool lacks = request_.lacks_prompt_logprobs && !prompt_logprobs_.complete();
+  if (absl::Status status = CheckToken(request_, attempt_, token, from_prefill, lacks);
+      !status.ok()) {
     return request_.Fail(std::move(status));
   }
+  if (request_.lacks_prompt_logprobs) request_.TakePromptLogprobs(std::move(prompt_logprobs_));
   ChoiceProgress& progress = attempt_.choices[*attempt_.Find(token.choice())];
   if (from_prefill) {
     progress.prefill_sent = true;

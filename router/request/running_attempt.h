@@ -2,16 +2,20 @@
 //
 // A first token is delivered from whichever worker's copy comes first; unequal copies end the
 // request INTERNAL. Once the decode worker has committed, nothing that happens to the prefill
-// worker matters.
+// worker matters. But where the client wants the prompt's log probabilities, no token comes before
+// them, and they come from whoever computes the prompt: until they have, what the decode worker
+// says behind its acceptance is held back.
 #pragma once
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 
 #include "router/request/attempt.h"
 #include "router/request/events.h"
+#include "router/request/prompt_logprobs.h"
 #include "router/request/request_state.h"
 #include "router/request/resume.h"
 
@@ -21,7 +25,9 @@ namespace baton {
 class RunningAttempt {
  public:
   RunningAttempt(RequestState& request, Attempt attempt)
-      : request_(request), attempt_(std::move(attempt)) {}
+      : request_(request),
+        attempt_(std::move(attempt)),
+        prompt_logprobs_(request.NewPromptLogprobs()) {}
 
   const Attempt& attempt() const { return attempt_; }
   Hedge& hedge() { return attempt_.hedge; }
@@ -56,6 +62,14 @@ class RunningAttempt {
 
  private:
   enum class Source { kPrefill, kDecode };
+  // Whether the decode worker has to be held back.
+  bool lacks_prompt_logprobs() const {
+    return request_.lacks_prompt_logprobs && !attempt_.local() && !prompt_logprobs_.complete();
+  }
+  void TakeNow(const internal::v1::DecodeResponse& message);
+  void Take(const internal::v1::PromptLogprobs& message, Source source);
+  // What was held back, in its order.
+  [[nodiscard]] std::optional<Breakage> TakeHeldBack();
 
   void TakeWorkers(const WorkersChosen& workers);
   void Accepted(const internal::v1::DecodeAccepted& accepted);
@@ -76,6 +90,9 @@ class RunningAttempt {
 
   RequestState& request_;
   Attempt attempt_;
+  PromptLogprobs prompt_logprobs_;  // that came in this attempt
+  std::vector<internal::v1::DecodeResponse> held_back_;
+  std::optional<absl::Status> held_back_end_;  // of the decode call, behind what is held back
 };
 
 }  // namespace baton

@@ -252,6 +252,8 @@ void Coverage::Add(const Coverage& other) {
   deaths_in_runs += other.deaths_in_runs;
   runs_by_grammar += other.runs_by_grammar;
   replayed_grammars += other.replayed_grammars;
+  scored += other.scored;
+  scored_again += other.scored_again;
   blocks_of_refused += other.blocks_of_refused;
   messages += other.messages;
   steps += other.steps;
@@ -296,10 +298,12 @@ std::string Coverage::Table() const {
       " requests answered elsewhere then, ", wrong_answers,
       " wrong answers that no audit came to, ", local_prefills, " local prefills, ", runs,
       " steps with several tokens of a sequence, ", runs_by_grammar, " of them by a grammar, ",
-      replayed_grammars, " attempts with outputs by a grammar, ", deaths_in_runs,
-      " deaths of a step with guesses, ", blocks_of_refused, " blocks of refused guesses, ",
-      stops_in_runs, " stop strings with tokens behind them, ", messages, " messages delivered, ",
-      steps, " steps of engines, ", copies, " copies, ", cached_tokens, " tokens held already, ",
+      replayed_grammars, " attempts with outputs by a grammar, ", scored,
+      " answers with log probabilities of the prompt, ", scored_again,
+      " further attempts that compute them, ", deaths_in_runs, " deaths of a step with guesses, ",
+      blocks_of_refused, " blocks of refused guesses, ", stops_in_runs,
+      " stop strings with tokens behind them, ", messages, " messages delivered, ", steps,
+      " steps of engines, ", copies, " copies, ", cached_tokens, " tokens held already, ",
       resumed_tokens, " resumed, ", joins, " streams joined, ", joined_streams_lost,
       " of them lost under way, ", reordered, " messages overtaken\n");
   return table;
@@ -346,6 +350,8 @@ std::string Coverage::Missing() const {
   want(runs, "a step with several tokens of a sequence");
   want(runs_by_grammar, "a step with several tokens of a sequence that is held to a grammar");
   want(replayed_grammars, "an attempt that begins with outputs held to a grammar");
+  want(scored, "an answer with the log probabilities of its prompt");
+  want(scored_again, "a further attempt that computes them");
   want(stops_in_runs, "a stop string with tokens behind it in its message");
   want(deaths_in_runs, "a worker that dies of a step with guesses");
   want(blocks_of_refused, "a block given back with refused guesses");

@@ -50,6 +50,8 @@ struct Coverage {
   uint64_t deaths_in_runs = 0;     // workers that died of a step with guesses
   uint64_t runs_by_grammar = 0;    // of a sequence that is held to one
   uint64_t replayed_grammars = 0;  // attempts that begin with outputs held to a grammar
+  uint64_t scored = 0;             // answers with the prompt's log probabilities
+  uint64_t scored_again = 0;       // attempts behind the first that compute them
   uint64_t blocks_of_refused = 0;  // taken for guesses, and given back with them
   uint64_t messages = 0;           // delivered, Watch's not counted
   uint64_t steps = 0;              // engine steps

@@ -34,6 +34,7 @@ struct SimRequest {
   int max_tokens = 0;
   uint64_t seed = 0;
   std::string grammar;          // that the choices are held to, in bytes; empty: any text
+  bool scored = false;          // the client wants the prompt's log probabilities
   std::vector<Choice> choices;  // [n]
   // Computing this kills the worker: the output with that index of one choice, a chunk of the
   // prompt; -1: nothing does.
@@ -63,8 +64,9 @@ struct SimAttempt {
   std::vector<int32_t> token_ids;  // prompt, then the output so far
   int prompt_length = 0;
   bool isolate = false;
-  bool guess = true;   // its tokens may be guessed
-  SimGrammar grammar;  // behind token_ids
+  bool guess = true;    // its tokens may be guessed
+  bool scored = false;  // it tells the prompt's log probabilities, so it computes all of it
+  SimGrammar grammar;   // behind token_ids
   SimRequest* right = nullptr;
   const KvContent* content = nullptr;  // content of its first choice; for token_ids, of all
   internal::v1::AttemptKey key;

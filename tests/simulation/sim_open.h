@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 
 #include "common/handoff/kv_digest.h"
 #include "common/rpc/limits.h"
@@ -52,6 +53,8 @@ inline SimAttempt AttemptFrom(Sim& sim, uint64_t call, const internal::v1::Seque
   attempt.content = attempt.right->choices.at(spec.key().choice()).content.get();
   attempt.key = spec.key();
   attempt.capability = spec.capability();
+  attempt.scored = spec.sampling().has_prompt_logprobs();
+  if (attempt.scored && attempt.attempt > 1) ++sim.coverage.scored_again;
   attempt.grammar = SimGrammar(spec.grammar());
   for (int i = attempt.prompt_length; i < spec.token_ids_size(); ++i) {
     attempt.grammar.Accept(attempt.token_ids[static_cast<size_t>(i)]);
@@ -84,6 +87,25 @@ inline SimAttempt AttemptFrom(Sim& sim, uint64_t call, const internal::v1::Seque
                   " samples in another way: ", sampling.ShortDebugString());
   }
   return attempt;
+}
+
+// The log probability of a prompt's token.
+inline float SimLogprob(const SimRequest& right, size_t place) {
+  return -static_cast<float>(Mix64(right.seed ^ place) % 4096) / 64;
+}
+
+// Those that computing the tokens [first, end) gives: each of the token behind it. None where the
+// attempt tells none.
+inline std::optional<internal::v1::PromptLogprobs> ScoresOf(const SimAttempt& attempt, int first,
+                                                            int end) {
+  end = std::min(end, attempt.prompt_length - 1);
+  if (!attempt.scored || end <= first) return std::nullopt;
+  internal::v1::PromptLogprobs scores;
+  scores.set_first_token(static_cast<uint32_t>(first) + 1);
+  for (int token = first; token < end; ++token) {
+    scores.add_logprobs(SimLogprob(*attempt.right, static_cast<size_t>(token) + 1));
+  }
+  return scores;
 }
 
 // Whether computing that output of one of the attempt's choices kills the worker.

@@ -169,6 +169,11 @@ void EngineHarness::Hear(EventLog& log, const SequenceEvent& event) {
     EXPECT_TRUE(log.prefill_started);
     EXPECT_TRUE(log.tokens.empty());
     log.chunk_ends.push_back(chunk->end_token);
+  } else if (const auto* scored = std::get_if<PromptScored>(&event)) {
+    EXPECT_TRUE(log.tokens.empty());
+    EXPECT_EQ(scored->first_token, static_cast<int>(log.scores.size()) + 1);
+    EXPECT_FALSE(scored->tokens.empty());
+    log.scores.insert(log.scores.end(), scored->tokens.begin(), scored->tokens.end());
   } else if (const auto* produced = std::get_if<TokenProduced>(&event)) {
     if (!log.tokens.empty()) {
       EXPECT_EQ(produced->token.output_index, log.tokens.back().output_index + 1);

@@ -21,7 +21,8 @@ struct EventLog {
   std::vector<OutputToken> tokens;
   std::vector<LayerComputed> layers;  // without their block tables
   std::vector<int> chunk_ends;
-  std::vector<int32_t> block_table;  // granted, or of the last LayerComputed
+  std::vector<TokenLogprobs> scores;  // of the prompt's tokens from the second on
+  std::vector<int32_t> block_table;   // granted, or of the last LayerComputed
   bool admitted = false;
   bool granted = false;
   int start_token = 0;  // first token that the grant left to be pushed

@@ -73,6 +73,7 @@ class Simulation {
   int choices_stopped() const { return choices_stopped_; }
   // Without the hand-offs that broke, nothing would begin in the middle of a block.
   int resumed_in_a_block() const { return resumed_in_a_block_; }
+  int scored() const { return scored_; }
   uint64_t accepted_guesses() { return decode_.engine().Stats().accepted_guesses; }
   uint64_t refused_guesses() { return decode_.engine().Stats().refused_guesses; }
   uint64_t preemptions() { return decode_.engine().Stats().preemptions; }
@@ -126,6 +127,8 @@ class Simulation {
       for (int i = 0; i < 3; ++i) sampling.logit_bias[static_cast<int32_t>(random_() % 256)] = 30;
       sampling.frequency_penalty = 0;
     }
+    if (requests_.size() % 3 == 0)
+      sampling.prompt_logprobs = static_cast<int>(requests_.size() % 7);
     requests_.push_back(LocalRequest(RandomTokens(random_, length), sampling));
     requests_.back().isolate = Chance(15);
     if (Chance(3)) {
@@ -248,6 +251,20 @@ class Simulation {
       CheckChoice(logs[choice], job.first.empty() ? nullptr : &job.first[choice],
                   expected_[job.request][choice]);
     }
+    // Whoever computes the prompt tells its log probabilities, as far as it comes.
+    if (job.handed_off && job.prefill_id == 0) return;
+    const EventLog& computes =
+        job.handed_off ? prefill_.log(job.prefill_id) : decode_.log(job.decode_id);
+    const std::vector<TokenLogprobs>& right = expected_[job.request][0].scores;
+    ASSERT_LE(computes.scores.size(), right.size());
+    if (computes.finished || !computes.tokens.empty()) {
+      EXPECT_EQ(computes.scores.size(), right.size());
+    }
+    for (size_t i = 0; i < computes.scores.size(); ++i) {
+      EXPECT_EQ(computes.scores[i].logprob, right[i].logprob);
+      EXPECT_EQ(computes.scores[i].top.size(), right[i].top.size());
+    }
+    scored_ += static_cast<int>(computes.scores.size());
     if (logs.size() == 1) return;
     const bool all_finished = std::none_of(logs.begin(), logs.end(), is_released);
     const bool any_finished = !std::all_of(logs.begin(), logs.end(), is_released);
@@ -284,6 +301,7 @@ class Simulation {
   int parted_ = 0;
   int choices_stopped_ = 0;
   int resumed_in_a_block_ = 0;
+  int scored_ = 0;  // prompt tokens
   int finished_ = 0;
   int stopped_ = 0;
 };
@@ -298,6 +316,7 @@ TEST_P(EngineSimulation, WhoeverIsNotReleasedGetsTheTokensOfAnUndisturbedRun) {
   int parted = 0;
   int choices_stopped = 0;
   int resumed_in_a_block = 0;
+  int scored = 0;
   uint64_t preemptions = 0;
   uint64_t accepted_guesses = 0;
   uint64_t refused_guesses = 0;
@@ -312,6 +331,7 @@ TEST_P(EngineSimulation, WhoeverIsNotReleasedGetsTheTokensOfAnUndisturbedRun) {
     parted += simulation.parted();
     choices_stopped += simulation.choices_stopped();
     resumed_in_a_block += simulation.resumed_in_a_block();
+    scored += simulation.scored();
     preemptions += simulation.preemptions();
     accepted_guesses += simulation.accepted_guesses();
     refused_guesses += simulation.refused_guesses();
@@ -322,6 +342,7 @@ TEST_P(EngineSimulation, WhoeverIsNotReleasedGetsTheTokensOfAnUndisturbedRun) {
   EXPECT_GT(parted, 15);
   EXPECT_GT(choices_stopped, 10);
   EXPECT_GT(resumed_in_a_block, 0);
+  EXPECT_GT(scored, 1000);
   EXPECT_GT(preemptions, 20u);
   EXPECT_GT(accepted_guesses, 500u);
   EXPECT_GT(refused_guesses, 500u);

@@ -83,7 +83,10 @@ TEST(ValidateRequest, NamesTheSamplingFieldThatIsWrong) {
       {"stop_token_ids", [](Params& p) { p.add_stop_token_ids(100); }},
       {"logprobs", [](Params& p) { p.set_logprobs(-1); }},
       {"logprobs", [](Params& p) { p.set_logprobs(21); }},
-      {"prompt_logprobs", [](Params& p) { p.set_prompt_logprobs(0); }},
+      {"prompt_logprobs", [](Params& p) { p.set_prompt_logprobs(-1); }},
+      {"prompt_logprobs", [](Params& p) { p.set_prompt_logprobs(21); }},
+      {"min_tokens",
+       [](Params& p) { p.set_max_tokens(0), p.set_prompt_logprobs(0), p.set_min_tokens(1); }},
       {"logit_bias", [](Params& p) { (*p.mutable_logit_bias())[100] = 1; }},
       {"logit_bias", [](Params& p) { (*p.mutable_logit_bias())[1] = kNan; }},
       {"logit_bias", [](Params& p) { (*p.mutable_logit_bias())[1] = 101; }},
@@ -116,7 +119,6 @@ TEST(ValidateRequest, NamesTheInputThatIsWrong) {
          r.mutable_chat()->add_messages()->set_role("user");
          r.mutable_chat()->mutable_chat_template_kwargs();
        }},
-      {"echo", [](Request& r) { r.set_echo(true); }},
       {"speculative",
        [](Request& r) {
          r.set_speculative(static_cast<v1::Speculative>(v1::Speculative_MAX + 1));
@@ -132,11 +134,35 @@ TEST(ValidateRequest, NamesTheInputThatIsWrong) {
 
 TEST(ValidateRequest, TellsAllViolationsAtOnce) {
   v1::GenerateRequest request = GoodRequest();
-  request.set_echo(true);
+  request.set_request_id(std::string(257, 'x'));
   request.mutable_sampling_params()->set_top_p(2);
   request.mutable_sampling_params()->set_n(17);
   EXPECT_THAT(Fields(ValidateGenerateRequest(request, kLimits)),
-              ElementsAre("echo", "sampling_params.top_p", "sampling_params.n"));
+              ElementsAre("request_id", "sampling_params.top_p", "sampling_params.n"));
+}
+
+TEST(ValidateRequest, TakesMaxTokensZeroWhereThePromptIsAskedFor) {
+  v1::GenerateRequest request = GoodRequest();
+  request.mutable_sampling_params()->set_max_tokens(0);
+  EXPECT_FALSE(ValidateGenerateRequest(request, kLimits).ok());
+  request.set_echo(true);
+  EXPECT_TRUE(ValidateGenerateRequest(request, kLimits).ok());
+  request.set_echo(false);
+  request.mutable_sampling_params()->set_prompt_logprobs(20);
+  EXPECT_TRUE(ValidateGenerateRequest(request, kLimits).ok());
+  EXPECT_THAT(SamplingViolations(request.sampling_params(), kLimits).size(), 1u)
+      << "a worker always generates";
+}
+
+TEST(PromptLogprobsFault, IsOfMoreThanAreTold) {
+  v1::SamplingParams params;
+  EXPECT_EQ(PromptLogprobsFault(1 << 30, params, 100), std::nullopt);
+  params.set_prompt_logprobs(4);
+  EXPECT_EQ(PromptLogprobsFault(20, params, 100), std::nullopt);
+  EXPECT_EQ(
+      PromptLogprobsFault(21, params, 100),
+      "of 21 prompt tokens, 5 for each, are more than 100 log probabilities; ask for fewer, or "
+      "shorten the prompt");
 }
 
 TEST(ContextLength, PromptAndAnswerMustFit) {

@@ -86,7 +86,8 @@ inline std::vector<InvalidSpec> InvalidSpecs(int context) {
   sampling("stop_token_ids", [](Sampling& p) { p.add_stop_token_ids(kNoId); });
   sampling("logprobs", [](Sampling& p) { p.set_logprobs(21); });
   sampling("logprobs", [](Sampling& p) { p.set_logprobs(-1); });
-  sampling("prompt_logprobs", [](Sampling& p) { p.set_prompt_logprobs(1); });
+  sampling("prompt_logprobs", [](Sampling& p) { p.set_prompt_logprobs(21); });
+  sampling("max_tokens", [](Sampling& p) { p.set_max_tokens(0), p.set_prompt_logprobs(1); });
   sampling("logit_bias", [](Sampling& p) { (*p.mutable_logit_bias())[kNoId] = 1; });
   sampling("logit_bias", [](Sampling& p) { (*p.mutable_logit_bias())[1] = NAN; });
   sampling("bad_words", [](Sampling& p) { p.add_bad_words("x"); });

@@ -60,16 +60,13 @@ TEST_F(BadInput, SamplingFieldsAreNamed) {
   ExpectSampling("logit_bias", [](auto& p) { (*p.mutable_logit_bias())[kVocab] = 1; });
   ExpectSampling("logit_bias", [](auto& p) { (*p.mutable_logit_bias())[1] = 101; });
   ExpectSampling("logprobs", [](auto& p) { p.set_logprobs(21); });
+  ExpectSampling("prompt_logprobs", [](auto& p) { p.set_prompt_logprobs(21); });
 }
 
 TEST_F(BadInput, FieldsThatAreNotSupportedAreNamed) {
   ExpectSampling("n", [](auto& p) { p.set_n(17); });
-  ExpectSampling("prompt_logprobs", [](auto& p) { p.set_prompt_logprobs(1); });
   ExpectSampling("bad_words", [](auto& p) { p.add_bad_words("x"); });
   ExpectSampling("truncate_prompt_tokens", [](auto& p) { p.set_truncate_prompt_tokens(1); });
-  v1::GenerateRequest echo = Request("abc", 10);
-  echo.set_echo(true);
-  ExpectField("echo", echo);
   v1::GenerateRequest chat = Request("", 10);
   chat.mutable_chat()->add_messages()->set_role("user");
   (*chat.mutable_chat()->mutable_chat_template_kwargs()->mutable_fields())["x"].set_bool_value(1);

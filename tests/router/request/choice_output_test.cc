@@ -57,6 +57,42 @@ TEST(ChoiceOutput, ShowsWholeCharactersOnly) {
   EXPECT_EQ(output.Push(LastToken(2, kFirstHalf, v1::FINISH_REASON_LENGTH)).text(), "\uFFFD");
 }
 
+TEST(ChoiceOutput, BeginsWithThePromptWhereThatIsEchoed) {
+  const std::vector<uint32_t> prompt = {25, kSpecial, 25, kFirstHalf};
+  const ChoiceOutputOptions options = {
+      .choice = 1, .stream = true, .return_token_ids = true, .echoed = &prompt};
+  ChoiceOutput output(LetterTable(), Stops({"zz", "cd"}), options);
+  const v1::GenerateChunk first = output.Push(Token(0, kSecondHalf));
+  EXPECT_EQ(first.text(), "zzé") << "the output completes the prompt's last character";
+  EXPECT_EQ(first.token_ids_size(), 1);
+  EXPECT_EQ(output.Push(Token(1, 2)).text(), "") << "it may begin a stop string";
+  EXPECT_EQ(output.Push(Token(2, 3)).text(), "");
+  EXPECT_TRUE(output.ended_by_stop_string());
+  EXPECT_EQ(output.completion_tokens(), 3u);
+
+  v1::SamplingParams with_special;
+  with_special.set_skip_special_tokens(false);
+  ChoiceOutput whole(LetterTable(), with_special, {.echoed = &prompt});
+  whole.Push(Token(0, 0));
+  whole.Push(LastToken(1, 1, v1::FINISH_REASON_LENGTH));
+  EXPECT_EQ(whole.TakeComplete().text(), "z<e>z\uFFFDab");
+}
+
+TEST(ChoiceOutput, DropsItsTokenWhereNoOutputIsWanted) {
+  const std::vector<uint32_t> prompt = {0, kFirstHalf};
+  v1::SamplingParams sampling = Stops({"a"});
+  sampling.set_logprobs(1);
+  ChoiceOutput output(LetterTable(), sampling,
+                      {.return_token_ids = true, .echoed = &prompt, .no_output = true});
+  output.Push(LastToken(0, kSecondHalf, v1::FINISH_REASON_STOP));
+  EXPECT_EQ(output.completion_tokens(), 0u);
+  const v1::GenerateComplete complete = output.TakeComplete();
+  EXPECT_EQ(complete.text(), "a\uFFFD");
+  EXPECT_EQ(complete.finish_reason(), v1::FINISH_REASON_LENGTH);
+  EXPECT_EQ(complete.matched_stop_case(), v1::GenerateComplete::MATCHED_STOP_NOT_SET);
+  EXPECT_EQ(complete.token_ids_size() + complete.logprobs_size(), 0);
+}
+
 TEST(ChoiceOutput, SkipsSpecialTokensUnlessAskedForThem) {
   EXPECT_EQ(RunChoice({}, {0, kSpecial, 1}, true).text, "ab");
   EXPECT_EQ(RunChoice({}, {0, kSpecial, 1}, true).ids, (std::vector<uint32_t>{0, kSpecial, 1}));

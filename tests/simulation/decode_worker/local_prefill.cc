@@ -27,6 +27,11 @@ void LocalPrefill::ComputeChunk(SimAttemptId id) {
     call->attempt.content->Write(call->held.memory, layer, first, end);
   }
   call->computed_tokens = end;
+  if (auto scores = ScoresOf(call->attempt, first, end)) {
+    internal::v1::DecodeResponse response;
+    *response.mutable_prompt_logprobs() = *std::move(scores);
+    table_.Tell(*call, response);
+  }
   TellProgress(*call);
   if (end == tokens) return Finish(id);
   core_.Work(sim_.random.Between(200, 4'000), [this, id] { ComputeChunk(id); });
@@ -35,7 +40,9 @@ void LocalPrefill::ComputeChunk(SimAttemptId id) {
 void LocalPrefill::TakeBlocks(SimDecodeCall& call) {
   const std::vector<int32_t>& ids = call.attempt.token_ids;
   DecodeBlocks::Holding& held = call.held;
-  held.reservation.GiveUp(blocks_.TakeCached(held, blocks_.Cached(ids)));
+  const std::vector<int32_t> cached =
+      call.attempt.scored ? std::vector<int32_t>() : blocks_.Cached(ids);
+  held.reservation.GiveUp(blocks_.TakeCached(held, cached));
   blocks_.TakeReserved(held, static_cast<int>(ids.size()));
   call.granted = true;
   call.computed_tokens = static_cast<int>(held.shared_blocks) * blocks_.layout().block_size;

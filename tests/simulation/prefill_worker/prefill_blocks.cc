@@ -35,9 +35,10 @@ void PrefillBlocks::CheckUnused(const BlockPool::Block& block) {
   }
 }
 
-bool PrefillBlocks::Take(Holding& held, const std::vector<int32_t>& token_ids) {
+bool PrefillBlocks::Take(Holding& held, const std::vector<int32_t>& token_ids, bool take_cached) {
   const auto needed = static_cast<size_t>(layout_.BlocksFor(static_cast<int>(token_ids.size())));
-  const std::vector<int32_t> cached = prefix_cache_->Find(token_ids, "", {.computes = true});
+  std::vector<int32_t> cached;
+  if (take_cached) cached = prefix_cache_->Find(token_ids, "", {.computes = true});
   int kept = 0;
   for (const int32_t id : cached) kept += pool_->reference_count(id) == 0 ? 1 : 0;
   const int used = static_cast<int>(cached.size()) - kept;

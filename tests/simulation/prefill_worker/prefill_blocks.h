@@ -39,7 +39,7 @@ class PrefillBlocks {
   int HeldTokens(const std::vector<int32_t>& token_ids) const;
 
   // All blocks of a sequence, the cached prefix among them; none and false when too few are free.
-  bool Take(Holding& held, const std::vector<int32_t>& token_ids);
+  bool Take(Holding& held, const std::vector<int32_t>& token_ids, bool take_cached);
   // Enters whole blocks into the prefix cache, up to that many tokens.
   void Enter(Holding& held, const std::vector<int32_t>& token_ids, int tokens);
   void GiveBack(Holding& held);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tests/simulation/sim_open.h"
+
 namespace baton {
 
 using internal::v1::PrefillResponse;
@@ -107,9 +109,15 @@ void PrefillEngine::MaybeRot(const SimPrefillCall& call, int layer, int token) {
 
 void PrefillEngine::ChunkDone(SimAttemptId id) {
   SimPrefillCall& call = *table_.Find(id);
-  const int end = ChunkEnd(call, call.computed_tokens);
+  const int first = call.computed_tokens;
+  const int end = ChunkEnd(call, first);
   call.computed_tokens = end;
   blocks_.Enter(call.held, call.attempt.token_ids, end);
+  if (auto scores = ScoresOf(call.attempt, first, end)) {
+    PrefillResponse scored;
+    *scored.mutable_prompt_logprobs() = *std::move(scores);
+    table_.Tell(call, scored);
+  }
   PrefillResponse response;
   response.mutable_progress()->set_computed_tokens(static_cast<uint32_t>(end));
   table_.Tell(call, response);

@@ -129,7 +129,10 @@ void PrefillSim::StartWaiting() {
     SimPrefillCall call;
     call.attempt = waiting_.front();
     const SimAttemptId id = call.attempt.id();
-    if (table_.Find(id) != nullptr || !blocks_.Take(call.held, call.attempt.token_ids)) return;
+    if (table_.Find(id) != nullptr ||
+        !blocks_.Take(call.held, call.attempt.token_ids, !call.attempt.scored)) {
+      return;
+    }
     waiting_.pop_front();
     call.cached_tokens = static_cast<int>(call.held.entered_blocks) * blocks_.layout().block_size;
     call.computed_tokens = call.cached_tokens;

@@ -279,6 +279,7 @@ void RouterSim::Prepare(const SimClient& client, uint64_t number) {
   spec.sampling.set_n(static_cast<uint32_t>(right.choices.size()));
   spec.sampling.set_seed(right.seed);
   if (!request.stop.empty()) spec.sampling.add_stop(request.stop);
+  if (right.scored) spec.sampling.set_prompt_logprobs(0);
   if (!right.grammar.empty()) spec.grammar = std::make_shared<const std::string>(right.grammar);
   spec.priority = request.priority;
   spec.tenant = request.tenant;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/rpc/status.h"
+#include "tests/simulation/sim_open.h"
 
 namespace baton {
 namespace {
@@ -145,6 +146,7 @@ void SimClient::TakeText(const Response& response) {
   if (response.index() >= choices_.size()) {
     return sim_.Violation("request ", index(), " has no choice ", response.index());
   }
+  TakeScores(response);
   Choice& choice = choices_[response.index()];
   choice.text += response.text();
   choice.ids.insert(choice.ids.end(), response.token_ids().begin(), response.token_ids().end());
@@ -159,7 +161,29 @@ void SimClient::TakeText(const Response& response) {
   }
 }
 
+// I1: in order and each once, before everything else that a stream has.
+template <typename Response>
+void SimClient::TakeScores(const Response& response) {
+  const SimRequest& right = *request_.right;
+  const bool early = std::all_of(choices_.begin(), choices_.end(),
+                                 [](const Choice& choice) { return choice.ids.empty(); });
+  for (const v1::TokenLogprob& score : response.prompt_logprobs()) {
+    const size_t place = scores_++;
+    const bool is_right = right.scored && place < right.prompt.size() && response.index() == 0 &&
+                          early && score.token_id() == static_cast<uint32_t>(right.prompt[place]) &&
+                          score.has_logprob() == (place > 0) &&
+                          (place == 0 || score.logprob() == SimLogprob(right, place));
+    if (!is_right) {
+      sim_.Violation("request ", index(), ": a wrong log probability of prompt token ", place);
+    }
+  }
+}
+
 void SimClient::CheckComplete() {
+  if (scores_ != (request_.right->scored ? request_.right->prompt.size() : 0)) {
+    sim_.Violation("request ", index(), " has ", scores_, " log probabilities of its prompt");
+  }
+  sim_.coverage.scored += scores_ > 0 ? 1 : 0;
   uint32_t expected_tokens = 0;
   for (const Choice& choice : choices_) {
     if (!choice.completed) sim_.Violation("request ", index(), " ends OK without a complete");

@@ -90,6 +90,8 @@ class SimClient {
   void Complete(const v1::GenerateComplete& complete);
   template <typename Response>
   void TakeText(const Response& response);
+  template <typename Response>
+  void TakeScores(const Response& response);
   void CheckComplete();
   void CheckGuesses() const;
   void CheckWrongTokens() const;
@@ -98,6 +100,7 @@ class SimClient {
   Sim& sim_;
   const SimClientRequest request_;
   std::vector<Choice> choices_;  // [n]
+  size_t scores_ = 0;            // log probabilities of its prompt that came
 
   State state_ = State::kNotYet;
   Micros received_ = 0;

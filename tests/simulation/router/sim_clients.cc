@@ -83,6 +83,7 @@ SimClientRequest SimClients::Draw(bool late, const std::vector<int32_t>& common)
   right.max_tokens =
       static_cast<int>(is_short ? sim_.random.Between(1, 8) : sim_.random.Between(40, 90));
   right.seed = sim_.random.Next();
+  right.scored = sim_.random.Chance(200);
   if (sim_.random.Chance(400)) right.grammar = absl::StrCat("grammar ", sim_.random.Next());
   AddOutputs(right, sim_.random.Chance(250) ? sim_.random.Between(2, 4) : 1);
   SimClientRequest request;

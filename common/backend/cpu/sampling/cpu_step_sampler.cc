@@ -16,6 +16,7 @@ void CpuStepSampler::Begin(absl::Span<const SamplingRow> rows) {
   rows_.assign(rows.begin(), rows.end());
   last_sampled_ids_ = sampled_ids_;
   untaken_.emplace_back();
+  untaken_scores_.emplace_back();
 }
 
 void CpuStepSampler::Sample(int first_row, Tensor logits) {
@@ -42,6 +43,14 @@ void CpuStepSampler::Sample(int first_row, Tensor logits) {
   }
 }
 
+void CpuStepSampler::Score(absl::Span<const ScoredToken> tokens, Tensor logits) {
+  BATON_CHECK(tokens.size() == static_cast<size_t>(logits.rows), "a row for each token");
+  for (int i = 0; i < logits.rows; ++i) {
+    const absl::Span<const float> row(logits.Row(i), static_cast<size_t>(logits.columns));
+    untaken_scores_.back().push_back(sampler_.Score(row, tokens[static_cast<size_t>(i)]));
+  }
+}
+
 void CpuStepSampler::End() {
   BATON_CHECK(untaken_.back().size() == rows_.size(), "each row is sampled");
 }
@@ -50,7 +59,13 @@ std::vector<absl::StatusOr<OutputToken>> CpuStepSampler::Take() {
   BATON_CHECK(!untaken_.empty(), "a step that was not taken");
   std::vector<absl::StatusOr<OutputToken>> tokens = std::move(untaken_.front());
   untaken_.pop_front();
+  taken_scores_ = std::move(untaken_scores_.front());
+  untaken_scores_.pop_front();
   return tokens;
+}
+
+std::vector<absl::StatusOr<TokenLogprobs>> CpuStepSampler::TakeScores() {
+  return std::exchange(taken_scores_, {});
 }
 
 }  // namespace baton

@@ -15,8 +15,10 @@ class CpuStepSampler final : public StepSampler {
 
   void Begin(absl::Span<const SamplingRow> rows) override;
   void Sample(int first_row, Tensor logits) override;
+  void Score(absl::Span<const ScoredToken> tokens, Tensor logits) override;
   void End() override;
   std::vector<absl::StatusOr<OutputToken>> Take() override;
+  std::vector<absl::StatusOr<TokenLogprobs>> TakeScores() override;
   const int32_t* sampled_ids() const override { return sampled_ids_.data(); }
 
  private:
@@ -26,6 +28,9 @@ class CpuStepSampler final : public StepSampler {
   std::vector<int32_t> last_sampled_ids_;  // [max_rows]; tokens sampled in the step before
   // Tokens of the steps that were not taken, the oldest step first.
   std::deque<std::vector<absl::StatusOr<OutputToken>>> untaken_;
+  // What these steps have scored, and what the step has that was taken last.
+  std::deque<std::vector<absl::StatusOr<TokenLogprobs>>> untaken_scores_;
+  std::vector<absl::StatusOr<TokenLogprobs>> taken_scores_;
 };
 
 }  // namespace baton

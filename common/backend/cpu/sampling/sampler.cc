@@ -158,6 +158,13 @@ absl::StatusOr<OutputToken> Sampler::Choose(absl::Span<const float> logits,
   return token;
 }
 
+absl::StatusOr<TokenLogprobs> Sampler::Score(absl::Span<const float> logits,
+                                             const ScoredToken& token) {
+  BATON_CHECK(logits.size() == static_cast<size_t>(vocab_size_), "a row of logits is incomplete");
+  if (!FindExtremes(logits).all_finite) return PromptLogitNotFinite();
+  return Logprobs(logits, token.token_id, token.top_count);
+}
+
 void Sampler::Adjust(const SamplingContext& context) {
   const SamplingParams& sampling = context.sampling;
   for (const auto& [id, bias] : sampling.logit_bias) {

@@ -48,6 +48,11 @@ class Sampler {
   absl::StatusOr<OutputToken> Choose(absl::Span<const float> logits,
                                      const SamplingContext& context);
 
+  // The log probabilities of a token that is known, from `logits` [vocab_size]: those that Choose
+  // tells of it. PromptLogitNotFinite where a logit is no number. REQUIRES: the token is in the
+  // vocabulary.
+  absl::StatusOr<TokenLogprobs> Score(absl::Span<const float> logits, const ScoredToken& token);
+
  private:
   struct Candidate {
     int64_t weight;  // probability relative to the likeliest token's, fixed point

@@ -16,6 +16,8 @@ namespace {
 constexpr int kRowsTogether = 64;
 // Bytes that a step's lists have from the start, so that they seldom grow.
 constexpr size_t kLeastListBytes = size_t{16} << 10;
+constexpr size_t kScoreBytes = kRowsTogether * (sizeof(SamplerError) + sizeof(SamplerLogprobs));
+static_assert(kRowsTogether * sizeof(SamplerError) % alignof(SamplerLogprobs) == 0);
 
 template <class T>
 T* As(const BackendBuffer& buffer) {
@@ -80,6 +82,9 @@ absl::Status CudaStepSampler::Allocate(const std::vector<int32_t>& end_of_genera
       SamplerScratchBytes(std::min(max_rows_, kRowsTogether), vocab_size_), scratch_));
   BATON_RETURN_IF_ERROR(baton::Allocate(sampled_bytes, sampled_));
   BATON_RETURN_IF_ERROR(baton::Allocate(rows * sizeof(SamplerLogprobs), logprobs_));
+  BATON_RETURN_IF_ERROR(
+      baton::Allocate(kRowsTogether * (sizeof(SamplerRow) + sizeof(int32_t)), score_rows_));
+  BATON_RETURN_IF_ERROR(baton::Allocate(kScoreBytes, scores_));
   for (Result& result : results_) {
     BATON_ASSIGN_OR_RETURN(result.sampled, AllocatePinnedMemory(sampled_bytes));
     BATON_ASSIGN_OR_RETURN(result.logprobs, AllocatePinnedMemory(rows * sizeof(SamplerLogprobs)));
@@ -99,6 +104,7 @@ void CudaStepSampler::Begin(absl::Span<const SamplingRow> rows) {
   packed.rows.resize(rows.size());
   step_rows_ = std::move(packed.rows);
   step_masks_.clear();
+  result_of_step().score_rows.clear();
   for (const SamplingRow& row : rows) step_masks_.push_back(row.mask);
 }
 
@@ -179,6 +185,45 @@ void CudaStepSampler::Sample(int first_row, Tensor logits) {
   }
 }
 
+void CudaStepSampler::Score(absl::Span<const ScoredToken> tokens, Tensor logits) {
+  BATON_CHECK(tokens.size() == static_cast<size_t>(logits.rows) && logits.columns == vocab_size_,
+              "a row for each token");
+  const auto together = static_cast<size_t>(std::min(max_rows_, kRowsTogether));
+  for (size_t done = 0; done < tokens.size(); done += together) {
+    ScoreTogether(tokens.subspan(done, together), logits.Row(static_cast<int>(done)));
+  }
+}
+
+void CudaStepSampler::ScoreTogether(absl::Span<const ScoredToken> tokens, const float* logits) {
+  auto* const rows =
+      reinterpret_cast<SamplerRow*>(uploads_.Next(tokens.size() * sizeof(SamplerRow)));
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    rows[i] = {.top_logprobs = tokens[i].top_count, .scored_token = tokens[i].token_id};
+  }
+  uploads_.Send(tokens.size() * sizeof(SamplerRow), score_rows_.data());
+  auto* const errors = As<SamplerError>(scores_);
+  LaunchSample(
+      {.rows = static_cast<int>(tokens.size()),
+       .vocab_size = vocab_size_,
+       .logits = logits,
+       .params = As<SamplerRow>(score_rows_),
+       .scratch = scratch_.data(),
+       .token_ids = reinterpret_cast<int32_t*>(As<SamplerRow>(score_rows_) + kRowsTogether),
+       .errors = errors,
+       .logprobs = reinterpret_cast<SamplerLogprobs*>(errors + kRowsTogether)},
+      SamplerShape(), stream_);
+  Result& result = result_of_step();
+  if (result.score_rows.size() == result.scores.size()) {
+    absl::StatusOr<BackendBuffer> memory = AllocatePinnedMemory(kScoreBytes);
+    BATON_CHECK(memory.ok(), "pinned memory for log probabilities");
+    result.scores.push_back(*std::move(memory));
+  }
+  CheckCuda(cudaMemcpyAsync(result.scores[result.score_rows.size()].data(), scores_.data(),
+                            kScoreBytes, cudaMemcpyDeviceToHost, stream_),
+            "cudaMemcpyAsync");
+  result.score_rows.push_back(static_cast<int>(tokens.size()));
+}
+
 void CudaStepSampler::End() {
   BATON_CHECK(ended_ - taken_ <= kStepsAhead, "steps that are not taken");
   Result& result = results_[ended_++ % results_.size()];
@@ -218,6 +263,24 @@ std::vector<absl::StatusOr<OutputToken>> CudaStepSampler::Take() {
     tokens.push_back(std::move(token));
   }
   return tokens;
+}
+
+std::vector<absl::StatusOr<TokenLogprobs>> CudaStepSampler::TakeScores() {
+  BATON_CHECK(taken_ > 0, "a step that was taken");
+  const Result& result = results_[(taken_ - 1) % results_.size()];
+  std::vector<absl::StatusOr<TokenLogprobs>> scores;
+  for (size_t i = 0; i < result.score_rows.size(); ++i) {
+    const auto* const errors = As<SamplerError>(result.scores[i]);
+    const auto* const logprobs = reinterpret_cast<const SamplerLogprobs*>(errors + kRowsTogether);
+    for (int row = 0; row < result.score_rows[i]; ++row) {
+      if (errors[row] == SamplerError::kNone) {
+        scores.push_back(ToLogprobs(logprobs[row]));
+      } else {
+        scores.push_back(PromptLogitNotFinite());
+      }
+    }
+  }
+  return scores;
 }
 
 const int32_t* CudaStepSampler::sampled_ids() const { return As<int32_t>(sampled_); }

@@ -1,4 +1,5 @@
 // The StepSampler of a device. Only one token id per row comes back, and logprobs where asked for.
+// Tokens that are known are scored as rows that have sampled them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -32,8 +33,10 @@ class CudaStepSampler final : public StepSampler {
   // `logits` may have more rows than the step, up to max_rows. The tokens of the extra rows mean
   // nothing and are dropped.
   void Sample(int first_row, Tensor logits) override;
+  void Score(absl::Span<const ScoredToken> tokens, Tensor logits) override;
   void End() override;
   std::vector<absl::StatusOr<OutputToken>> Take() override;
+  std::vector<absl::StatusOr<TokenLogprobs>> TakeScores() override;
   const int32_t* sampled_ids() const override;
 
  private:
@@ -43,6 +46,10 @@ class CudaStepSampler final : public StepSampler {
     BackendBuffer logprobs;  // SamplerLogprobs [max_rows]
     CudaEvent copied;
     std::vector<SamplerRow> rows;
+    // Of rows that were scored together: errors [kRowsTogether], SamplerLogprobs [kRowsTogether].
+    // Those that the step does not need are kept for later ones.
+    std::vector<BackendBuffer> scores;
+    std::vector<int> score_rows;  // rows in each of `scores` that the step has filled
   };
 
   CudaStepSampler(int device, cudaStream_t stream, const StepSamplerOptions& options,
@@ -50,6 +57,8 @@ class CudaStepSampler final : public StepSampler {
   absl::Status Allocate(const std::vector<int32_t>& end_of_generation_ids);
   void Upload(const SamplerRows& packed);
   void UploadMasks(int first_row, int rows);
+  void ScoreTogether(absl::Span<const ScoredToken> tokens, const float* logits);
+  Result& result_of_step() { return results_[ended_ % results_.size()]; }
 
   const int device_;
   const cudaStream_t stream_;
@@ -71,6 +80,8 @@ class CudaStepSampler final : public StepSampler {
   BackendBuffer scratch_;      // scratch memory of kRowsTogether rows
   BackendBuffer sampled_;      // token_ids [max_rows], errors [max_rows]
   BackendBuffer logprobs_;     // [max_rows]
+  BackendBuffer score_rows_;   // SamplerRow [kRowsTogether], token_ids [kRowsTogether]
+  BackendBuffer scores_;       // errors [kRowsTogether], SamplerLogprobs [kRowsTogether]
   int end_id_count_ = 0;
 
   std::array<Result, kStepsAhead + 1> results_;

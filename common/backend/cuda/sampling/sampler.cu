@@ -77,7 +77,11 @@ static __global__ void __launch_bounds__(1024) SampleTokens(SamplerBatch batch, 
   int token_id = 0;
   SamplerError error = row.ErrorOf(extremes);
   if (error == SamplerError::kNone) {
-    token_id = row.greedy() ? TokenOf(extremes.first) : DrawToken(row, slicing, extremes, shared);
+    if (row.params.scored_token >= 0) {
+      token_id = row.params.scored_token;
+    } else {
+      token_id = row.greedy() ? TokenOf(extremes.first) : DrawToken(row, slicing, extremes, shared);
+    }
     if (row.params.top_logprobs >= 0) {
       WriteLogprobs(row, slicing, extremes, token_id, shared.cut.warps, batch.logprobs[index]);
     }

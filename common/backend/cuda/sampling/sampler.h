@@ -44,8 +44,9 @@ struct SamplerRow {
   int32_t bias_count = 0;
   int32_t first_stop_id = 0;  // index in SamplerBatch::stop_ids
   int32_t stop_id_count = 0;
-  int32_t counts_slot = -1;  // slot of the sequence's token counts; -1: no penalty is set
-  int32_t masked = 0;        // 1: SamplerBatch::masks says which tokens may come
+  int32_t counts_slot = -1;   // slot of the sequence's token counts; -1: no penalty is set
+  int32_t masked = 0;         // 1: SamplerBatch::masks says which tokens may come
+  int32_t scored_token = -1;  // not -1: this token counts as sampled, and the row is not edited
 };
 
 enum class SamplerError : int32_t {

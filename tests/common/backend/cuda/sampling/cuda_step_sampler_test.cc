@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -86,6 +87,7 @@ class TwoSamplers {
     while (!asked_.empty()) Take();
   }
   int sampled() const { return sampled_; }
+  int scored() const { return scored_; }
 
  private:
   struct Asked {
@@ -136,6 +138,7 @@ class TwoSamplers {
       cuda_->Sample(first, {device.data() + first * kVocab, kRows - first, kVocab});
       EXPECT_EQ(cudaStreamSynchronize(stream_.get()), cudaSuccess);
     }
+    Score();
     cpu_->End();
     cuda_->End();
     asked_.emplace_back();
@@ -147,9 +150,43 @@ class TwoSamplers {
     if (asked_.size() > 1) Take();
   }
 
+  // Tokens of other rows of the step; now and then more than are scored together, or a row that has
+  // no number in a place.
+  void Score() {
+    for (uint64_t calls = questions_.Random() % 3; calls > 0; --calls) {
+      std::vector<ScoredToken> tokens(1 + questions_.Random() % 80);
+      std::vector<float> logits;
+      for (ScoredToken& token : tokens) {
+        token = {.token_id = static_cast<int32_t>(questions_.Random() % kVocab),
+                 .top_count = static_cast<int>(questions_.Random() % 21)};
+        const std::vector<float> row = questions_.Logits(kVocab);
+        logits.insert(logits.end(), row.begin(), row.end());
+      }
+      if (questions_.Random() % 4 == 0) logits[questions_.Random() % logits.size()] = NAN;
+      const DeviceArray<float> device(logits);
+      const auto rows = static_cast<int>(tokens.size());
+      cpu_->Score(tokens, {logits.data(), rows, kVocab});
+      cuda_->Score(tokens, {device.data(), rows, kVocab});
+      EXPECT_EQ(cudaStreamSynchronize(stream_.get()), cudaSuccess);
+    }
+  }
+
+  void TakeScores() {
+    const auto cuda = cuda_->TakeScores();
+    const auto cpu = cpu_->TakeScores();
+    ASSERT_EQ(cuda.size(), cpu.size());
+    for (size_t i = 0; i < cpu.size(); ++i) {
+      ASSERT_EQ(cuda[i].status(), cpu[i].status());
+      if (!cpu[i].ok()) continue;
+      ++scored_;
+      ExpectSame(OutputToken{.logprobs = *cuda[i]}, OutputToken{.logprobs = *cpu[i]});
+    }
+  }
+
   void Take() {
     const Tokens cuda = cuda_->Take();
     const Tokens cpu = cpu_->Take();
+    TakeScores();
     const std::vector<Asked> asked = asked_.front();
     asked_.erase(asked_.begin());
     ASSERT_EQ(cuda.size(), asked.size());
@@ -180,10 +217,12 @@ class TwoSamplers {
   uint64_t last_id_ = 0;
   std::vector<std::vector<Asked>> asked_;  // the oldest step first
   int sampled_ = 0;
+  int scored_ = 0;
 };
 
 TEST(CudaStepSampler, ChoosesWhatTheCpuChoosesAStepLate) {
   int sampled = 0;
+  int scored = 0;
   for (unsigned seed = 0; seed < 4; ++seed) {
     SCOPED_TRACE(seed);
     TwoSamplers samplers(seed);
@@ -193,8 +232,10 @@ TEST(CudaStepSampler, ChoosesWhatTheCpuChoosesAStepLate) {
     }
     samplers.TakeAll();
     sampled += samplers.sampled();
+    scored += samplers.scored();
   }
   EXPECT_GT(sampled, 300);
+  EXPECT_GT(scored, 3000);
 }
 
 TEST(CountsSlots, OfRowsBehindGuessesServeNobodyAfterTheirStep) {
