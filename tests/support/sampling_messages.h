@@ -24,6 +24,7 @@ inline v1::SamplingParams SamplingToProto(const SamplingParams& params) {
   }
   result.set_ignore_eos(params.ignore_eos);
   if (params.logprobs) result.set_logprobs(*params.logprobs);
+  if (params.prompt_logprobs) result.set_prompt_logprobs(*params.prompt_logprobs);
   for (const auto& [id, bias] : params.logit_bias) {
     (*result.mutable_logit_bias())[static_cast<uint32_t>(id)] = bias;
   }

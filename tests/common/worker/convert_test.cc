@@ -43,6 +43,7 @@ TEST(Convert, SamplingKeepsEveryField) {
                         .stop_token_ids = {3, 99},
                         .ignore_eos = true,
                         .logprobs = 4,
+                        .prompt_logprobs = 7,
                         .logit_bias = {{1, -1.5f}, {98, 100.0f}}};
   internal::v1::SequenceSpec spec = GoodSpec();
   *spec.mutable_sampling() = SamplingToProto(params);
@@ -62,6 +63,7 @@ TEST(Convert, SamplingKeepsEveryField) {
   EXPECT_EQ(back.stop_token_ids, params.stop_token_ids);
   EXPECT_EQ(back.ignore_eos, params.ignore_eos);
   EXPECT_EQ(back.logprobs, params.logprobs);
+  EXPECT_EQ(back.prompt_logprobs, params.prompt_logprobs);
   EXPECT_EQ(back.logit_bias, params.logit_bias);
 }
 
@@ -208,6 +210,32 @@ TEST(Convert, TokensKeepLogprobsAndTheirEnd) {
   ASSERT_TRUE(plain.ok());
   EXPECT_FALSE(plain->logprobs.has_value());
   EXPECT_EQ(plain->finish_reason, FinishReason::kNone);
+}
+
+TEST(Convert, APromptsLogProbabilitiesComeInMessagesOfTheirBound) {
+  const size_t tokens = kMaxPromptLogprobsInMessage / 21 + 5;
+  PromptScored scored{.first_token = 65, .tokens = {}};
+  for (size_t i = 0; i < tokens; ++i) {
+    TokenLogprobs& token = scored.tokens.emplace_back();
+    token.logprob = -static_cast<float>(i);
+    for (int top = 0; top < 20; ++top) token.top.push_back({top, static_cast<float>(i + 1)});
+  }
+  const std::vector<internal::v1::PromptLogprobs> messages = PromptLogprobsToProto(scored);
+  ASSERT_EQ(messages.size(), 2u);
+  size_t next = 0;
+  for (const internal::v1::PromptLogprobs& message : messages) {
+    EXPECT_EQ(message.first_token(), 65 + next);
+    EXPECT_LE(static_cast<size_t>(message.logprobs_size() + message.top_logprobs_size()),
+              kMaxPromptLogprobsInMessage);
+    ASSERT_EQ(message.top_logprobs_size(), 20 * message.logprobs_size());
+    ASSERT_EQ(message.top_token_ids_size(), 20 * message.logprobs_size());
+    for (int i = 0; i < message.logprobs_size(); ++i, ++next) {
+      EXPECT_EQ(message.logprobs(i), scored.tokens[next].logprob);
+      EXPECT_EQ(message.top_token_ids(20 * i + 19), 19u);
+      EXPECT_EQ(message.top_logprobs(20 * i), static_cast<float>(next + 1));
+    }
+  }
+  EXPECT_EQ(next, tokens);
 }
 
 TEST(Convert, ATokenThatContradictsItselfIsRefused) {
