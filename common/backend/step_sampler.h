@@ -53,11 +53,11 @@ absl::Status LogitNotFinite(int output_index);  // INTERNAL: a logit is infinite
 absl::Status AllMasked();                       // INVALID_ARGUMENT: no token may come next
 absl::Status PromptLogitNotFinite();            // as LogitNotFinite, where a token is scored
 
-// A step is Begin, then Sample for each of its rows and Score for any others, then End; between them come the operations
-// that make the logits. Take returns the tokens of the oldest step that was not taken. So the next
-// step may begin before the tokens of the last one are known, and read them as sampled_ids(). From
-// the same logits every implementation samples the same tokens and logprobs; cpu/sampler.h says
-// how.
+// A step is Begin, then Sample for each of its rows and Score for any others, then End; between
+// them come the operations that make the logits. Take returns the tokens of the oldest step that
+// was not taken. So the next step may begin before the tokens of the last one are known, and read
+// them as sampled_ids(). From the same logits every implementation samples the same tokens and
+// logprobs; cpu/sampler.h says how.
 //
 // Thread rule: the backend's. At most backend.steps_ahead() + 1 steps wait to be taken.
 class StepSampler {

@@ -150,8 +150,8 @@ struct Sequence {
   int choice() const { return choices.front(); }
   // Whether it computes several choices, which part when its next output is sampled.
   bool forks() const { return choices.size() > 1; }
-  // Whether log probabilities of its prompt are still to be told. They need its rows, so it reads no
-  // prefix that is held.
+  // Whether log probabilities of its prompt are still to be told. They need its rows, so it reads
+  // no prefix that is held.
   bool scores() const { return tokens.scored < request.prompt_length; }
   // Whether its KV comes from elsewhere and is not complete yet.
   bool awaits_kv() const {

@@ -21,11 +21,12 @@ namespace baton {
 // Names one sequence in one engine. The caller draws it from Engine::NextId(); no id is used twice.
 using SequenceId = uint64_t;
 
-// The order of the events, by mode (x* stands for any number of x):
+// The order of the events, by mode (x* stands for any number of x, x? for one or none):
 //
-//   kPrefillOnly  Admitted  PrefillStarted  (LayerComputed*  PromptScored? ChunkComputed)*  TokenProduced
+//   kPrefillOnly  Admitted  PrefillStarted  (LayerComputed*  PromptScored?  ChunkComputed)*
+//                 TokenProduced  Finished
+//   kLocal        Admitted  PrefillStarted  (PromptScored?  ChunkComputed)*  TokenProduced*
 //                 Finished
-//   kLocal        Admitted  PrefillStarted  (PromptScored? ChunkComputed)*  TokenProduced*  Finished
 //   kReceive      Admitted  BlocksGranted  TokenProduced*  Finished
 //
 // The layers of a chunk ascend. BlocksGranted follows OpenReceive, and the tokens follow Commit.

@@ -16,8 +16,9 @@ namespace baton {
 
 // What may wait for a client, as it lies in memory. Above the first of each the client counts as
 // behind, below both of the second as caught up again. gRPC holds a copy of the message that it
-// writes, so with kMaxJoinedBytes all of it is less than 64 KiB. Tokens are counted too: the
-// router remembers more of each than its few bytes.
+// writes, so with kMaxJoinedBytes all of it is less than 64 KiB, but for the log probabilities of a
+// prompt, which come at once. Tokens are counted too: the router remembers more of each than its
+// few bytes.
 inline constexpr size_t kOutboxHighBytes = 32 << 10;
 inline constexpr size_t kOutboxLowBytes = 8 << 10;
 inline constexpr size_t kOutboxHighTokens = 256;

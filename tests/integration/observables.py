@@ -2,7 +2,7 @@
 import time
 from dataclasses import dataclass, field
 
-CONTENT = ("text", "token_ids", "logprobs", "chunk")  # what was asked for; it differs with the prompt
+CONTENT = ("text", "token_ids", "logprobs", "prompt_logprobs", "chunk")  # what was asked for; it differs with the prompt
 
 
 @dataclass

@@ -1,4 +1,5 @@
-// The log probabilities of a prompt: each is the very float that its token has where it is generated.
+// The log probabilities of a prompt: each is the very float that its token has where it is
+// generated.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -179,6 +179,18 @@ TEST(ScoringRequest, HoldsBackADecodeWorkerThatIsHeardBeforeThem) {
   EXPECT_TRUE(harness.complete().timings().exact());
 }
 
+TEST(ScoringRequest, GoesOnBehindADecodeWorkerThatDiedWhileItWasHeldBack) {
+  MachineHarness harness = ScoringPrefill();
+  harness.DecodeCommits();
+  harness.DecodeSends({Abc()[0], Abc()[1]});
+  harness.DecodeEnds(kKilled);
+  EXPECT_EQ(harness.machine.attempt(), 1u);
+  PrefillScores(harness, Piece(1, 2));
+  EXPECT_EQ(Delivered(harness), kAll);
+  EXPECT_EQ(harness.text, "ab");
+  EXPECT_EQ(harness.machine.attempt(), 2u);
+}
+
 TEST(ScoringRequest, BeginsAnewWhereTheyBreakOffAndTellsEachOnce) {
   for (const bool committed : {false, true}) {
     MachineHarness harness = ScoringPrefill();
