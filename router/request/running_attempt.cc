@@ -174,10 +174,12 @@ void RunningAttempt::Take(const internal::v1::PromptLogprobs& message, Source so
 }
 
 std::optional<Breakage> RunningAttempt::TakeHeldBack() {
+  const std::optional<absl::Status> end = std::exchange(held_back_end_, std::nullopt);
+  // What came before its end is taken as if that had not come.
+  attempt_.calls.decode_open |= end.has_value();
   for (const DecodeResponse& message : std::exchange(held_back_, {})) {
     if (!request_.failed() && !attempt_.Is<Attempt::Over>()) TakeNow(message);
   }
-  const std::optional<absl::Status> end = std::exchange(held_back_end_, std::nullopt);
   if (!end.has_value() || request_.failed() || attempt_.Is<Attempt::Over>()) return std::nullopt;
   return DecodeEnded(*end);
 }
