@@ -46,8 +46,9 @@ std::string FinishReasons(const Answer& answer) {
 }
 
 nlohmann::ordered_json LogprobJson(const v1::TokenLogprob& logprob) {
-  nlohmann::ordered_json json = {
-      {"token_id", logprob.token_id()}, {"token", logprob.token()}, {"logprob", logprob.logprob()}};
+  nlohmann::ordered_json json = {{"token_id", logprob.token_id()}, {"token", logprob.token()}};
+  json["logprob"] = nullptr;  // of a prompt's first token
+  if (logprob.has_logprob()) json["logprob"] = logprob.logprob();
   for (const v1::TopLogprob& top : logprob.top_logprobs()) {
     json["top_logprobs"].push_back(
         {{"token_id", top.token_id()}, {"token", top.token()}, {"logprob", top.logprob()}});
@@ -63,6 +64,9 @@ nlohmann::ordered_json ChoiceJson(const v1::GenerateComplete& choice) {
   if (Complete(choice)) json["finish_reason"] = FinishReasonName(choice.finish_reason());
   for (const v1::TokenLogprob& logprob : choice.logprobs()) {
     json["logprobs"].push_back(LogprobJson(logprob));
+  }
+  for (const v1::TokenLogprob& logprob : choice.prompt_logprobs()) {
+    json["prompt_logprobs"].push_back(LogprobJson(logprob));
   }
   return json;
 }

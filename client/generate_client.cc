@@ -22,6 +22,7 @@ bool Take(const v1::GenerateResponse& response, Answer& answer) {
     choice.mutable_text()->append(response.chunk().text());
     choice.mutable_token_ids()->MergeFrom(response.chunk().token_ids());
     choice.mutable_logprobs()->MergeFrom(response.chunk().logprobs());
+    choice.mutable_prompt_logprobs()->MergeFrom(response.chunk().prompt_logprobs());
   } else {
     v1::GenerateComplete end = response.complete();
     end.clear_text();  // in a stream the chunks carry the text

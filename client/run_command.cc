@@ -101,6 +101,12 @@ void RunCommand::AddFlags(FlagSet& flags) {
               sampling_.set_logprobs(count);
               return absl::OkStatus();
             }});
+  flags.Add("prompt-logprobs", "as logprobs, of the prompt's tokens",
+            {.set = [this](const std::string& text) -> absl::Status {
+              BATON_ASSIGN_OR_RETURN(const int count, ParseInt(text, 0, kMaxLogprobs));
+              sampling_.set_prompt_logprobs(count);
+              return absl::OkStatus();
+            }});
   flags.AddNamed<v1::Speculative>("speculative", speculative_,
                                   "guess tokens ahead, which changes none of them; default: as "
                                   "the server does",
@@ -120,6 +126,7 @@ absl::Status RunCommand::Check(const FlagSet& flags) const {
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("kv-cache-dtype", "model"));
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("quantize", "model"));
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("generation-config", "model"));
+  BATON_RETURN_IF_ERROR(flags.CheckNeeds("prompt-logprobs", "json"));
   return flags.CheckNeeds("logprobs", "json");
 }
 

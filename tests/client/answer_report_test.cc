@@ -80,11 +80,16 @@ TEST(FormatJson, HasTheLogProbabilitiesOfEachToken) {
   v1::TopLogprob& top = *logprob.add_top_logprobs();
   top.set_token_id(9);
   top.set_logprob(-0.25);
+  answer.choices[0].add_prompt_logprobs()->set_token("p");
+  *answer.choices[0].add_prompt_logprobs() = logprob;
   const auto json = nlohmann::json::parse(FormatJson(answer, kTimeout));
   ASSERT_EQ(json["logprobs"].size(), 1u);
   EXPECT_EQ(json["logprobs"][0]["token"], "a");
   EXPECT_EQ(json["logprobs"][0]["logprob"], -0.5);
   EXPECT_EQ(json["logprobs"][0]["top_logprobs"][0]["token_id"], 9);
+  ASSERT_EQ(json["prompt_logprobs"].size(), 2u);
+  EXPECT_TRUE(json["prompt_logprobs"][0]["logprob"].is_null());
+  EXPECT_EQ(json["prompt_logprobs"][1], json["logprobs"][0]);
 }
 
 TEST(FormatJson, OfAFailureHasTheTextSoFarAndTheError) {
