@@ -1,5 +1,6 @@
 #include "common/grammar/compile_grammar.h"
 
+#include <algorithm>
 #include <exception>
 #include <iostream>
 #include <new>
@@ -80,14 +81,42 @@ absl::StatusOr<std::string> ReadySchema(absl::string_view text) {
 
 Json Literal(const std::string& text) { return {{"type", "const_string"}, {"value", text}}; }
 
-// A structural tag that is one of the alternatives.
-std::string OneOf(Json alternatives) {
-  const Json tag = {{"type", "structural_tag"},
-                    {"format", {{"type", "or"}, {"elements", std::move(alternatives)}}}};
-  return tag.dump();
+Json OneOf(Json alternatives) { return {{"type", "or"}, {"elements", std::move(alternatives)}}; }
+
+Json Sequence(Json parts) { return {{"type", "sequence"}, {"elements", std::move(parts)}}; }
+
+std::string StructuralTag(Json format) {
+  return Json{{"type", "structural_tag"}, {"format", std::move(format)}}.dump();
 }
 
-absl::StatusOr<std::string> TagsAlternatives(const std::vector<GrammarTag>& tags) {
+// Appends the text to the parts of a sequence: literals of special tokens as these tokens, if
+// wanted.
+void AppendLiteral(absl::string_view text, bool parse_special, const GrammarVocabulary& vocabulary,
+                   Json& parts) {
+  std::string plain;
+  const auto end_plain = [&] {
+    if (!plain.empty()) parts.push_back(Literal(std::exchange(plain, {})));
+  };
+  while (!text.empty()) {
+    const auto& tokens = vocabulary.special_tokens();
+    const auto token = std::find_if(tokens.begin(), tokens.end(), [&](const auto& special) {
+      return parse_special && absl::StartsWith(text, special.first);
+    });
+    if (token == tokens.end()) {
+      plain += text.front();
+      text.remove_prefix(1);
+      continue;
+    }
+    end_plain();
+    parts.push_back({{"type", "token"}, {"token", token->second}});
+    text.remove_prefix(token->first.size());
+  }
+  end_plain();
+}
+
+absl::StatusOr<Json> TagsAlternatives(const GrammarSpec& spec,
+                                      const GrammarVocabulary& vocabulary) {
+  const std::vector<GrammarTag>& tags = spec.tags;
   Json alternatives = Json::array();
   for (size_t i = 0; i < tags.size(); ++i) {
     const absl::StatusOr<std::string> schema = ReadySchema(tags[i].schema);
@@ -95,14 +124,32 @@ absl::StatusOr<std::string> TagsAlternatives(const std::vector<GrammarTag>& tags
       return absl::Status(schema.status().code(),
                           absl::StrCat("tag ", i, ": ", schema.status().message()));
     }
-    Json parts = Json::array({Literal(tags[i].begin),
-                              {{"type", "json_schema"},
-                               {"json_schema", Json::parse(*schema)},
-                               {"max_whitespace_cnt", kMaxWhitespace}}});
-    if (!tags[i].end.empty()) parts.push_back(Literal(tags[i].end));
-    alternatives.push_back({{"type", "sequence"}, {"elements", std::move(parts)}});
+    Json parts = Json::array();
+    AppendLiteral(tags[i].begin, spec.parse_special, vocabulary, parts);
+    parts.push_back({{"type", "json_schema"},
+                     {"json_schema", Json::parse(*schema)},
+                     {"max_whitespace_cnt", kMaxWhitespace}});
+    AppendLiteral(tags[i].end, spec.parse_special, vocabulary, parts);
+    alternatives.push_back(Sequence(std::move(parts)));
   }
   return OneOf(std::move(alternatives));
+}
+
+// XGrammar makes one rule of formats that are equal, so it costs nothing to repeat the tags.
+absl::StatusOr<std::string> TagsFormat(const GrammarSpec& spec,
+                                       const GrammarVocabulary& vocabulary) {
+  BATON_ASSIGN_OR_RETURN(const Json one, TagsAlternatives(spec, vocabulary));
+  Json parts = Json::array();
+  AppendLiteral(spec.tags_begin, spec.parse_special, vocabulary, parts);
+  parts.push_back(one);
+  if (spec.several) {
+    Json next = Json::array();
+    AppendLiteral(spec.tags_separator, spec.parse_special, vocabulary, next);
+    next.push_back(one);
+    parts.push_back({{"type", "star"}, {"content", Sequence(std::move(next))}});
+  }
+  AppendLiteral(spec.tags_end, spec.parse_special, vocabulary, parts);
+  return StructuralTag(Sequence(std::move(parts)));
 }
 
 // A rule's attributes say how to sample or what to report, which this server does not.
@@ -140,11 +187,11 @@ absl::StatusOr<xgrammar::CompiledGrammar> Compile(const GrammarSpec& spec,
     case GrammarKind::kChoice: {
       Json alternatives = Json::array();
       for (const std::string& choice : spec.choices) alternatives.push_back(Literal(choice));
-      return compiler.CompileStructuralTag(OneOf(std::move(alternatives)));
+      return compiler.CompileStructuralTag(StructuralTag(OneOf(std::move(alternatives))));
     }
     case GrammarKind::kTags: {
-      BATON_ASSIGN_OR_RETURN(const std::string alternatives, TagsAlternatives(spec.tags));
-      return compiler.CompileStructuralTag(alternatives);
+      BATON_ASSIGN_OR_RETURN(const std::string tags, TagsFormat(spec, vocabulary));
+      return compiler.CompileStructuralTag(tags);
     }
   }
   return absl::InvalidArgumentError("the kind is unknown");

@@ -17,7 +17,7 @@
 namespace baton {
 namespace {
 
-constexpr absl::string_view kFormat = "baton grammar 1";
+constexpr absl::string_view kFormat = "baton grammar 2";
 constexpr size_t kParts = 4;  // the format, the vocabulary's digest, the checksum, the packed JSON
 
 std::string Checksum(absl::string_view packed) {

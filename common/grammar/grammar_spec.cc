@@ -12,6 +12,12 @@ namespace baton {
 namespace {
 
 constexpr size_t kTagParts = 3;
+constexpr size_t kTagsTexts = 3;  // around all tags
+
+// What stands behind the kind of kTags.
+char TagsFlags(const GrammarSpec& spec) {
+  return static_cast<char>((spec.several ? 1 : 0) | (spec.parse_special ? 2 : 0));
+}
 
 bool IsUtf8(absl::string_view text) {
   while (!text.empty()) {
@@ -37,6 +43,7 @@ std::vector<absl::string_view> Texts(const GrammarSpec& spec) {
       texts.assign(spec.choices.begin(), spec.choices.end());
       break;
     case GrammarKind::kTags:
+      texts = {spec.tags_begin, spec.tags_end, spec.tags_separator};
       for (const GrammarTag& tag : spec.tags) {
         texts.insert(texts.end(), {tag.begin, tag.schema, tag.end});
       }
@@ -112,30 +119,40 @@ absl::Status ValidateGrammarSpec(const GrammarSpec& spec) {
 
 std::string SerializeGrammarSpec(const GrammarSpec& spec) {
   std::string bytes;
-  const char kind = static_cast<char>(spec.kind);
-  AppendString(absl::string_view(&kind, 1), bytes);
+  std::string kind(1, static_cast<char>(spec.kind));
+  if (spec.kind == GrammarKind::kTags) kind += TagsFlags(spec);
+  AppendString(kind, bytes);
   for (const absl::string_view text : Texts(spec)) AppendString(text, bytes);
   return bytes;
 }
 
 absl::StatusOr<GrammarSpec> ParseGrammarSpec(absl::string_view bytes) {
   BATON_ASSIGN_OR_RETURN(const std::vector<absl::string_view> strings, ReadStrings(bytes));
-  if (strings.empty() || strings[0].size() != 1 || strings[0][0] < 0 ||
+  if (strings.empty() || strings[0].empty() || strings[0][0] < 0 ||
       strings[0][0] > static_cast<char>(GrammarKind::kTags)) {
     return absl::DataLossError("a grammar's spec is of no known kind");
   }
   GrammarSpec spec;
   spec.kind = static_cast<GrammarKind>(strings[0][0]);
+  if (strings[0].size() != (spec.kind == GrammarKind::kTags ? 2u : 1u) ||
+      (strings[0].size() == 2 && (strings[0][1] < 0 || strings[0][1] > 3))) {
+    return absl::DataLossError("a grammar's spec has flags that its kind does not know");
+  }
   const size_t texts = strings.size() - 1;
   if (spec.kind == GrammarKind::kChoice) {
     for (size_t i = 1; i <= texts; ++i) spec.choices.emplace_back(strings[i]);
-  } else if (spec.kind == GrammarKind::kTags) {
-    for (size_t i = 1; i + kTagParts <= strings.size(); i += kTagParts) {
+  } else if (spec.kind == GrammarKind::kTags && texts >= kTagsTexts) {
+    spec.several = (strings[0][1] & 1) != 0;
+    spec.parse_special = (strings[0][1] & 2) != 0;
+    spec.tags_begin = std::string(strings[1]);
+    spec.tags_end = std::string(strings[2]);
+    spec.tags_separator = std::string(strings[3]);
+    for (size_t i = 1 + kTagsTexts; i + kTagParts <= strings.size(); i += kTagParts) {
       spec.tags.push_back({.begin = std::string(strings[i]),
                            .schema = std::string(strings[i + 1]),
                            .end = std::string(strings[i + 2])});
     }
-  } else if (texts > 0) {
+  } else if (texts > 0 && spec.kind != GrammarKind::kTags) {
     spec.text = std::string(strings[1]);
   }
   if (Texts(spec).size() != texts) {

@@ -18,7 +18,7 @@ enum class GrammarKind : uint8_t {
   kRegex,       // a text that `text`, a regular expression, matches as a whole
   kGrammar,     // a text of the language of `text`, a grammar in EBNF with a rule "root"
   kChoice,      // one of `choices`
-  kTags,        // one of `tags`: the forced form of a tool call
+  kTags,        // one or several of `tags`: the forced form of tool calls
 };
 
 // The text `begin`, JSON that `schema` allows, and the text `end`.
@@ -34,6 +34,15 @@ struct GrammarSpec {
   std::string text;
   std::vector<std::string> choices;
   std::vector<GrammarTag> tags;
+  // Of kTags: what stands before the first and after the last of them, and, where `several` may
+  // follow each other, between two.
+  std::string tags_begin{};
+  std::string tags_end{};
+  std::string tags_separator{};
+  bool several = false;
+  // Literals of special tokens in the texts around the JSON stand for these tokens, unless they end
+  // a generation.
+  bool parse_special = false;
 };
 
 // Bytes of all texts of a spec together.

@@ -62,7 +62,7 @@ GrammarState& GrammarState::operator=(const GrammarState& other) {
 }
 GrammarState::~GrammarState() = default;
 
-// Whether it is a control token that does not end a generation: no grammar allows one.
+// Whether it is a token without a text that does not end a generation: no grammar allows one.
 bool GrammarState::IsSpecial(int32_t token) const {
   const auto contains = [token](const std::vector<int32_t>& ids) {
     return std::find(ids.begin(), ids.end(), token) != ids.end();
@@ -168,7 +168,13 @@ std::string GrammarState::ForcedText(size_t max_bytes) {
   // Where the text may end, the end is one of the ways.
   while (text.size() < max_bytes && !IsComplete() && FillMask(absl::MakeSpan(mask)).ok()) {
     const int32_t token = ForcedToken(mask);
-    if (token < 0 || !Accept(token).ok()) break;
+    if (token < 0) break;
+    // No text stands for a special token.
+    if (absl::StartsWith(vocabulary_->GetDecodedVocab()[static_cast<size_t>(token)],
+                         absl::string_view(&kSpecialTokenByte, 1))) {
+      break;
+    }
+    if (!Accept(token).ok()) break;
     ++accepted;
     text += vocabulary_->GetDecodedVocab()[static_cast<size_t>(token)];
   }

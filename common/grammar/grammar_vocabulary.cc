@@ -1,5 +1,6 @@
 #include "common/grammar/grammar_vocabulary.h"
 
+#include <algorithm>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -29,7 +30,14 @@ std::string SerializeVocabulary(const Tokenizer& tokenizer) {
   AppendString(tokenizer.digest(), bytes);
   AppendString(absl::StrJoin(tokenizer.end_of_generation_ids(), ","), bytes);
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
-    AppendString(tokenizer.IsSpecial(id) ? absl::string_view() : tokenizer.TokenBytes(id), bytes);
+    const absl::string_view token = tokenizer.TokenBytes(id);
+    if (tokenizer.IsSpecial(id) && !token.empty()) {
+      AppendString(absl::StrCat(absl::string_view(&kSpecialTokenByte, 1), token), bytes);
+    } else if (!token.empty() && token.front() == kSpecialTokenByte) {
+      AppendString("", bytes);  // the byte itself, which no UTF-8 text has
+    } else {
+      AppendString(token, bytes);
+    }
   }
   return bytes;
 }
@@ -63,7 +71,23 @@ absl::StatusOr<std::unique_ptr<GrammarVocabulary>> GrammarVocabulary::Parse(
 
 GrammarVocabulary::GrammarVocabulary(std::string digest,
                                      std::unique_ptr<xgrammar::TokenizerInfo> info)
-    : digest_(std::move(digest)), info_(std::move(info)), size_(info_->GetVocabSize()) {}
+    : digest_(std::move(digest)), info_(std::move(info)), size_(info_->GetVocabSize()) {
+  ListSpecialTokens();
+}
+
+void GrammarVocabulary::ListSpecialTokens() {
+  const std::vector<std::string>& texts = info_->GetDecodedVocab();
+  const std::vector<int32_t>& ends = info_->GetStopTokenIds();
+  for (int32_t id = 0; id < size_; ++id) {
+    const std::string& text = texts[static_cast<size_t>(id)];
+    if (text.size() < 2 || text.front() != kSpecialTokenByte) continue;
+    if (std::find(ends.begin(), ends.end(), id) == ends.end())
+      special_.emplace_back(text.substr(1), id);
+  }
+  std::stable_sort(special_.begin(), special_.end(),
+                   [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
+}
+
 GrammarVocabulary::~GrammarVocabulary() = default;
 
 }  // namespace baton

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -16,8 +18,12 @@ class TokenizerInfo;
 
 namespace baton {
 
-// What GrammarVocabulary::Parse reads: the bytes of every token (none for special ones, which no
-// grammar allows), and the tokens that end a generation. About as large as the vocabulary's texts.
+// No UTF-8 text has this byte.
+inline constexpr char kSpecialTokenByte = '\xff';
+
+// What GrammarVocabulary::Parse reads: the bytes of every token, and the tokens that end a
+// generation. Those of a special token are a byte that stands in no text and its literal: no text
+// can ask for it, only a grammar that names the token. About as large as the vocabulary's texts.
 std::string SerializeVocabulary(const Tokenizer& tokenizer);
 
 // Made once for a model, in a fraction of a second. Immutable and thread-safe.
@@ -30,14 +36,19 @@ class GrammarVocabulary {
   int32_t size() const { return size_; }  // tokens
   // Tokenizer::digest() of the model.
   const std::string& digest() const { return digest_; }
+  // The special tokens by their literals, the longest literal first; without those that end a
+  // generation.
+  const std::vector<std::pair<std::string, int32_t>>& special_tokens() const { return special_; }
   // XGrammar's form of it, for this folder's sources.
   const xgrammar::TokenizerInfo& info() const { return *info_; }
 
  private:
   GrammarVocabulary(std::string digest, std::unique_ptr<xgrammar::TokenizerInfo> info);
+  void ListSpecialTokens();
 
   std::string digest_;
   std::unique_ptr<xgrammar::TokenizerInfo> info_;
+  std::vector<std::pair<std::string, int32_t>> special_;
   int32_t size_;
 };
 

@@ -34,6 +34,11 @@ absl::StatusOr<GrammarSpec> GrammarSpecOf(const v1::ResponseFormat& format) {
       for (const v1::StructuralTag& tag : format.structural_tags().tags()) {
         spec.tags.push_back({.begin = tag.begin(), .schema = tag.schema(), .end = tag.end()});
       }
+      spec.tags_begin = format.structural_tags().begin();
+      spec.tags_end = format.structural_tags().end();
+      spec.tags_separator = format.structural_tags().separator();
+      spec.several = format.structural_tags().several();
+      spec.parse_special = format.structural_tags().parse_special();
       break;
     case v1::ResponseFormat::FORM_NOT_SET:
       return InvalidField(

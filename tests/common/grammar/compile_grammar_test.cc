@@ -61,6 +61,84 @@ TEST(CompileGrammar, ATagIsItsBeginTheJsonAndItsEnd) {
             "out and check the answer");
 }
 
+TEST(CompileGrammar, SeveralTagsHaveTheSeparatorBetweenThemAndTheTextsAroundThem) {
+  GrammarSpec spec = TagsOf({{"a", R"({"type":"null"})", ""}, {"b", R"({"type":"null"})", "!"}});
+  spec.tags_begin = "[";
+  spec.tags_end = "]";
+  spec.tags_separator = ", ";
+  ExpectAllowed(spec, {"[anull]", "[bnull!]"}, {"anull", "[anull", "[anull, bnull!]"});
+  spec.several = true;
+  ExpectAllowed(spec, {"[anull]", "[anull, anull, bnull!]"}, {"[]", "[anullanull]", "[anull, ]"});
+}
+
+// The special token of a literal.
+int32_t SpecialToken(const std::string& literal) {
+  for (const auto& [text, token] : SmolLm2Vocabulary().special_tokens()) {
+    if (text == literal) return token;
+  }
+  ADD_FAILURE() << literal;
+  return 0;
+}
+
+TEST(CompileGrammar, ALiteralOfASpecialTokenIsThatTokenIfWanted) {
+  GrammarSpec spec = TagsOf({{"<|im_start|>f", R"({"type":"null"})", "<repo_name>"}});
+  ExpectAllowed(spec, {"<|im_start|>fnull<repo_name>"}, {});
+  spec.parse_special = true;
+  ExpectAllowed(spec, {}, {"<|im_start|>fnull<repo_name>", "fnull"});
+  const auto grammar = CompiledFor(spec);
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  std::vector<int32_t> tokens = {SpecialToken("<|im_start|>")};
+  for (const int32_t token : TokensOf("fnull")) tokens.push_back(token);
+  tokens.push_back(SpecialToken("<repo_name>"));
+  auto state = GrammarState::Create(**grammar);
+  ASSERT_TRUE(state.ok());
+  EXPECT_TRUE(state->Replay(tokens).ok()) << state->Replay(tokens);
+  EXPECT_TRUE(state->IsComplete());
+  // The same after the wire, and in the mask it alone stands at the beginning.
+  const auto bytes = (*grammar)->Serialize(SmolLm2Vocabulary());
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  const auto parsed = CompiledGrammar::Parse(*bytes, SmolLm2Vocabulary());
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  auto again = GrammarState::Create(**parsed);
+  std::vector<uint32_t> mask(MaskWords(again->vocab_size()));
+  ASSERT_TRUE(again->FillMask(absl::MakeSpan(mask)).ok());
+  for (int32_t token = 0; token < again->vocab_size(); ++token) {
+    const bool allowed = (mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1) != 0;
+    EXPECT_EQ(allowed, token == tokens.front()) << token;
+  }
+  // No text stands for it, so none is guessed.
+  again->EncodeBy(SmolLm2Tokenizer());
+  EXPECT_TRUE(again->ForcedTokens(8).empty());
+}
+
+TEST(CompileGrammar, ATokenThatEndsAGenerationIsTextInATag) {
+  GrammarSpec spec = TagsOf({{"<|im_end|>", R"({"type":"null"})", ""}});
+  spec.parse_special = true;
+  ExpectAllowed(spec, {"<|im_end|>null"}, {"null"});
+}
+
+TEST(CompileGrammar, NoTextAllowsASpecialToken) {
+  for (const auto& [spec, before] : {
+           std::pair(GrammarSpec(), "{\"a\":\"b"),
+           std::pair(SpecOf(GrammarKind::kJsonSchema, R"({"type":"string"})"), "\""),
+           std::pair(SpecOf(GrammarKind::kRegex, "[^a]*"), "b"),
+           std::pair(SpecOf(GrammarKind::kRegex, ".*"), "b"),
+           std::pair(SpecOf(GrammarKind::kGrammar, "root ::= [^a]*"), "b"),
+           std::pair(SpecOf(GrammarKind::kGrammar, "root ::= [\\x80-\\xff]*"), "ä"),
+       }) {
+    const auto grammar = CompiledFor(spec);
+    ASSERT_TRUE(grammar.ok()) << grammar.status();
+    auto state = StateAfter(**grammar, before);
+    ASSERT_TRUE(state.ok()) << state.status();
+    std::vector<uint32_t> mask(MaskWords(state->vocab_size()));
+    ASSERT_TRUE(state->FillMask(absl::MakeSpan(mask)).ok());
+    for (const auto& [text, token] : SmolLm2Vocabulary().special_tokens()) {
+      EXPECT_EQ(mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1, 0u) << text;
+      EXPECT_FALSE(state->Accept(token).ok()) << text;
+    }
+  }
+}
+
 TEST(CompileGrammar, WhatIsMalformedIsAnErrorWithoutPathsAndTimes) {
   for (const auto& [kind, text] : {
            std::pair(GrammarKind::kRegex, "a("),

@@ -29,7 +29,7 @@ std::string Sealed(absl::string_view json) {
   const std::string packed = PackText(json);
   const Hash128 hash = ChainHash({}, packed);
   std::string bytes;
-  AppendString("baton grammar 1", bytes);
+  AppendString("baton grammar 2", bytes);
   AppendString(SmolLm2Vocabulary().digest(), bytes);
   AppendString(
       absl::StrCat(absl::Hex(hash.high, absl::kZeroPad16), absl::Hex(hash.low, absl::kZeroPad16)),

@@ -7,13 +7,24 @@
 namespace baton {
 namespace {
 
+GrammarSpec SeveralTags() {
+  GrammarSpec spec = TagsOf({{"<a>", "{}", ""}});
+  spec.tags_begin = "[";
+  spec.tags_end = "]";
+  spec.tags_separator = ",";
+  spec.several = true;
+  spec.parse_special = true;
+  return spec;
+}
+
 std::vector<GrammarSpec> OneOfEachKind() {
   return {GrammarSpec(),
           SpecOf(GrammarKind::kJsonSchema, "{}"),
           SpecOf(GrammarKind::kRegex, "[a-z]+"),
           SpecOf(GrammarKind::kGrammar, "root ::= \"a\""),
           ChoiceOf({"yes", "no"}),
-          TagsOf({{"<a>", "{}", "</a>"}, {"<b>", "{}", ""}})};
+          TagsOf({{"<a>", "{}", "</a>"}, {"<b>", "{}", ""}}),
+          SeveralTags()};
 }
 
 TEST(GrammarSpecs, OneOfEachKindIsValidAndComesBackFromItsBytes) {
@@ -25,6 +36,11 @@ TEST(GrammarSpecs, OneOfEachKindIsValidAndComesBackFromItsBytes) {
     EXPECT_EQ(parsed->kind, spec.kind);
     EXPECT_EQ(parsed->text, spec.text);
     EXPECT_EQ(parsed->choices, spec.choices);
+    EXPECT_EQ(parsed->tags_begin, spec.tags_begin);
+    EXPECT_EQ(parsed->tags_end, spec.tags_end);
+    EXPECT_EQ(parsed->tags_separator, spec.tags_separator);
+    EXPECT_EQ(parsed->several, spec.several);
+    EXPECT_EQ(parsed->parse_special, spec.parse_special);
     ASSERT_EQ(parsed->tags.size(), spec.tags.size());
     for (size_t i = 0; i < spec.tags.size(); ++i) {
       EXPECT_EQ(parsed->tags[i].begin, spec.tags[i].begin);
