@@ -72,6 +72,13 @@ absl::StatusOr<std::vector<TextPiece>> Run(const jinja::Block& block, const Valu
   variables.emplace_back("eos_token", eos);
   variables.emplace_back("tools", tools);
   variables.emplace_back("documents", Value{jinja::None{}});
+  for (const auto& [name, json] : options.variables.items()) {
+    if (IsChatVariable(name)) {
+      return absl::InvalidArgumentError(absl::StrCat("the variable ", name, " is the chat's own"));
+    }
+    BATON_ASSIGN_OR_RETURN(const Value value, jinja::FromJson(workspace, json));
+    variables.emplace_back(name, value);
+  }
 
   BATON_ASSIGN_OR_RETURN(const Text output, jinja::Run(block, variables, workspace, options.today));
   // The pieces are a second copy.
@@ -90,6 +97,12 @@ absl::StatusOr<std::vector<TextPiece>> Run(const jinja::Block& block, const Valu
 }
 
 }  // namespace
+
+bool IsChatVariable(absl::string_view name) {
+  constexpr absl::string_view kNames[] = {"messages",  "tools",     "add_generation_prompt",
+                                          "bos_token", "eos_token", "documents"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
 
 struct ChatTemplate::Rep {
   jinja::Block block;

@@ -45,9 +45,14 @@ struct ChatTemplateOptions {
   std::string eos_token;              // text of the variable eos_token
   // The day that strftime_now writes; where it is not set, the function is not defined.
   std::optional<absl::CivilDay> today = std::nullopt;
+  // More variables, an object, or null: none. Their text is untrusted.
+  nlohmann::ordered_json variables = nullptr;
   // Once it is true, from any thread, rendering ends with CANCELLED. Null: never.
   const std::atomic<bool>* cancelled = nullptr;
 };
+
+// Whether chats always have a variable of that name, which no other value may replace.
+bool IsChatVariable(absl::string_view name);
 
 // A compiled template. Its variables are messages, tools, add_generation_prompt, bos_token,
 // eos_token, and documents, which is none.
@@ -75,7 +80,8 @@ class ChatTemplate {
   // RESOURCE_EXHAUSTED names the budget that ran out.
   absl::StatusOr<std::vector<TextPiece>> Render(absl::Span<const ChatMessage> messages,
                                                 const ChatTemplateOptions& options) const;
-  // The same of JSON. INVALID_ARGUMENT also where it has not the shape that ChatJson tells.
+  // The same of JSON. INVALID_ARGUMENT also where it has not the shape that ChatJson tells, or a
+  // variable has a name that IsChatVariable.
   absl::StatusOr<std::vector<TextPiece>> Render(const ChatJson& chat,
                                                 const ChatTemplateOptions& options) const;
 

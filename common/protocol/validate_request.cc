@@ -9,42 +9,12 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/check.h"
+#include "common/protocol/validate_chat.h"
+#include "common/protocol/violations.h"
 #include "common/rpc/limits.h"
 
 namespace baton {
 namespace {
-
-// A collector of violations in the fields below one path.
-class Violations {
- public:
-  explicit Violations(absl::string_view path) : path_(path) {}
-
-  void Add(absl::string_view field, std::string description) {
-    const std::string name = path_.empty() ? std::string(field) : absl::StrCat(path_, ".", field);
-    list_.push_back({name, std::move(description)});
-  }
-  // `good` must be a comparison that is true for good values only, so that NaN fails it.
-  void Require(bool good, absl::string_view field, absl::string_view rule, double value) {
-    if (!good) Add(field, absl::StrCat("must be ", rule, ", is ", value));
-  }
-  void AtMost(size_t count, size_t max, absl::string_view field, absl::string_view unit) {
-    if (count > max)
-      Add(field, absl::StrCat("has ", count, " ", unit, ", at most ", max, " are allowed"));
-  }
-  void Unsupported(bool set, absl::string_view field) {
-    if (set) Add(field, "is not supported; leave it out");
-  }
-  void TokenId(uint32_t id, uint32_t vocab_size, absl::string_view field) {
-    if (vocab_size > 0 && id >= vocab_size) {
-      Add(field, absl::StrCat("token id ", id, " is outside the vocabulary of ", vocab_size));
-    }
-  }
-  std::vector<FieldViolation> Take() { return std::move(list_); }
-
- private:
-  const std::string path_;
-  std::vector<FieldViolation> list_;
-};
 
 void CheckNumbers(const v1::SamplingParams& params, Violations& violations) {
   if (params.has_temperature()) {
@@ -142,23 +112,6 @@ void CheckLogitBias(const v1::SamplingParams& params, const RequestLimits& limit
   }
 }
 
-void CheckChat(const v1::ChatInput& chat, Violations& violations) {
-  if (chat.messages_size() == 0) violations.Add("chat.messages", "must not be empty");
-  violations.AtMost(static_cast<size_t>(chat.messages_size()), kMaxChatMessages, "chat.messages",
-                    "messages");
-  size_t bytes = 0;
-  for (int i = 0; i < std::min(chat.messages_size(), kMaxChatMessages); ++i) {
-    const v1::ChatMessage& message = chat.messages(i);
-    const std::string field = absl::StrCat("chat.messages[", i, "]");
-    if (message.role().empty()) violations.Add(absl::StrCat(field, ".role"), "must not be empty");
-    violations.AtMost(message.role().size(), kMaxNameBytes, absl::StrCat(field, ".role"), "bytes");
-    violations.AtMost(message.name().size(), kMaxNameBytes, absl::StrCat(field, ".name"), "bytes");
-    bytes += message.content().size();
-  }
-  violations.AtMost(bytes, kMaxPromptBytes, "chat.messages", "bytes of content");
-  violations.Unsupported(chat.has_chat_template_kwargs(), "chat.chat_template_kwargs");
-}
-
 void CheckInput(const v1::GenerateRequest& request, const RequestLimits& limits,
                 Violations& violations) {
   switch (request.input_case()) {
@@ -218,6 +171,11 @@ absl::Status ValidateGenerateRequest(const v1::GenerateRequest& request,
   violations.AtMost(request.model().size(), kMaxNameBytes, "model", "bytes");
   violations.AtMost(request.cache_salt().size(), kMaxNameBytes, "cache_salt", "bytes");
   violations.AtMost(request.user().size(), kMaxNameBytes, "user", "bytes");
+  if (request.has_response_format() && request.has_chat() &&
+      IsHeldToCalls(request.chat().tool_choice())) {
+    violations.Add("response_format",
+                   "cannot be held to together with a chat.tool_choice that requires calls");
+  }
   if (const auto fault = SpeculativeFault(request.speculative())) {
     violations.Add("speculative", *fault);
   }

@@ -32,11 +32,16 @@ inline constexpr size_t kMaxKvPayloadBytes = (size_t{4} << 20) - (size_t{64} << 
 inline constexpr int kMaxKvStreams = 16;  // connections of one push
 
 // Fields of a public request.
-// Bytes of a prompt, of all chat messages together, of a text to tokenise, and of a text made of
+// Bytes of a prompt, of all chat messages and tools together, of a text to tokenise, and of a text made of
 // tokens.
 inline constexpr size_t kMaxPromptBytes = size_t{3} << 20;
 inline constexpr int kMaxChatMessages = 4096;
 inline constexpr size_t kMaxNameBytes = 256;  // request_id, model, user, cache_salt, role, name
+inline constexpr size_t kMaxTools = 512;
+inline constexpr size_t kMaxToolCalls = 128;  // of one message
+inline constexpr size_t kMaxJsonDepth = 128;  // of a schema, and of the arguments of a call
+inline constexpr size_t kMaxTemplateVariables = 64;
+inline constexpr size_t kMaxTemplateVariableBytes = size_t{64} << 10;  // as a message of protobuf
 inline constexpr int kMaxStopStrings = 16;
 inline constexpr size_t kMaxStopStringBytes = 1024;
 inline constexpr int kMaxStopTokenIds = 128;

@@ -2,13 +2,14 @@
 // its form, which its chat template tells.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 
 #include "baton/v1/generation.pb.h"
 
@@ -33,8 +34,8 @@ struct AnswerPart {
 };
 
 // Splits the text of one choice into its parts. What could still become a marker is held back. What
-// begins as a call and does not go on as one is text, so no text of the model is lost. Not
-// thread-safe.
+// begins as a call and does not go on as one is text, so no text of the model is lost but blanks
+// beside markers. Not thread-safe.
 class AnswerParser {
  public:
   virtual ~AnswerParser() = default;
@@ -45,9 +46,11 @@ class AnswerParser {
 };
 
 enum class ToolFormKind {
-  kNone,        // the template knows no tools: calls are JSON that the prompt asks for (kGeneric)
-  kGeneric,     // {"tool_call": {"name": ..., "arguments": ...}} or {"response": ...}
-  kHermes,      // <tool_call>{"name": ..., "arguments": ...}</tool_call>: Qwen, Hermes, SmolLM3
+  // The template knows no tools, or none of these forms: a system message describes the tools and
+  // asks for calls as {"tool_calls": [{"name": ..., "arguments": {...}}]}, and nothing else.
+  kGeneric,
+  kHermes,      // <tool_call>{"name": ..., "arguments": ...}</tool_call>: Qwen, Hermes, Granite 4
+  kQwenXml,     // <tool_call><function=name><parameter=key>value</parameter></function></tool_call>
   kLlama3,      // {"name": ..., "parameters": ...}
   kMistral,     // [TOOL_CALLS][{"name": ..., "arguments": ...}]
   kMistralV13,  // [TOOL_CALLS]name[ARGS]{...}
@@ -59,16 +62,25 @@ enum class ToolFormKind {
 // Immutable and thread-safe.
 class ToolForm {
  public:
-  // `chat_template`: the source that renders chats with tools; may be empty.
+  // `chat_template`: the source that renders chats with tools; may be empty. `is_special`: whether a
+  // text is that of a special token.
+  static ToolForm OfTemplate(absl::string_view chat_template,
+                             absl::FunctionRef<bool(absl::string_view)> is_special);
+  // Where no token is special.
   static ToolForm OfTemplate(absl::string_view chat_template);
 
-  ToolFormKind kind() const;
+  ToolFormKind kind() const { return kind_; }
   // Whether the model writes reasoning apart from its answer (<think>, harmony's analysis channel).
-  bool has_reasoning() const;
+  bool has_reasoning() const { return kind_ == ToolFormKind::kHarmony || !think_begin_.empty(); }
 
   // Whether markers of calls or reasoning are special tokens: the request has to leave them in the
   // text (skip_special_tokens false), and the parser takes out all of them.
-  bool needs_special_tokens() const;
+  bool needs_special_tokens() const { return needs_special_tokens_; }
+
+  // Whether a prompt ends inside the reasoning, whose beginning the template wrote.
+  bool OpensReasoning(absl::string_view prompt) const;
+  // The same form of answers to prompts that do, or do not.
+  ToolForm WithOpenReasoning(bool is_open) const;
 
   // A parser for an answer to a chat with these tools; without tools only reasoning is split off.
   // `seed` decides the ids of the calls.
@@ -81,9 +93,14 @@ class ToolForm {
   absl::StatusOr<v1::ResponseFormat> FormOf(const v1::ChatInput& chat) const;
 
  private:
-  ToolFormKind kind_ = ToolFormKind::kNone;
-  bool has_reasoning_ = false;
+  ToolFormKind kind_ = ToolFormKind::kGeneric;
+  std::string think_begin_;  // empty: no reasoning by markers
+  std::string think_end_;
+  bool needs_special_tokens_ = false;
   bool reasoning_is_open_ = false;  // the prompt ends inside the reasoning: "<think>" was written
 };
+
+// Whether the answer to the chat may call tools.
+bool UsesTools(const v1::ChatInput& chat);
 
 }  // namespace baton

@@ -114,11 +114,6 @@ TEST(ValidateRequest, NamesTheInputThatIsWrong) {
       {"chat.messages", [](Request& r) { r.mutable_chat(); }},
       {"chat.messages[0].role",
        [](Request& r) { r.mutable_chat()->add_messages()->set_content("x"); }},
-      {"chat.chat_template_kwargs",
-       [](Request& r) {
-         r.mutable_chat()->add_messages()->set_role("user");
-         r.mutable_chat()->mutable_chat_template_kwargs();
-       }},
       {"speculative",
        [](Request& r) {
          r.set_speculative(static_cast<v1::Speculative>(v1::Speculative_MAX + 1));

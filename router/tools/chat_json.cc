@@ -1,0 +1,257 @@
+#include "router/tools/chat_json.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "common/protocol/validate_chat.h"
+#include "router/tools/call_id.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMistralIdBytes = 9;
+
+std::string Text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// The schema of a tool's arguments; any object where there is none.
+Json ParametersOf(const v1::Tool& tool) {
+  Json schema = Json::parse(tool.parameters(), nullptr, /*allow_exceptions=*/false);
+  if (schema.is_object()) return schema;
+  return {{"type", "object"}, {"properties", Json::object()}};
+}
+
+Json FunctionOf(const v1::Tool& tool) {
+  return {{"name", tool.name()},
+          {"description", tool.description()},
+          {"parameters", ParametersOf(tool)}};
+}
+
+Json ToolsOf(const v1::ChatInput& chat) {
+  Json tools = Json::array();
+  for (const v1::Tool& tool : chat.tools()) {
+    tools.push_back({{"type", "function"}, {"function", FunctionOf(tool)}});
+  }
+  return tools;
+}
+
+// The arguments as the object that they are, or else as their text.
+Json ArgumentsOf(const v1::ToolCall& call) {
+  if (absl::StripAsciiWhitespace(call.arguments()).empty()) return Json::object();
+  Json arguments = Json::parse(call.arguments(), nullptr, /*allow_exceptions=*/false);
+  return arguments.is_object() ? arguments : Json(call.arguments());
+}
+
+// [{"name": ..., "arguments": {...}}, ...]
+std::string CallsText(const v1::ChatMessage& message) {
+  std::string text = "[";
+  for (const v1::ToolCall& call : message.tool_calls()) {
+    const Json object = {{"name", call.name()}, {"arguments", ArgumentsOf(call)}};
+    absl::StrAppend(&text, text.size() > 1 ? ", " : "", Text(object));
+  }
+  return text + "]";
+}
+
+std::string IdFor(ToolFormKind kind, const std::string& id) {
+  if (kind != ToolFormKind::kMistral && kind != ToolFormKind::kMistralV13) return id;
+  const bool fits = id.size() == kMistralIdBytes &&
+                    std::all_of(id.begin(), id.end(),
+                                [](unsigned char byte) { return absl::ascii_isalnum(byte); });
+  return fits ? id : ShortId(id, kMistralIdBytes);
+}
+
+// The tools that calls so far were for, by the calls' ids: results seldom name theirs.
+using NamesOfIds = std::map<std::string, std::string>;
+
+std::string NameOf(const v1::ChatMessage& message, const NamesOfIds& names) {
+  if (!message.name().empty()) return message.name();
+  const auto known = names.find(message.tool_call_id());
+  return known == names.end() ? "" : known->second;
+}
+
+Json CallsOf(const v1::ChatMessage& message, const ChatShape& shape) {
+  Json calls = Json::array();
+  for (const v1::ToolCall& call : message.tool_calls()) {
+    Json arguments = ArgumentsOf(call);
+    if (shape.text_arguments && arguments.is_object()) {
+      arguments = call.arguments().empty() ? std::string("{}") : call.arguments();
+    }
+    calls.push_back({{"id", IdFor(shape.kind, call.id())},
+                     {"type", "function"},
+                     {"function", {{"name", call.name()}, {"arguments", std::move(arguments)}}}});
+  }
+  return calls;
+}
+
+Json MessageOf(const v1::ChatMessage& message, const ChatShape& shape, const NamesOfIds& names) {
+  Json json = {{"role", message.role()}, {"content", message.content()}};
+  if (const std::string name = NameOf(message, names); !name.empty()) json["name"] = name;
+  if (!message.tool_call_id().empty()) {
+    json["tool_call_id"] = IdFor(shape.kind, message.tool_call_id());
+  }
+  if (!message.reasoning_content().empty()) {
+    json["reasoning_content"] = message.reasoning_content();
+    if (shape.kind == ToolFormKind::kHarmony) json["thinking"] = message.reasoning_content();
+  }
+  if (message.tool_calls().empty()) return json;
+  if (shape.kind == ToolFormKind::kPhi4) {
+    json["content"] =
+        absl::StrCat(message.content(), "<|tool_call|>", CallsText(message), "<|/tool_call|>");
+  } else {
+    json["tool_calls"] = CallsOf(message, shape);
+  }
+  return json;
+}
+
+// Puts `text` into the system message, or the first one where there may be none.
+void AddSystemText(const std::string& text, bool has_system, Json& messages) {
+  const bool is_first = !messages.empty() && (messages[0]["role"] == "system" ||
+                                              messages[0]["role"] == "developer" || !has_system);
+  if (!is_first) {
+    messages.insert(messages.begin(),
+                    Json{{"role", has_system ? "system" : "user"}, {"content", text}});
+    return;
+  }
+  const std::string content = messages[0]["content"].get<std::string>();
+  const bool is_system = messages[0]["role"] != "user";
+  messages[0]["content"] = is_system && !content.empty() ? absl::StrCat(content, "\n\n", text)
+                           : content.empty()             ? text
+                                                         : absl::StrCat(text, "\n\n", content);
+}
+
+// A message without calls and results, which the template may not know.
+void AppendGeneric(const v1::ChatMessage& message, const ChatShape& shape, const NamesOfIds& names,
+                   Json& messages) {
+  if (message.role() == "tool") {
+    Json result = {{"name", NameOf(message, names)}, {"content", message.content()}};
+    if (!message.tool_call_id().empty()) result["tool_call_id"] = message.tool_call_id();
+    messages.push_back({{"role", "user"}, {"content", Text({{"tool_response", result}})}});
+  } else {
+    messages.push_back(MessageOf(message, shape, names));
+  }
+  Json& last = messages.back();
+  if (!message.tool_calls().empty()) {
+    last.erase("tool_calls");
+    last["content"] = absl::StrCat(message.content(), message.content().empty() ? "" : "\n",
+                                   "{\"tool_calls\": ", CallsText(message), "}");
+  }
+}
+
+// Results and what the user says next become one message: many templates want the user and the
+// assistant to take turns.
+void JoinResults(const v1::ChatInput& chat, Json& messages) {
+  Json joined = Json::array();
+  for (int i = 0; i < chat.messages_size(); ++i) {
+    Json& message = messages[static_cast<size_t>(i)];
+    const bool after_result = i > 0 && chat.messages(i - 1).role() == "tool";
+    if (after_result && message["role"] == "user") {
+      joined.back()["content"] = absl::StrCat(joined.back()["content"].get<std::string>(), "\n",
+                                              message["content"].get<std::string>());
+    } else {
+      joined.push_back(std::move(message));
+    }
+  }
+  messages = std::move(joined);
+}
+
+std::string Rendered(const ChatTemplate& chat_template, const ChatJson& chat,
+                     const ChatTemplateOptions& options) {
+  const auto pieces = chat_template.Render(chat, options);
+  std::string text;
+  if (pieces.ok()) {
+    for (const TextPiece& piece : *pieces) text += piece.text;
+  }
+  return text;
+}
+
+// How well a template renders a call's arguments: not at all, not as JSON, as JSON.
+int ArgumentsScore(const std::string& rendered) {
+  if (!absl::StrContains(rendered, "needle")) return 0;
+  return absl::StrContains(rendered, "'probe'") || absl::StrContains(rendered, "\\\"probe\\\"") ? 1
+                                                                                                : 2;
+}
+
+}  // namespace
+
+ChatShape ShapeOf(const ChatTemplate& chat_template, ToolFormKind kind,
+                  const ChatTemplateOptions& options) {
+  ChatShape shape{.kind = kind};
+  v1::ChatInput chat;
+  v1::ChatMessage& system = *chat.add_messages();
+  system.set_role("system");
+  system.set_content("needle");
+  chat.add_messages()->set_role("user");
+  chat.mutable_messages(1)->set_content("x");
+  shape.has_system =
+      absl::StrContains(Rendered(chat_template, ChatJsonOf(chat, shape), options), "needle");
+  if (kind == ToolFormKind::kGeneric) return shape;
+  v1::ChatMessage& answer = *chat.add_messages();
+  answer.set_role("assistant");
+  v1::ToolCall& call = *answer.add_tool_calls();
+  call.set_id("call00001");
+  call.set_name("f");
+  call.set_arguments(R"({"probe": "needle"})");
+  chat.mutable_messages()->DeleteSubrange(0, 1);
+  chat.add_tools()->set_name("f");
+  const int with_object = ArgumentsScore(Rendered(chat_template, ChatJsonOf(chat, shape), options));
+  shape.text_arguments = true;
+  const int with_text = ArgumentsScore(Rendered(chat_template, ChatJsonOf(chat, shape), options));
+  shape.text_arguments = with_text > with_object;
+  return shape;
+}
+
+std::string GenericToolsText(const v1::ChatInput& chat) {
+  std::string text = "You can call tools. Each line describes one as JSON:\n";
+  for (const v1::Tool& tool : chat.tools()) {
+    absl::StrAppend(&text, Text(FunctionOf(tool)), "\n");
+  }
+  absl::StrAppend(&text,
+                  "\nTo call tools, write nothing but JSON of this form, with the arguments that "
+                  "the tool's parameters describe:\n"
+                  R"({"tool_calls": [{"name": "the tool's name", "arguments": {}}]})"
+                  "\nThe results come as JSON with \"tool_response\". ");
+  absl::StrAppend(&text, IsHeldToCalls(chat.tool_choice())
+                             ? "Answer with a call now."
+                             : "Without need of a tool, answer as usual.");
+  return text;
+}
+
+ChatJson ChatJsonOf(const v1::ChatInput& chat, const ChatShape& shape) {
+  ChatJson json{.messages = Json::array(), .tools = nullptr};
+  const bool is_generic = shape.kind == ToolFormKind::kGeneric;
+  NamesOfIds names;
+  for (const v1::ChatMessage& message : chat.messages()) {
+    if (is_generic) {
+      AppendGeneric(message, shape, names, json.messages);
+    } else {
+      json.messages.push_back(MessageOf(message, shape, names));
+    }
+    for (const v1::ToolCall& call : message.tool_calls()) names[call.id()] = call.name();
+  }
+  if (is_generic) JoinResults(chat, json.messages);
+  if (!UsesTools(chat)) return json;
+  if (is_generic) {
+    AddSystemText(GenericToolsText(chat), shape.has_system, json.messages);
+  } else if (shape.kind == ToolFormKind::kPhi4) {
+    // Its template reads the tools from the system message.
+    const bool has_system = !json.messages.empty() && json.messages[0]["role"] == "system";
+    if (!has_system)
+      AddSystemText("You are a helpful assistant with some tools.", true, json.messages);
+    Json functions = Json::array();
+    for (const v1::Tool& tool : chat.tools()) functions.push_back(FunctionOf(tool));
+    json.messages[0]["tools"] = Text(functions);
+  } else {
+    json.tools = ToolsOf(chat);
+  }
+  return json;
+}
+
+}  // namespace baton

@@ -1,0 +1,115 @@
+#include "router/tools/chat_json.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include <nlohmann/json.hpp>
+
+#include "router/tools/struct_json.h"
+#include "tests/router/tools/sample_forms.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ::testing::HasSubstr;
+
+// A chat in which the model called f, was told the result, and is asked again.
+v1::ChatInput Conversation() {
+  v1::ChatInput chat = SampleChat();
+  const auto add = [&](const std::string& role, const std::string& content) {
+    v1::ChatMessage& message = *chat.add_messages();
+    message.set_role(role);
+    message.set_content(content);
+    return &message;
+  };
+  add("system", "Be brief.");
+  add("user", "Ask f.");
+  v1::ChatMessage& answer = *add("assistant", "");
+  answer.set_reasoning_content("hm");
+  v1::ToolCall& call = *answer.add_tool_calls();
+  call.set_id("an id of 24 characters!!");
+  call.set_name("f");
+  call.set_arguments(R"({"s":"needle"})");
+  add("tool", "sunny")->set_tool_call_id("an id of 24 characters!!");
+  add("user", "And now?");
+  return chat;
+}
+
+TEST(ChatJson, HasOpenAisShape) {
+  const ChatJson json = ChatJsonOf(Conversation(), {.kind = ToolFormKind::kHermes});
+  EXPECT_EQ(json.messages[2],
+            Json::parse(R"({"role":"assistant","content":"","reasoning_content":"hm","tool_calls":[
+              {"id":"an id of 24 characters!!","type":"function",
+               "function":{"name":"f","arguments":{"s":"needle"}}}]})"));
+  EXPECT_EQ(json.messages[3], Json::parse(R"({"role":"tool","content":"sunny","name":"f",
+                            "tool_call_id":"an id of 24 characters!!"})"));
+  EXPECT_EQ(json.tools[1], Json::parse(R"({"type":"function","function":{"name":"g",
+              "description":"","parameters":{"type":"object","properties":{}}}})"));
+  EXPECT_EQ(ChatJsonOf(Conversation(), {.kind = ToolFormKind::kHermes, .text_arguments = true})
+                .messages[2]["tool_calls"][0]["function"]["arguments"],
+            R"({"s":"needle"})");
+}
+
+TEST(ChatJson, ArgumentsThatAreNoObjectStayText) {
+  v1::ChatInput chat = Conversation();
+  chat.mutable_messages(2)->mutable_tool_calls(0)->set_arguments("{\"s\": \"cu");
+  EXPECT_EQ(ChatJsonOf(chat, {.kind = ToolFormKind::kHermes})
+                .messages[2]["tool_calls"][0]["function"]["arguments"],
+            "{\"s\": \"cu");
+}
+
+TEST(ChatJson, ToolsAreLeftOutWhereTheModelIsNotToKnowThem) {
+  v1::ChatInput chat = Conversation();
+  chat.mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_NONE);
+  EXPECT_TRUE(ChatJsonOf(chat, {.kind = ToolFormKind::kHermes}).tools.is_null());
+  EXPECT_EQ(ChatJsonOf(chat, {}).messages[0]["content"], "Be brief.");
+}
+
+TEST(ChatJson, MistralsIdsHaveNineLettersAndDigits) {
+  const ChatJson json = ChatJsonOf(Conversation(), {.kind = ToolFormKind::kMistral});
+  const std::string id = json.messages[2]["tool_calls"][0]["id"];
+  EXPECT_THAT(id, ::testing::MatchesRegex("[A-Za-z0-9]{9}"));
+  EXPECT_EQ(json.messages[3]["tool_call_id"], id);
+}
+
+TEST(ChatJson, TheGenericFormIsTextThatAnyTemplateRenders) {
+  const ChatJson json = ChatJsonOf(Conversation(), {});
+  EXPECT_TRUE(json.tools.is_null());
+  ASSERT_EQ(json.messages.size(), 4u);  // the result and the question are one message
+  const std::string system = json.messages[0]["content"];
+  EXPECT_THAT(system, ::testing::StartsWith("Be brief.\n\nYou can call tools."));
+  EXPECT_THAT(system, HasSubstr(R"({"name":"f","description":"","parameters":{"type":"object")"));
+  EXPECT_THAT(system, HasSubstr(R"({"tool_calls": [{"name": "the tool's name")"));
+  EXPECT_EQ(json.messages[2]["content"],
+            R"({"tool_calls": [{"name":"f","arguments":{"s":"needle"}}]})");
+  EXPECT_EQ(json.messages[3]["role"], "user");
+  EXPECT_EQ(
+      json.messages[3]["content"],
+      R"({"tool_response":{"name":"f","content":"sunny","tool_call_id":"an id of 24 characters!!"}})"
+      "\nAnd now?");
+  // Without a system message of its own, and where the template has none.
+  v1::ChatInput chat = Conversation();
+  chat.mutable_messages()->DeleteSubrange(0, 1);
+  EXPECT_EQ(ChatJsonOf(chat, {}).messages[0]["role"], "system");
+  const Json first = ChatJsonOf(chat, {.has_system = false}).messages[0];
+  EXPECT_EQ(first["role"], "user");
+  EXPECT_THAT(std::string(first["content"]), ::testing::EndsWith("\n\nAsk f."));
+}
+
+TEST(StructJson, HasSortedKeysAndWholeNumbers) {
+  google::protobuf::Struct fields;
+  (*fields.mutable_fields())["b"].set_number_value(512);
+  (*fields.mutable_fields())["a"].set_number_value(0.5);
+  (*fields.mutable_fields())["c"].mutable_list_value()->add_values()->set_bool_value(true);
+  (*fields.mutable_fields())["d"].set_null_value(google::protobuf::NULL_VALUE);
+  (*(*fields.mutable_fields())["e"].mutable_struct_value()->mutable_fields())["f"].set_string_value(
+      "g");
+  (*fields.mutable_fields())["h"].set_number_value(1e300);
+  EXPECT_EQ(JsonOf(fields).dump(),
+            R"({"a":0.5,"b":512,"c":[true],"d":null,"e":{"f":"g"},"h":1e+300})");
+}
+
+}  // namespace
+}  // namespace baton
