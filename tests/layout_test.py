@@ -64,7 +64,7 @@ ARROWS = {
     "router/dispatch": "base rpc router/calls router/fleet router/placement router/request",
     "router/metrics": "base rpc net router/dispatch router/placement router/request",
     "router/runner": "base rpc router/calls router/dispatch router/fleet router/metrics router/placement router/request router/tenants",
-    "router/front": "base access gguf tokenizer grammar jinja rpc certificates net protocol router/calls router/dispatch router/fleet router/metrics router/request router/runner router/tenants",
+    "router/front": "base access gguf tokenizer grammar jinja rpc certificates net protocol router/calls router/dispatch router/fleet router/metrics router/request router/runner router/tenants router/tools",
     "router/http": "access base rpc certificates net",
     "router/tools": "base grammar jinja protocol rpc",
     "router/api": "base rpc router/http router/tools",

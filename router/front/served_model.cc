@@ -14,6 +14,7 @@
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 #include "router/front/response_format.h"
+#include "router/tools/struct_json.h"
 
 namespace baton {
 namespace {
@@ -84,8 +85,51 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const GgufFile& f
           absl::StrCat(file.path(), ": tokenizer.chat_template: ", compiled.status().message()));
     }
     model->chat_template_ = *std::move(compiled);
+    model->LearnTemplate();
   }
   return model;
+}
+
+void ServedModel::LearnTemplate() {
+  const std::string& with_tools = tokenizer_->tool_chat_template();
+  const std::vector<std::string> special = [&] {
+    std::vector<std::string> texts;
+    for (int32_t id = 0; id < tokenizer_->vocab_size(); ++id) {
+      if (tokenizer_->IsSpecial(id)) texts.emplace_back(tokenizer_->TokenBytes(id));
+    }
+    return texts;
+  }();
+  tool_form_ = ToolForm::OfTemplate(
+      with_tools.empty() ? tokenizer_->chat_template() : with_tools, [&](absl::string_view text) {
+        return std::find(special.begin(), special.end(), text) != special.end();
+      });
+  chat_shape_ = ShapeOf(*chat_template_, tool_form_.kind(), TemplateOptions({}));
+  if (tool_form_.has_reasoning()) {
+    tool_form_ = tool_form_.WithOpenReasoning(OpensReasoning({}));
+  }
+}
+
+ToolForm ServedModel::ToolFormFor(const v1::ChatInput& chat) const {
+  if (!tool_form_.has_reasoning() || chat.chat_template_kwargs().fields().empty()) {
+    return tool_form_;
+  }
+  return tool_form_.WithOpenReasoning(OpensReasoning(chat));
+}
+
+bool ServedModel::OpensReasoning(const v1::ChatInput& chat) const {
+  v1::ChatInput small;
+  small.add_messages()->set_role("user");
+  small.mutable_messages(0)->set_content("Hi");
+  const auto pieces = chat_template_->Render(ChatJsonOf(small, chat_shape_), TemplateOptions(chat));
+  if (!pieces.ok()) return false;
+  std::string prompt;
+  for (const TextPiece& piece : *pieces) prompt += piece.text;
+  return tool_form_.OpensReasoning(prompt);
+}
+
+absl::StatusOr<v1::ResponseFormat> ServedModel::FormOf(const v1::GenerateRequest& request) const {
+  if (request.has_response_format()) return request.response_format();
+  return tool_form_.FormOf(request.chat());
 }
 
 absl::Status ServedModel::CheckName(const std::string& name) const {
@@ -103,11 +147,20 @@ RequestLimits ServedModel::Limits() const {
 absl::Status ServedModel::Validate(const v1::GenerateRequest& request) const {
   BATON_RETURN_IF_ERROR(CheckName(request.model()));
   BATON_RETURN_IF_ERROR(ValidateGenerateRequest(request, Limits()));
-  if (request.has_response_format()) {
-    BATON_RETURN_IF_ERROR(GrammarSpecOf(request.response_format()).status());
-  }
   if (request.has_chat() && !chat_template_.has_value()) {
     return InvalidField("chat", "the model has no chat template; send a prompt");
+  }
+  BATON_ASSIGN_OR_RETURN(const v1::ResponseFormat form, FormOf(request));
+  if (request.has_response_format() || form.form_case() != v1::ResponseFormat::FORM_NOT_SET) {
+    BATON_RETURN_IF_ERROR(GrammarSpecOf(form).status());
+  }
+  for (const auto& [name, value] : request.chat().chat_template_kwargs().fields()) {
+    if (IsChatVariable(name)) {
+      return InvalidField(
+          "chat.chat_template_kwargs",
+          "must not have the variables that the chat itself sets, such as messages, "
+          "tools, add_generation_prompt and bos_token");
+    }
   }
   if (static_cast<uint32_t>(request.prompt_token_ids().ids_size()) > context_length_) {
     return CheckContextLength(static_cast<uint32_t>(request.prompt_token_ids().ids_size()),
@@ -199,26 +252,26 @@ absl::StatusOr<std::vector<int32_t>> ServedModel::TextTokens(absl::string_view f
   return tokens;
 }
 
-absl::StatusOr<std::vector<int32_t>> ServedModel::ChatTokens(
-    const v1::GenerateRequest& request, const std::atomic<bool>& stopping) const {
+ChatTemplateOptions ServedModel::TemplateOptions(const v1::ChatInput& chat) const {
   const auto literal = [this](std::optional<int32_t> id) {
     return id.has_value() ? std::string(tokenizer_->TokenBytes(*id)) : std::string();
   };
-  std::vector<ChatMessage> messages;
-  for (const v1::ChatMessage& message : request.chat().messages()) {
-    messages.push_back(
-        {.role = message.role(), .content = message.content(), .name = message.name()});
-  }
-  const ChatTemplateOptions options{
-      .add_generation_prompt =
-          !request.chat().has_add_generation_prompt() || request.chat().add_generation_prompt(),
+  return {
+      .add_generation_prompt = !chat.has_add_generation_prompt() || chat.add_generation_prompt(),
       .bos_token = literal(tokenizer_->bos_id()),
       .eos_token = literal(tokenizer_->eos_id()),
       .today = chat_template_->NeedsToday()
                    ? std::optional(absl::ToCivilDay(absl::Now(), absl::UTCTimeZone()))
                    : std::nullopt,
-      .cancelled = &stopping};
-  absl::StatusOr<std::vector<TextPiece>> pieces = chat_template_->Render(messages, options);
+      .variables = JsonOf(chat.chat_template_kwargs())};
+}
+
+absl::StatusOr<std::vector<int32_t>> ServedModel::ChatTokens(
+    const v1::GenerateRequest& request, const std::atomic<bool>& stopping) const {
+  ChatTemplateOptions options = TemplateOptions(request.chat());
+  options.cancelled = &stopping;
+  absl::StatusOr<std::vector<TextPiece>> pieces =
+      chat_template_->Render(ChatJsonOf(request.chat(), chat_shape_), options);
   if (!pieces.ok()) {
     std::string why(pieces.status().message());
     if (absl::IsResourceExhausted(pieces.status())) {

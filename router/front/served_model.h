@@ -18,6 +18,8 @@
 #include "router/fleet/fleet_view.h"
 #include "router/request/choice_output.h"
 #include "router/request/events.h"
+#include "router/tools/chat_json.h"
+#include "router/tools/tool_form.h"
 
 namespace baton {
 
@@ -51,6 +53,16 @@ class ServedModel {
   absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request) const;
   v1::ModelCard Card(const FleetSummary& fleet) const;
 
+  // How the model calls tools and reasons.
+  const ToolForm& tool_form() const { return tool_form_; }
+  // The same for the answers to this chat, whose variables may have the template open the
+  // reasoning. It renders a small chat, where the chat has variables. REQUIRES: a chat template.
+  ToolForm ToolFormFor(const v1::ChatInput& chat) const;
+  // The form that the answer is held to: response_format, or what chat.tool_choice requires. None
+  // is set where the answer may be any text. INVALID_ARGUMENT names the field. REQUIRES: what
+  // ValidateGenerateRequest checks.
+  absl::StatusOr<v1::ResponseFormat> FormOf(const v1::GenerateRequest& request) const;
+
   const std::string& name() const { return name_; }
   const std::string& tokenizer_digest() const { return tokenizer_->digest(); }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
@@ -59,6 +71,7 @@ class ServedModel {
  private:
   ServedModel() = default;
 
+  void LearnTemplate();
   RequestLimits Limits() const;
   absl::Status CheckEcho(const std::vector<uint32_t>& prompt) const;
   absl::StatusOr<std::vector<int32_t>> PromptTokens(const v1::GenerateRequest& request,
@@ -66,6 +79,9 @@ class ServedModel {
   // INVALID_ARGUMENT names `field`, whose content `text` is.
   absl::StatusOr<std::vector<int32_t>> TextTokens(absl::string_view field, const std::string& text,
                                                   const EncodeOptions& options) const;
+  ChatTemplateOptions TemplateOptions(const v1::ChatInput& chat) const;
+  // Whether the prompts of chats with these variables end inside the reasoning.
+  bool OpensReasoning(const v1::ChatInput& chat) const;
   absl::StatusOr<std::vector<int32_t>> ChatTokens(const v1::GenerateRequest& request,
                                                   const std::atomic<bool>& stopping) const;
   // The error of a chat whose rendered text could not be encoded (`rendered` says why): names the
@@ -83,6 +99,8 @@ class ServedModel {
   std::unique_ptr<Tokenizer> tokenizer_;
   v1::SamplingParams sampling_defaults_;       // each field unset, or valid in any request
   std::optional<ChatTemplate> chat_template_;  // none: chat input is refused
+  ToolForm tool_form_ = ToolForm::OfTemplate("");
+  ChatShape chat_shape_;
   TokenTable table_;
 };
 

@@ -69,7 +69,8 @@ TEST_F(BadInput, FieldsThatAreNotSupportedAreNamed) {
   ExpectSampling("truncate_prompt_tokens", [](auto& p) { p.set_truncate_prompt_tokens(1); });
   v1::GenerateRequest chat = Request("", 10);
   chat.mutable_chat()->add_messages()->set_role("user");
-  (*chat.mutable_chat()->mutable_chat_template_kwargs()->mutable_fields())["x"].set_bool_value(1);
+  (*chat.mutable_chat()->mutable_chat_template_kwargs()->mutable_fields())["messages"]
+      .set_bool_value(1);
   ExpectField("chat.chat_template_kwargs", chat);
 }
 

@@ -82,5 +82,78 @@ TEST(ServedModel, AFieldHasTheClientsValueElseTheModelsElseTheApis) {
   EXPECT_THAT(spec->sampling.stop(), ElementsAre("b"));
 }
 
+// A chat with the tool "a", whose name a vocabulary of two letters knows.
+v1::GenerateRequest ToolRequest(v1::ToolChoice::Mode mode) {
+  v1::GenerateRequest request;
+  v1::ChatInput& chat = *request.mutable_chat();
+  chat.add_messages()->set_role("user");
+  chat.add_tools()->set_name("a");
+  chat.mutable_tool_choice()->set_mode(mode);
+  return request;
+}
+
+TEST(ServedModel, AToolChoiceThatRequiresCallsIsAForm) {
+  const auto model = Load("{{ tools }}<tool_call>{\"name\"</tool_call>");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->tool_form().kind(), ToolFormKind::kHermes);
+  const v1::GenerateRequest required = ToolRequest(v1::ToolChoice::MODE_REQUIRED);
+  EXPECT_TRUE((*model)->Validate(required).ok()) << (*model)->Validate(required);
+  EXPECT_EQ((*model)->FormOf(required)->structural_tags().tags_size(), 1);
+  EXPECT_EQ((*model)->FormOf(ToolRequest(v1::ToolChoice::MODE_AUTO))->form_case(),
+            v1::ResponseFormat::FORM_NOT_SET);
+  v1::GenerateRequest asked = ToolRequest(v1::ToolChoice::MODE_AUTO);
+  asked.mutable_response_format()->set_regex("a");
+  EXPECT_EQ((*model)->FormOf(asked)->regex(), "a");
+  v1::GenerateRequest prompt;
+  prompt.set_prompt("a");
+  EXPECT_EQ((*model)->FormOf(prompt)->form_case(), v1::ResponseFormat::FORM_NOT_SET);
+}
+
+// The number of tokens of the chat's prompt, each of which is one letter.
+size_t PromptTokens(const ServedModel& model, const v1::GenerateRequest& request) {
+  const std::atomic<bool> stops = false;
+  const auto spec = model.Prepare(request, {}, Disaggregation::kAlways, 0, stops);
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return spec.ok() ? spec->prompt_token_ids.size() : 0;
+}
+
+TEST(ServedModel, AChatsToolsCallsAndVariablesReachTheTemplate) {
+  const auto model = Load(
+      "a{% if tools %}{{ 'b' * tools | length }}{% endif %}{% for m in messages %}"
+      "{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments.x }}{% endif %}{% endfor %}"
+      "{{ 'a' * (count or 0) }}{# <tool_call>{\"name\"</tool_call> #}");
+  ASSERT_TRUE(model.ok()) << model.status();
+  v1::GenerateRequest request = ToolRequest(v1::ToolChoice::MODE_AUTO);
+  EXPECT_EQ(PromptTokens(**model, request), 2u);
+  EXPECT_EQ(PromptTokens(**model, ToolRequest(v1::ToolChoice::MODE_NONE)), 1u);
+  v1::ChatMessage& answer = *request.mutable_chat()->add_messages();
+  answer.set_role("assistant");
+  answer.add_tool_calls()->set_name("a");
+  answer.mutable_tool_calls(0)->set_arguments(R"({"x": "bbb"})");
+  EXPECT_EQ(PromptTokens(**model, request), 5u);
+  auto& variables = *request.mutable_chat()->mutable_chat_template_kwargs()->mutable_fields();
+  variables["count"].set_number_value(4);
+  EXPECT_EQ(PromptTokens(**model, request), 9u);
+  variables["tools"].set_bool_value(true);
+  EXPECT_THAT(std::string((*model)->Validate(request).message()),
+              HasSubstr("chat.chat_template_kwargs"));
+}
+
+TEST(ServedModel, ReasoningIsOpenWhereTheTemplateWritesItsBeginning) {
+  const auto model = Load(
+      "a{% if thinking is not defined or thinking %}<think>\n{% else %}<think></think>{% endif %}");
+  ASSERT_TRUE(model.ok()) << model.status();
+  v1::ChatInput chat;
+  EXPECT_TRUE((*model)->tool_form().has_reasoning());
+  const auto first = [&] {
+    const std::vector<AnswerPart> parts =
+        (*model)->ToolFormFor(chat).NewParser(chat, 0, 0)->Add("x");
+    return parts.empty() ? AnswerPart::Kind::kText : parts.front().kind;
+  };
+  EXPECT_EQ(first(), AnswerPart::Kind::kReasoning);
+  (*chat.mutable_chat_template_kwargs()->mutable_fields())["thinking"].set_bool_value(false);
+  EXPECT_EQ(first(), AnswerPart::Kind::kText);
+}
+
 }  // namespace
 }  // namespace baton
