@@ -102,9 +102,10 @@ Json MessageOf(const v1::ChatMessage& message, const ChatShape& shape, const Nam
     if (shape.kind == ToolFormKind::kHarmony) json["thinking"] = message.reasoning_content();
   }
   if (message.tool_calls().empty()) return json;
-  if (shape.kind == ToolFormKind::kPhi4) {
-    json["content"] =
-        absl::StrCat(message.content(), "<|tool_call|>", CallsText(message), "<|/tool_call|>");
+  if (shape.kind == ToolFormKind::kPhi4 || shape.kind == ToolFormKind::kGranite) {
+    // Their templates render the content alone.
+    json["content"] = absl::StrCat(message.content(), "<|tool_call|>", CallsText(message),
+                                   shape.kind == ToolFormKind::kPhi4 ? "<|/tool_call|>" : "");
   } else {
     json["tool_calls"] = CallsOf(message, shape);
   }

@@ -1,7 +1,13 @@
 #include "router/tools/chat_json.h"
 
+#include <fstream>
+#include <map>
+#include <set>
 #include <string>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/civil_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include <nlohmann/json.hpp>
@@ -35,6 +41,15 @@ v1::ChatInput Conversation() {
   add("tool", "sunny")->set_tool_call_id("an id of 24 characters!!");
   add("user", "And now?");
   return chat;
+}
+
+std::string Rendered(const ChatTemplate& chat_template, const ChatJson& chat,
+                     const ChatTemplateOptions& options) {
+  const auto pieces = chat_template.Render(chat, options);
+  if (!pieces.ok()) return pieces.status().ToString();
+  std::string text;
+  for (const TextPiece& piece : *pieces) text += piece.text;
+  return text;
 }
 
 TEST(ChatJson, HasOpenAisShape) {
@@ -96,6 +111,55 @@ TEST(ChatJson, TheGenericFormIsTextThatAnyTemplateRenders) {
   const Json first = ChatJsonOf(chat, {.has_system = false}).messages[0];
   EXPECT_EQ(first["role"], "user");
   EXPECT_THAT(std::string(first["content"]), ::testing::EndsWith("\n\nAsk f."));
+}
+
+// Of the templates that Baton compiles and that can render this conversation at all, each has the
+// tools, the call and its result in the prompt.
+TEST(ChatJson, EachPublicTemplateRendersToolsCallsAndResults) {
+  std::ifstream file(absl::StrCat(BATON_TEST_DATA, "/templates/public.jsonl"));
+  // Some templates want the assistant to say something of a result, and some show no schema as JSON.
+  v1::ChatInput conversation = Conversation();
+  conversation.mutable_tools(1)->set_description("a clear sky");
+  conversation.mutable_messages(4)->set_role("assistant");
+  conversation.mutable_messages(4)->set_content("It is sunny.");
+  conversation.add_messages()->set_role("user");
+  conversation.mutable_messages(5)->set_content("And now?");
+  std::set<std::string> wants_text;
+  std::map<std::string, std::string> broken;
+  ChatTemplateOptions options{.bos_token = "<s>", .eos_token = "</s>"};
+  options.today = absl::CivilDay(2026, 7, 6);
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (!json.contains("template")) continue;
+    const std::string name = json["name"];
+    const std::string source = json["template"];
+    const auto compiled = ChatTemplate::Compile(source);
+    if (!compiled.ok()) {
+      broken[name] = compiled.status().ToString();
+      continue;
+    }
+    const ChatShape shape = ShapeOf(*compiled, ToolForm::OfTemplate(source).kind(), options);
+    if (shape.text_arguments) wants_text.insert(name);
+    const std::string text = Rendered(*compiled, ChatJsonOf(conversation, shape), options);
+    for (const char* wanted : {"needle", "sunny", "And now?", "a clear sky"}) {
+      if (!absl::StrContains(text, wanted))
+        absl::StrAppend(&broken[name], "no ", wanted, ": ", text);
+    }
+    for (const char* unwanted : {"'s': 'needle'", "\\\"s\\\":"}) {
+      if (absl::StrContains(text, unwanted) && shape.kind != ToolFormKind::kGeneric) {
+        absl::StrAppend(&broken[name], unwanted, ": ", text);
+      }
+    }
+  }
+  EXPECT_THAT(wants_text, ::testing::IsEmpty());
+  // One needs tools always, as the template for chats with them; one has an unsupported tag, and one
+  // refuses the system message of the client.
+  for (const char* name :
+       {"CohereForAI-c4ai-command-r-plus-tool_use.jinja",
+        "fireworks-ai-llama-3-firefunction-v2.jinja", "google-gemma-2-2b-it.jinja"}) {
+    EXPECT_EQ(broken.erase(name), 1u) << name;
+  }
+  for (const auto& [name, why] : broken) ADD_FAILURE() << name << ": " << why;
 }
 
 TEST(StructJson, HasSortedKeysAndWholeNumbers) {
