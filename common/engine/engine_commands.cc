@@ -69,7 +69,9 @@ void EngineCommands::Stop(SequenceId id, int choice) {
 
 void EngineCommands::Release(Sequence& sequence, std::optional<int> resume_tokens) {
   if (!sequence.admitted) mailbox_.Admitted();
-  if (resume_tokens) ledger_.Retain(sequence, *resume_tokens, SteadyNow());
+  if (resume_tokens && !sequence.distrusted) {
+    ledger_.Retain(sequence, *resume_tokens, SteadyNow());
+  }
   ending_.Release(sequence);
 }
 
@@ -129,13 +131,15 @@ bool EngineCommands::MayRestOn(const Sequence& sequence, const std::string& sour
          ledger_.sources().AnyFrom(sequence.blocks.held, source);
 }
 
-// Where a peer still writes into the blocks, the sequence is only told to have failed.
+// Where a peer still writes into the blocks, the sequence is only told to have failed. It may have
+// failed already, with the peer's last bytes under way.
 void EngineCommands::Distrust(const std::string& source) {
   pipeline_.ApplyUntil(0);
   ledger_.ForgetAllHeld();
   const absl::Status status = absl::DataLossError("its KV rests on pages that proved to be wrong");
   for (Sequence* sequence : sequences_.All()) {
     if (!MayRestOn(*sequence, source)) continue;
+    sequence->distrusted = true;
     if (sequence->awaits_kv()) {
       Tell(*sequence, SequenceFailed{status, sequence->choice()});
     } else {

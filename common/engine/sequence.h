@@ -180,9 +180,10 @@ struct Sequence {
   SequenceGuesses guesses;
   SequenceTimes times;
   bool paused = false;
-  bool admitted = false;   // SequenceAdmitted was told
-  int preemptions = 0;     // how often it was preempted
-  uint64_t last_step = 0;  // number of the last step that has it; steps count from 1
+  bool distrusted = false;  // it may rest on KV that proved to be wrong: nothing of it is retained
+  bool admitted = false;    // SequenceAdmitted was told
+  int preemptions = 0;      // how often it was preempted
+  uint64_t last_step = 0;   // number of the last step that has it; steps count from 1
 
  private:
   // A choice of `first`.

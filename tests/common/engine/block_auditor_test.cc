@@ -341,5 +341,24 @@ TEST(Distrust, EndsWhoRestsOnItsKvAndNobodyFindsItAnyMore) {
   EXPECT_EQ(pair.log(again).start_token, 0);
 }
 
+TEST(Distrust, WhatABrokenPushOfItHadBroughtIsNotRetained) {
+  std::mt19937 random(12);
+  AuditedPair pair;
+  Engine& engine = pair.decode().engine();
+  SequenceRequest request = RandomRequest(random, 100);
+  request.resume_key = "attempts at one request";
+  for (const bool distrusted : {false, true}) {
+    const SequenceId broken = pair.Receive(request, "forger");
+    if (distrusted) engine.Distrust("forger");
+    engine.Step();
+    engine.Release(broken, 96);
+    engine.Step();
+    const SequenceId next = pair.Receive(request, "honest");
+    EXPECT_EQ(pair.log(next).start_token, distrusted ? 0 : 96);
+    engine.Release(next);
+    engine.Step();
+  }
+}
+
 }  // namespace
 }  // namespace baton

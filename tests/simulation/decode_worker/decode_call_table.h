@@ -46,6 +46,7 @@ struct SimDecodeCall {
   bool cancelled = false;
   bool failed = false;
   bool released = false;
+  bool distrusted = false;  // it may rest on KV that proved to be wrong
   bool paused = false;
 };
 

@@ -192,8 +192,10 @@ bool DecodeCalls::MayRestOn(const SimDecodeCall& call, const std::string& source
 void DecodeCalls::Distrust(const std::string& source) {
   parts_.blocks.Distrust(source);
   std::vector<SimAttemptId> ids;
-  for (const auto& [rpc, id] : rpcs_) {
-    if (MayRestOn(*parts_.table.Find(id), source)) ids.push_back(id);
+  for (auto& [id, call] : parts_.table.calls()) {
+    if (!MayRestOn(call, source)) continue;
+    call.distrusted = true;
+    if (!call.call_over) ids.push_back(id);
   }
   const absl::Status wrong =
       WithErrorInfo(absl::DataLossError("its KV rests on pages that proved to be wrong"),
@@ -272,7 +274,7 @@ void DecodeCalls::Fail(SimAttemptId id, const absl::Status& status) {
 
 void DecodeCalls::Release(SimAttemptId id, const ReceiveAction::ReleaseBlocks& release) {
   SimDecodeCall& call = *parts_.table.Find(id);
-  if (release.resume_tokens.has_value()) Retain(call, *release.resume_tokens);
+  if (release.resume_tokens.has_value() && !call.distrusted) Retain(call, *release.resume_tokens);
   GiveBack(call);
 }
 
