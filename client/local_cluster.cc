@@ -52,6 +52,24 @@ absl::StatusOr<std::string> FreeAddress() {
   return absl::StrCat("127.0.0.1:", port);
 }
 
+// `address` with a free port where it has port 0, so that a router that starts again keeps it.
+absl::StatusOr<std::string> WithPort(const std::string& address) {
+  if (!absl::EndsWith(address, ":0")) return address;
+  BATON_ASSIGN_OR_RETURN(const int port, FreePort());
+  return absl::StrCat(absl::StripSuffix(address, "0"), port);
+}
+
+// The first address from 127.0.0.1:8080 on where nobody listens.
+absl::StatusOr<std::string> NextHttpAddress() {
+  constexpr int kFirst = 8080, kLast = 8179;
+  for (int port = kFirst; port <= kLast; ++port) {
+    std::string address = absl::StrCat("127.0.0.1:", port);
+    if (CheckListenable("--http-listen", address).ok()) return address;
+  }
+  return absl::ResourceExhaustedError(absl::StrCat("--http-listen: all ports from ", kFirst, " to ",
+                                                   kLast, " are taken; name a free one, or none"));
+}
+
 std::string WorkerName(const LocalClusterOptions& options, int index) {
   return index < options.prefill_workers ? absl::StrCat("prefill-", index)
                                          : absl::StrCat("decode-", index - options.prefill_workers);
@@ -117,15 +135,10 @@ absl::StatusOr<LocalCluster::Child> LocalCluster::MakeWorker(const LocalClusterO
   return child;
 }
 
-absl::StatusOr<LocalCluster::Child> LocalCluster::MakeRouter(const LocalClusterOptions& options,
-                                                             const std::vector<Child>& workers) {
+absl::StatusOr<LocalCluster::Child> LocalCluster::MakeRouter(const LocalClusterOptions& options) {
   Child router;
   router.name = "router";
-  router.address = options.listen;
-  if (absl::EndsWith(options.listen, ":0")) {
-    BATON_ASSIGN_OR_RETURN(const int port, FreePort());
-    router.address = absl::StrCat(absl::StripSuffix(options.listen, "0"), port);
-  }
+  BATON_ASSIGN_OR_RETURN(router.address, WithPort(options.listen));
   router.health_address = options.health_listen;
   if (router.health_address.empty()) {
     BATON_ASSIGN_OR_RETURN(router.health_address, FreeAddress());
@@ -134,10 +147,16 @@ absl::StatusOr<LocalCluster::Child> LocalCluster::MakeRouter(const LocalClusterO
                  absl::StrCat("--model=", options.model), absl::StrCat("--listen=", router.address),
                  absl::StrCat("--health-listen=", router.health_address)};
   if (IsLoopback(options.listen)) router.argv.push_back("--expose-workers");
+  BATON_ASSIGN_OR_RETURN(http_address_, options.http_listen == kAnyHttpPort
+                                            ? NextHttpAddress()
+                                            : WithPort(options.http_listen));
+  if (!http_address_.empty()) {
+    router.argv.push_back(absl::StrCat("--http-listen=", http_address_));
+  }
   router.argv.insert(router.argv.end(), options.router_args.begin(), options.router_args.end());
-  for (size_t w = 0; w < workers.size(); ++w) {
+  for (size_t w = 0; w < children_.size(); ++w) {
     const bool prefill = w < static_cast<size_t>(options.prefill_workers);
-    router.argv.push_back(absl::StrCat(prefill ? "--prefill=" : "--decode=", workers[w].address));
+    router.argv.push_back(absl::StrCat(prefill ? "--prefill=" : "--decode=", children_[w].address));
   }
   return router;
 }
@@ -149,7 +168,7 @@ absl::StatusOr<LocalCluster> LocalCluster::Prepare(const LocalClusterOptions& op
     BATON_ASSIGN_OR_RETURN(Child worker, MakeWorker(options, static_cast<int>(w), division[w]));
     cluster.children_.push_back(std::move(worker));
   }
-  BATON_ASSIGN_OR_RETURN(Child router, MakeRouter(options, cluster.children_));
+  BATON_ASSIGN_OR_RETURN(Child router, cluster.MakeRouter(options));
   cluster.children_.push_back(std::move(router));
   if (options.metrics_listen.empty()) return cluster;
   for (Child& child : cluster.children_) {

@@ -16,10 +16,15 @@
 
 namespace baton {
 
+inline constexpr char kAnyHttpPort[] = "auto";
+
 struct LocalClusterOptions {
   std::string binaries;                    // folder of baton-router and the workers
   std::string model;                       // path of the GGUF file
   std::string listen = "127.0.0.1:50051";  // host:port of the router; port 0: a free one
+  // host:port of the router's HTTP; kAnyHttpPort: 127.0.0.1:8080 or the next port that is free;
+  // empty: none.
+  std::string http_listen;
   std::string health_listen;   // host:port of the router's health; empty: a free port of loopback
   std::string metrics_listen;  // host:port of the page with all metrics; empty: none
   int prefill_workers = 1;
@@ -54,6 +59,8 @@ class LocalCluster {
   bool ready() const { return ready_; }
   // host:port of the router.
   const std::string& address() const { return children_.back().address; }
+  // host:port of its HTTP; empty: none.
+  const std::string& http_address() const { return http_address_; }
   // Ends the router first, then the workers: by SIGTERM, and by SIGKILL whoever still runs after
   // `grace`. Returns true if none had to be killed.
   bool Stop(absl::Duration grace);
@@ -77,13 +84,13 @@ class LocalCluster {
                                               const std::vector<WorkerCores>& division);
   static absl::StatusOr<Child> MakeWorker(const LocalClusterOptions& options, int index,
                                           const WorkerCores& cores);
-  static absl::StatusOr<Child> MakeRouter(const LocalClusterOptions& options,
-                                          const std::vector<Child>& workers);
+  absl::StatusOr<Child> MakeRouter(const LocalClusterOptions& options);
   absl::Status ServeMetrics(const std::string& listen);
   absl::Status PollChild(Child& child, absl::Time now);
 
   CpuClaims claims_;             // outlives the workers, which run on these CPUs
   std::vector<Child> children_;  // the workers, then the router
+  std::string http_address_;
   std::unique_ptr<MetricsServer> metrics_;
   bool ready_ = false;
 };

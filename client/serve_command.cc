@@ -27,19 +27,29 @@ bool IsOneOf(absl::string_view argument, absl::Span<const absl::string_view> nam
 
 // Flags of `serve` that concern the router or the cluster and are not passed to workers.
 constexpr absl::string_view kNotForWorkers[] = {
-    "listen",       "health-listen",     "metrics-listen",   "advertise",
-    "check-config", "prefill-workers",   "decode-workers",   "disaggregate",
-    "model",        "threads",           "cpu-set",          "gpu-memory-utilization",
-    "api-keys",     "fleet-secret-file", "generation-config"};
+    "listen",          "health-listen",     "metrics-listen",    "advertise",
+    "check-config",    "prefill-workers",   "decode-workers",    "disaggregate",
+    "model",           "threads",           "cpu-set",           "gpu-memory-utilization",
+    "api-keys",        "fleet-secret-file", "generation-config", "http-listen",
+    "http-cors-origin"};
 
 // Flags of `serve` that are passed to the router.
 constexpr absl::string_view kForRouter[] = {
     "api-keys",         "fleet-secret-file", "disaggregate",      "log-level",    "log-format",
     "shutdown-timeout", "tls-cert",          "tls-key",           "tls-ca",       "insecure",
     "tls-crl",          "tls-server-name",   "served-model-name", "model-sha256", "insecure-probes",
-    "reflection",       "generation-config"};
+    "reflection",       "generation-config", "http-cors-origin"};
 
-int RunCluster(const LocalClusterOptions& options, absl::Duration shutdown_timeout) {
+// What to type to try the HTTP API at `address`.
+std::string CurlLine(const std::string& address, bool needs_key) {
+  return absl::StrCat("  curl http://", address,
+                      "/v1/chat/completions -H 'Content-Type: application/json' ",
+                      needs_key ? "-H \"Authorization: Bearer $BATON_API_KEY\" " : "",
+                      R"(-d '{"messages": [{"role": "user", "content": "Hello"}]}')");
+}
+
+int RunCluster(const LocalClusterOptions& options, bool needs_key,
+               absl::Duration shutdown_timeout) {
   std::atomic<int> signals_seen = 0;
   const SignalWatcher signals([&signals_seen](int) {
     if (++signals_seen > 1) _exit(1);  // a second signal: end at once; the kernel ends our children
@@ -57,7 +67,11 @@ int RunCluster(const LocalClusterOptions& options, absl::Duration shutdown_timeo
       return 2;
     }
     if (cluster->ready() && !announced) {
-      WriteOutput(absl::StrCat("ready: grpc://", cluster->address(), "\n"));
+      std::string lines = absl::StrCat("ready: grpc://", cluster->address(), "\n");
+      if (const std::string& http = cluster->http_address(); !http.empty()) {
+        absl::StrAppend(&lines, "ready: http://", http, "\n", CurlLine(http, needs_key), "\n");
+      }
+      WriteOutput(lines);
       announced = true;
     }
     absl::SleepFor(absl::Milliseconds(announced ? 100 : 20));
@@ -78,6 +92,11 @@ void ServeCommand::AddFlags(FlagSet& flags) {
   flags.AddString("generation-config", generation_config_,
                   "of the router: auto, the model's own sampling where a request has none; none",
                   {"auto", "none"});
+  flags.AddString("http-listen", http_listen_,
+                  "of the router: host:port of OpenAI's API over HTTP (port 0: any free); none; "
+                  "auto: 127.0.0.1:8080, or the next port that is free");
+  flags.AddStrings("http-cors-origin", http_cors_origins_,
+                   "of the router: origins whose pages may call it by HTTP, repeated");
   flags.AddString("fleet-secret-file", fleet_secret_file_,
                   "of the router: 64 hexadecimal digits (default: this user's secret)");
 }
@@ -96,6 +115,7 @@ int ServeCommand::Run(const FlagSet& flags) {
   options_.binaries = ProgramFolder();
   options_.model = worker_.runtime.model;
   options_.listen = worker_.server.listen;
+  options_.http_listen = http_listen_ == "none" ? "" : http_listen_;
   options_.health_listen = worker_.server.health_listen;
   options_.metrics_listen = worker_.server.metrics_listen;
   options_.threads = worker_.runtime.backend.threads;
@@ -111,7 +131,7 @@ int ServeCommand::Run(const FlagSet& flags) {
     if (!accepted.ok()) return ExitUsage("baton serve", accepted.status());
     return *accepted ? 0 : kExitUsage;
   }
-  return RunCluster(options_, worker_.server.shutdown_timeout);
+  return RunCluster(options_, !api_keys_.empty(), worker_.server.shutdown_timeout);
 }
 
 }  // namespace baton

@@ -1,4 +1,5 @@
 // baton-router: clients' requests in, work for prefill and decode workers out.
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <memory>
@@ -12,10 +13,12 @@
 #include "common/gguf/gguf_file.h"
 #include "common/gguf/model_sha256.h"
 #include "common/hugging_face/open_model_file.h"
+#include "common/net/acceptor.h"
 #include "common/net/server.h"
 #include "common/protocol/model_sampling.h"
 #include "common/rpc/limits.h"
 #include "router/front/front_socket.h"
+#include "router/http/http_server.h"
 #include "router/router.h"
 #include "router/router_flags.h"
 
@@ -51,6 +54,23 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const RouterFlags& flags)
 absl::StatusOr<std::unique_ptr<FrontSocket>> OpenFront(const RouterFlags& flags) {
   if (flags.front.path.empty()) return nullptr;
   return FrontSocket::Listen(flags.front);
+}
+
+// Null without --http-listen.
+absl::StatusOr<std::unique_ptr<HttpServer>> ListenForHttp(const RouterFlags& flags,
+                                                          const ServerProcess& process) {
+  if (flags.http_listen.empty()) return nullptr;
+  // gRPC may have five eighths of the descriptors; this leaves some to the rest.
+  const int connections = std::max(1, ConnectionsWithinDescriptorLimit() * 2 / 5);
+  return HttpServer::Listen(
+      "--http-listen", flags.http_listen, process.credentials(),
+      flags.server.tls.certificate_optional,
+      {.acceptor = {.max_connections = connections,
+                    .max_connections_of_peer =
+                        IsLoopback(flags.http_listen) ? connections : connections / 2,
+                    .memory = [&process] { return process.memory_level(); }},
+       .threads = flags.http_threads,
+       .cors_origins = flags.http_cors_origins});
 }
 
 absl::StatusOr<FleetSecret> LoadSecret(const RouterFlags& flags) {
@@ -97,6 +117,8 @@ int Main(int argc, char** argv) {
   if (flags.server.check_config) return 0;
 
   metrics.SetModelName((*model)->name());
+  // The router's last answers go through its HTTP server.
+  std::unique_ptr<HttpServer> http;
   std::unique_ptr<Router> router;  // outlives the server that calls it
   std::atomic<Router*> ready_router = nullptr;
   const auto when = [&ready_router](bool (Router::*condition)() const) {
@@ -115,6 +137,9 @@ int Main(int argc, char** argv) {
        .behind_front = !flags.front.path.empty()},
       metrics);
   if (!process.ok()) return ExitUsage(kProgram, process.status());
+  auto listening = ListenForHttp(flags, **process);
+  if (!listening.ok()) return ExitUsage(kProgram, listening.status());
+  http = *std::move(listening);
   flags.router.short_of_memory = [&process] { return (*process)->short_of_memory(); };
   router = std::make_unique<Router>(**model, flags.router, (*process)->credentials(), metrics);
   ready_router.store(router.get());
@@ -129,15 +154,18 @@ int Main(int argc, char** argv) {
     return ExitUsage(kProgram, status);
   }
   if (*front != nullptr) (*front)->Start();
+  if (http != nullptr) http->Start(router->http_handler());
   if (LogsInfo()) {
     std::fprintf(stderr, "baton-router %s: model %s at %s\n", Version(), (*model)->name().c_str(),
                  (*process)->listen_address().c_str());
+    if (http != nullptr) std::fprintf(stderr, "HTTP at %s\n", http->address().c_str());
   }
   (*process)->health().SetState(ServerState::kReady);
   const int code = (*process)->Run({.begin = [&] { router->RefuseNew(); },
                                     .drained = [&] { return router->RunningRequests() == 0; },
                                     .end_rest = [&] { router->EndAll(); }});
   ready_router.store(nullptr);
+  if (http != nullptr) http->Close();
   front->reset();
   process->reset();
   return code;

@@ -90,6 +90,10 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                             .short_of_memory = options_.short_of_memory};
   intake_ = std::make_unique<Intake>(parts, options_.default_deadline);
   service_ = std::make_unique<GenerationServiceImpl>(*intake_, parts);
+  web_ = std::make_unique<WebService>(
+      *intake_, parts,
+      WebService::Options{.cors_origins = options_.http_cors_origins,
+                          .ready = [this] { return Ready(); }});
   loop_->Post([this] { registry_->Start(); });
   poller_ = std::make_unique<TargetPoller>(
       options_.workers, options_.poll_interval, [this](std::vector<WorkerTarget> targets) {

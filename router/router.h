@@ -24,6 +24,7 @@
 #include "router/runner/request_runner.h"
 #include "router/tenants/fleet_secret.h"
 #include "router/tenants/quotas.h"
+#include "router/web/web_service.h"
 
 namespace baton {
 
@@ -39,6 +40,7 @@ struct RouterOptions {
   FleetSecret fleet_secret = FleetSecret::Random();
   const ApiKeys* keys = nullptr;            // null: no API key is known. Outlives the router
   std::function<bool()> short_of_memory{};  // while it is true, requests are refused
+  std::vector<std::string> http_cors_origins{};  // as --http-cors-origin
   bool needs_identity = false;              // clients without API key and certificate are refused
 };
 
@@ -53,6 +55,8 @@ class Router {
   Router& operator=(const Router&) = delete;
 
   grpc::Service& service() { return *service_; }
+  // Of the HTTP server, which is closed before the router is destroyed, and destroyed after it.
+  HttpServer::Handler http_handler() { return web_->handler(); }
 
   // A request that came now would find its workers.
   bool Ready() const;
@@ -82,6 +86,7 @@ class Router {
   Door door_;
   std::unique_ptr<Intake> intake_;
   std::unique_ptr<GenerationServiceImpl> service_;
+  std::unique_ptr<WebService> web_;
   std::unique_ptr<TargetPoller> poller_;
 };
 

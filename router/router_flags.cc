@@ -2,10 +2,13 @@
 
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 #include "common/base/status_macros.h"
+#include "common/certificates/credentials.h"
 #include "common/flags/command.h"
 #include "common/gguf/model_sha256.h"
 
@@ -27,6 +30,18 @@ absl::Status SetDisaggregation(const std::string& disaggregate, PlacementOptions
                      disaggregate, "'"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckOrigin(absl::string_view origin) {
+  absl::string_view rest = origin;
+  const bool has_scheme =
+      absl::ConsumePrefix(&rest, "http://") || absl::ConsumePrefix(&rest, "https://");
+  if (origin == "*" || (has_scheme && !rest.empty() && !absl::StrContains(rest, '/'))) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--http-cors-origin '", origin,
+      "': must be a scheme, a name and perhaps a port, as in https://example.org, or *"));
 }
 
 }  // namespace
@@ -80,6 +95,14 @@ void RouterFlags::AddTo(FlagSet& flags) {
                     "refuse a request that would wait longer for a worker; 0: no limit");
   flags.AddBool("expose-workers", router.runner.expose_workers,
                 "tell clients the workers' own names and why they failed, which names hosts");
+  flags.AddAddress(
+      "http-listen", http_listen,
+      "host:port of OpenAI's API over HTTP (port 0: any free), with TLS where --listen "
+      "has it");
+  flags.AddStrings("http-cors-origin", http_cors_origins,
+                   "origins whose pages in a browser may call --http-listen, such as "
+                   "https://example.org, or *; repeated");
+  flags.AddInt("http-threads", http_threads, 1, 16, "threads that read and write HTTP");
   flags.AddString("front-socket", front.path,
                   "Unix socket where a proxy passes clients' calls and certificates on "
                   "(deploy/haproxy)");
@@ -93,6 +116,11 @@ void RouterFlags::AddTo(FlagSet& flags) {
 
 absl::Status RouterFlags::Finish() {
   BATON_RETURN_IF_ERROR(ValidateServerFlags(server));
+  if (!http_listen.empty()) {
+    BATON_ASSIGN_OR_RETURN(const Credentials credentials, Credentials::Create(server.tls));
+    BATON_RETURN_IF_ERROR(credentials.CheckAddress("--http-listen", http_listen));
+  }
+  for (const std::string& origin : http_cors_origins) BATON_RETURN_IF_ERROR(CheckOrigin(origin));
   if (model.empty()) {
     return absl::InvalidArgumentError("--model: not given; name the GGUF file of the model");
   }
@@ -118,6 +146,7 @@ absl::Status RouterFlags::Finish() {
   router.needs_identity = !server.tls.insecure && (reached_from_outside || !api_keys.empty());
   router.admission.requests = static_cast<uint32_t>(max_waiting_requests);
   router.admission.bytes = max_waiting_bytes;
+  router.http_cors_origins = http_cors_origins;
   router.admission.max_queue_time =
       max_queue_time == absl::ZeroDuration() ? absl::InfiniteDuration() : max_queue_time;
   router.runner.dispatch.placement.policy = policy == "round_robin" ? PlacementPolicy::kRoundRobin

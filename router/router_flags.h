@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -22,6 +23,9 @@ struct RouterFlags {
   std::string api_keys;                    // file of tenants and their keys; empty: none
   std::string policy = "prefix_aware";
   std::string disaggregate = "auto";
+  std::string http_listen;                     // host:port of the HTTP API; empty: none
+  std::vector<std::string> http_cors_origins;  // whose pages may call it
+  int http_threads = 1;
   int max_waiting_requests = 1024;
   uint64_t max_waiting_bytes = uint64_t{64} << 20;
   absl::Duration max_queue_time = Admission::Limits{}.max_queue_time;  // 0: no limit

@@ -342,7 +342,7 @@ absl::Status ServerProcess::Serve(const std::vector<grpc::Service*>& services,
 
 Health& ServerProcess::health() { return rep_->health; }
 const Credentials& ServerProcess::credentials() const { return rep_->credentials; }
-bool ServerProcess::short_of_memory() const { return rep_->memory.level() != MemoryLevel::kEnough; }
+MemoryLevel ServerProcess::memory_level() const { return rep_->memory.level(); }
 std::string ServerProcess::listen_address() const {
   return rep_->port != nullptr ? rep_->port->acceptor->address() : "";
 }

@@ -22,6 +22,7 @@
 
 #include "common/certificates/credentials.h"
 #include "common/net/health.h"
+#include "common/net/memory_watch.h"
 #include "common/net/metrics.h"
 #include "common/net/server_flags.h"
 
@@ -69,7 +70,8 @@ class ServerProcess {
   const Credentials& credentials() const;
   // Whether nothing new is to be taken, for want of memory. False if only Baton's own servers call
   // this one: what they send is bounded, and a worker's memory is full of its model.
-  bool short_of_memory() const;
+  bool short_of_memory() const { return memory_level() != MemoryLevel::kEnough; }
+  MemoryLevel memory_level() const;
 
   // The bound addresses, with the real port if the flag said 0. Empty without the flag. The gRPC
   // server's is known after Serve.

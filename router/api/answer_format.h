@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,6 +48,13 @@ struct ApiContext {
   std::string request_id;     // of the HTTP request: x-request-id, or drawn
   int64_t created = 0;        // Unix seconds
   const ToolForm& tool_form;  // the model's
+  // The same for the answers to one chat, whose variables of the template may open the reasoning.
+  // Empty: it is the model's.
+  std::function<ToolForm(const v1::ChatInput& chat)> tool_form_for{};
+
+  ToolForm ToolFormFor(const v1::ChatInput& chat) const {
+    return tool_form_for ? tool_form_for(chat) : tool_form;
+  }
 };
 
 }  // namespace baton

@@ -11,9 +11,10 @@ void LeaveMarkers(const ToolForm& tool_form, v1::GenerateRequest& request) {
   }
 }
 
-std::unique_ptr<AnswerParser> ParserOf(const ApiContext& context, const v1::ChatInput& chat) {
+std::unique_ptr<AnswerParser> ParserOf(const ApiContext& context, const v1::ChatInput& chat,
+                                       int choice) {
   const Hash128 hash = ChainHash({}, context.request_id);
-  return context.tool_form.NewParser(chat, hash.low, /*choice=*/0);
+  return context.ToolFormFor(chat).NewParser(chat, hash.low, choice);
 }
 
 }  // namespace baton

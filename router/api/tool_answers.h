@@ -1,4 +1,4 @@
-// How an answer with one choice is read that may hold calls of tools and reasoning.
+// How an answer is read that may hold calls of tools and reasoning.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,9 @@ namespace baton {
 // tokens.
 void LeaveMarkers(const ToolForm& tool_form, v1::GenerateRequest& request);
 
-// The parser of the answer. The ids of its calls follow from the id of the HTTP request: those of
+// The parser of a choice. The ids of its calls follow from the id of the HTTP request: those of
 // two answers in one conversation differ, even with one seed.
-std::unique_ptr<AnswerParser> ParserOf(const ApiContext& context, const v1::ChatInput& chat);
+std::unique_ptr<AnswerParser> ParserOf(const ApiContext& context, const v1::ChatInput& chat,
+                                       int choice = 0);
 
 }  // namespace baton

@@ -66,8 +66,8 @@ template <typename Member, std::string QueueEntry::*kName>
 class FairShare {
  public:
   explicit FairShare(size_t max_idle) : max_idle_(max_idle) {}
-  FairShare(FairShare&&) = default;
-  FairShare& operator=(FairShare&&) = default;
+  FairShare(FairShare&&) noexcept = default;
+  FairShare& operator=(FairShare&&) noexcept = default;
 
   bool empty() const { return active_.empty(); }
   size_t idle_members() const { return idle_.size(); }

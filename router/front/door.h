@@ -35,6 +35,8 @@ class Door {
   Door(const ApiKeys* keys, bool needs_identity, Metrics& metrics)
       : keys_(keys), needs_identity_(needs_identity), metrics_(metrics) {}
 
+  // Whether keys are known here, so that one can say who calls.
+  bool takes_keys() const { return keys_ != nullptr; }
   // Who calls `method`, which is for the audit log: "/package.Service/Method". UNAUTHENTICATED with
   // a reason of ErrorInfo; it is counted by that and by the tenant whose key was revoked, and the
   // audit log has a line for it, without the key. A key counts more than a certificate, and is

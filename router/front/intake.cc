@@ -23,13 +23,8 @@ uint64_t AboutPromptTokens(const v1::GenerateRequest& request) {
   switch (request.input_case()) {
     case v1::GenerateRequest::kPromptTokenIds:
       return static_cast<uint64_t>(request.prompt_token_ids().ids_size());
-    case v1::GenerateRequest::kChat: {
-      uint64_t bytes = 0;
-      for (const v1::ChatMessage& message : request.chat().messages()) {
-        bytes += message.content().size();
-      }
-      return bytes / kBytesPerToken;
-    }
+    case v1::GenerateRequest::kChat:  // with its tools, which templates write out
+      return request.chat().ByteSizeLong() / kBytesPerToken;
     default:
       return request.prompt().size() / kBytesPerToken;
   }
@@ -45,7 +40,7 @@ struct Intake::Running {
   Caller caller;
   absl::Time received;
   absl::Time deadline;
-  std::function<void()> settled;
+  Settled settled;
 };
 
 absl::Status Intake::CheckMemory() const {
@@ -98,7 +93,7 @@ absl::StatusOr<std::vector<Intake::Place>> Intake::Admit(
 }
 
 void Intake::Start(Place place, const v1::GenerateRequest& request,
-                   std::unique_ptr<ClientWriter> writer, std::function<void()> settled) {
+                   std::unique_ptr<ClientWriter> writer, Settled settled) {
   BATON_FAILPOINT("router.admitted");
   auto owned = std::make_unique<ClientCall>(parts_.loop, std::move(writer));
   Running running{.number = next_number_.fetch_add(1),
@@ -143,18 +138,20 @@ absl::StatusOr<RequestSpec> Intake::Prepare(const Running& running) {
 }
 
 void Intake::HandOver(Running running, absl::StatusOr<RequestSpec> spec) {
-  const v1::GenerateRequest& request = *running.request;
-  if (!spec.ok() || !request.has_response_format()) return Prepared(running, std::move(spec));
-  absl::StatusOr<GrammarSpec> grammar = GrammarSpecOf(request.response_format());
+  if (!spec.ok()) return Prepared(running, std::move(spec));
+  absl::StatusOr<std::optional<GrammarSpec>> grammar = parts_.model.GrammarOf(*running.request);
   if (!grammar.ok()) return Prepared(running, grammar.status());
-  GrammarPool::Ask ask{.spec = *std::move(grammar),
+  if (!grammar->has_value()) return Prepared(running, std::move(spec));
+  GrammarPool::Ask ask{.spec = **std::move(grammar),
                        .tenant = spec->tenant,
                        .deadline = spec->deadline,
                        .cancelled = [call = running.call] { return call->cancelled(); },
                        .done = nullptr};
   ask.done = [this, running = std::move(running),
               spec = *std::move(spec)](GrammarCache::Result compiled) mutable {
-    if (!compiled.ok()) return Prepared(running, compiled.status());
+    if (!compiled.ok()) {
+      return Prepared(running, NamingTools(*running.request, compiled.status()));
+    }
     spec.grammar = *std::move(compiled);
     Prepared(running, std::move(spec));
   };
@@ -162,7 +159,9 @@ void Intake::HandOver(Running running, absl::StatusOr<RequestSpec> spec) {
 }
 
 void Intake::Prepared(const Running& running, absl::StatusOr<RequestSpec> spec) {
-  if (spec.ok() && running.settled) running.settled();
+  if (spec.ok() && running.settled) {
+    running.settled(static_cast<uint32_t>(spec->prompt_token_ids.size()));
+  }
   parts_.loop.PostOrRun([this, number = running.number, spec = std::move(spec)]() mutable {
     parts_.runner.Prepared(number, std::move(spec), parts_.model.token_table());
   });

@@ -57,6 +57,8 @@ class Intake {
     absl::Time deadline;
   };
 
+  using Settled = std::function<void(uint32_t prompt_tokens)>;
+
   // `deadline` is for requests whose clients gave none.
   Intake(const Parts& parts, absl::Duration deadline) : parts_(parts), deadline_(deadline) {}
 
@@ -78,10 +80,11 @@ class Intake {
   void CountRefused(const absl::Status& status) { parts_.metrics.Refused(status); }
 
   // Runs a request. `writer` is told the rest, errors too, and keeps `request` alive until it is
-  // destroyed. `settled` is called once nothing of the request can be refused any more for what it
-  // asks, before anything is written, on any thread; not at all where it is refused. May be empty.
+  // destroyed. `settled` is called with the length of the prompt once nothing of the request can be
+  // refused any more for what it asks, before anything is written, on any thread; not at all where
+  // it is refused. May be empty.
   void Start(Place place, const v1::GenerateRequest& request, std::unique_ptr<ClientWriter> writer,
-             std::function<void()> settled = nullptr);
+             Settled settled = nullptr);
 
  private:
   struct Running;  // what preparing a request needs

@@ -1,5 +1,6 @@
 #include "router/front/response_format.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 
 #include "common/rpc/status.h"
@@ -63,6 +64,16 @@ absl::Status GrammarFault(GrammarKind kind, const absl::Status& status) {
     return WithRetryInfo(
         WithErrorInfo(status, {.reason = "GRAMMAR_NOT_COMPILED", .stage = kStageQueue}),
         kRetryDelay);
+  }
+  return status;
+}
+
+absl::Status NamingTools(const v1::GenerateRequest& request, absl::Status status) {
+  if (request.has_response_format()) return status;
+  for (const FieldViolation& violation : FieldViolations(status)) {
+    if (absl::StartsWith(violation.field, "response_format")) {
+      return InvalidField("chat.tools", violation.description);
+    }
   }
   return status;
 }

@@ -18,4 +18,8 @@ absl::StatusOr<GrammarSpec> GrammarSpecOf(const v1::ResponseFormat& format);
 // as a violation, RESOURCE_EXHAUSTED with RetryInfo, others as they are.
 absl::Status GrammarFault(GrammarKind kind, const absl::Status& status);
 
+// The same error about a request without response_format, whose form follows from chat.tools: it
+// names them.
+absl::Status NamingTools(const v1::GenerateRequest& request, absl::Status status);
+
 }  // namespace baton

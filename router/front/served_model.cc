@@ -127,9 +127,16 @@ bool ServedModel::OpensReasoning(const v1::ChatInput& chat) const {
   return tool_form_.OpensReasoning(prompt);
 }
 
-absl::StatusOr<v1::ResponseFormat> ServedModel::FormOf(const v1::GenerateRequest& request) const {
-  if (request.has_response_format()) return request.response_format();
-  return tool_form_.FormOf(request.chat());
+absl::StatusOr<std::optional<GrammarSpec>> ServedModel::GrammarOf(
+    const v1::GenerateRequest& request) const {
+  v1::ResponseFormat form = request.response_format();
+  if (!request.has_response_format()) {
+    BATON_ASSIGN_OR_RETURN(form, tool_form_.FormOf(request.chat()));
+    if (form.form_case() == v1::ResponseFormat::FORM_NOT_SET) return std::nullopt;
+  }
+  absl::StatusOr<GrammarSpec> spec = GrammarSpecOf(form);
+  if (!spec.ok()) return NamingTools(request, spec.status());
+  return *std::move(spec);
 }
 
 absl::Status ServedModel::CheckName(const std::string& name) const {
@@ -150,10 +157,7 @@ absl::Status ServedModel::Validate(const v1::GenerateRequest& request) const {
   if (request.has_chat() && !chat_template_.has_value()) {
     return InvalidField("chat", "the model has no chat template; send a prompt");
   }
-  BATON_ASSIGN_OR_RETURN(const v1::ResponseFormat form, FormOf(request));
-  if (request.has_response_format() || form.form_case() != v1::ResponseFormat::FORM_NOT_SET) {
-    BATON_RETURN_IF_ERROR(GrammarSpecOf(form).status());
-  }
+  BATON_RETURN_IF_ERROR(GrammarOf(request).status());
   for (const auto& [name, value] : request.chat().chat_template_kwargs().fields()) {
     if (IsChatVariable(name)) {
       return InvalidField(

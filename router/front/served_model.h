@@ -12,6 +12,7 @@
 
 #include "baton/v1/generation.pb.h"
 #include "common/gguf/gguf_file.h"
+#include "common/grammar/grammar_spec.h"
 #include "common/jinja/chat_template.h"
 #include "common/protocol/validate_request.h"
 #include "common/tokenizer/tokenizer.h"
@@ -47,7 +48,9 @@ class ServedModel {
                                       Disaggregation disaggregation, uint64_t seed,
                                       const std::atomic<bool>& stopping) const;
 
-  // REQUIRES of both: Validate(request) is OK.
+  // REQUIRES of all three: Validate(request) is OK. The prompt as Prepare tokenises it.
+  absl::StatusOr<std::vector<int32_t>> PromptTokens(const v1::GenerateRequest& request,
+                                                    const std::atomic<bool>& stopping) const;
   absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
                                                 const FleetSummary& fleet) const;
   absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request) const;
@@ -58,15 +61,15 @@ class ServedModel {
   // The same for the answers to this chat, whose variables may have the template open the
   // reasoning. It renders a small chat, where the chat has variables. REQUIRES: a chat template.
   ToolForm ToolFormFor(const v1::ChatInput& chat) const;
-  // The form that the answer is held to: response_format, or what chat.tool_choice requires. None
-  // is set where the answer may be any text. INVALID_ARGUMENT names the field. REQUIRES: what
-  // ValidateGenerateRequest checks.
-  absl::StatusOr<v1::ResponseFormat> FormOf(const v1::GenerateRequest& request) const;
+  // What the answer is held to: response_format, or what chat.tool_choice requires; nothing where it
+  // may be any text. INVALID_ARGUMENT names the field. REQUIRES: what ValidateGenerateRequest checks.
+  absl::StatusOr<std::optional<GrammarSpec>> GrammarOf(const v1::GenerateRequest& request) const;
 
   const std::string& name() const { return name_; }
   const std::string& tokenizer_digest() const { return tokenizer_->digest(); }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const TokenTable& token_table() const { return table_; }
+  bool adds_bos() const { return adds_bos_; }  // before a prompt that does not begin with it
 
  private:
   ServedModel() = default;
@@ -74,8 +77,6 @@ class ServedModel {
   void LearnTemplate();
   RequestLimits Limits() const;
   absl::Status CheckEcho(const std::vector<uint32_t>& prompt) const;
-  absl::StatusOr<std::vector<int32_t>> PromptTokens(const v1::GenerateRequest& request,
-                                                    const std::atomic<bool>& stopping) const;
   // INVALID_ARGUMENT names `field`, whose content `text` is.
   absl::StatusOr<std::vector<int32_t>> TextTokens(absl::string_view field, const std::string& text,
                                                   const EncodeOptions& options) const;

@@ -19,6 +19,9 @@ class HttpExchange {
 
   virtual const HttpRequest& request() const = 0;
 
+  // Runs `task` later on the exchange's own I/O thread; tasks run in their order, one at a time.
+  virtual void Post(std::function<void()> task) = 0;
+
   // `gone` is called once, when the client has left before the answer's end: its connection was
   // reset, or closed in both directions, or took nothing of an answer for too long. A client that
   // has closed its own direction alone has not left. Called at once where that has happened.

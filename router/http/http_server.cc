@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
@@ -139,12 +140,20 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(absl::string_view
 HttpServer::HttpServer(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
 
 HttpServer::~HttpServer() {
+  Close();
+  for (const auto& served : rep_->served) served->thread.Stop();
+}
+
+void HttpServer::Close() {
   rep_->acceptor->Stop();
   for (const auto& served : rep_->served) {
-    served->thread.Stop([&connections = served->connections] {
+    absl::Notification closed;
+    served->thread.mailbox()->Post([&connections = served->connections, &closed] {
       // Each takes itself out.
       while (!connections.empty()) (*connections.begin())->Close();
+      closed.Notify();
     });
+    closed.WaitForNotification();
   }
 }
 

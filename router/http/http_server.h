@@ -59,12 +59,15 @@ class HttpServer {
                                                             const Credentials& credentials,
                                                             bool certificate_optional,
                                                             const Options& options);
-  // Closes all connections; handlers are not called any more when it returns. Exchanges that are
-  // still held do nothing from then on.
+  // Closes it. Exchanges that are still held do nothing from then on.
   ~HttpServer();
 
   // REQUIRES: once.
   void Start(Handler handler);
+  // Closes all connections; handlers are not called any more when it returns. Tasks of exchanges
+  // that are still held go on, so that whoever works on an answer learns of its end. May be called
+  // again.
+  void Close();
   // Accepts no more connections, and closes each when the answer it is giving has ended.
   void Drain();
 

@@ -31,11 +31,8 @@ IoThread::IoThread() : scratch_(kScratchBytes, '\0') {
   });
 }
 
-void IoThread::Stop(absl::AnyInvocable<void()> last) {
-  mailbox_->Post([this, last = std::move(last)]() mutable {
-    last();
-    io_.stop();
-  });
+void IoThread::Stop() {
+  mailbox_->Post([this] { io_.stop(); });
   thread_.join();
   mailbox_->Close();
 }

@@ -39,8 +39,8 @@ class IoThread {
   // Memory into which the thread's connections read, one at a time.
   std::string& scratch() { return scratch_; }
 
-  // Runs what was left, `last`, and nothing more. When it returns, nothing runs.
-  void Stop(absl::AnyInvocable<void()> last);
+  // Runs what was left, and nothing more. When it returns, nothing runs.
+  void Stop();
 
  private:
   boost::asio::io_context io_{1};

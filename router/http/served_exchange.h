@@ -32,6 +32,7 @@ class ServedExchange final : public HttpExchange {
 
   const HttpRequest& request() const override { return request_; }
 
+  void Post(std::function<void()> task) override { mailbox_->Post(std::move(task)); }
   void OnGone(std::function<void()> gone) override {
     mailbox_->Post([connection = connection_, id = id_, gone = std::move(gone)]() mutable {
       connection->OnGone(id, std::move(gone));

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "common/base/hash.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/limits.h"
+#include "router/api/tool_answers.h"
 #include "router/openai/chat_answer.h"
 #include "router/openai/chat_fields.h"
 #include "router/openai/field_table.h"
@@ -22,18 +22,6 @@ bool ReadChatLogprobs(JsonFields& fields, v1::SamplingParams& params) {
   if (logprobs) params.set_logprobs(static_cast<int32_t>(top.value_or(0)));
   if (top.value_or(0) > 0 && !logprobs) fields.Fail("top_logprobs", "needs logprobs to be true");
   return logprobs;
-}
-
-std::vector<std::unique_ptr<AnswerParser>> NewParsers(const v1::GenerateRequest& request,
-                                                      const ApiContext& context, uint32_t choices) {
-  // Not from the seed that samples: a conversation's answers may have one seed, and the ids of their
-  // calls must differ.
-  const uint64_t seed = ChainHash({}, context.request_id).low;
-  std::vector<std::unique_ptr<AnswerParser>> parsers;
-  for (uint32_t choice = 0; choice < choices; ++choice) {
-    parsers.push_back(context.tool_form.NewParser(request.chat(), seed, static_cast<int>(choice)));
-  }
-  return parsers;
 }
 
 }  // namespace
@@ -70,13 +58,13 @@ absl::StatusOr<ApiRequest> ReadChatRequest(absl::string_view body, const ApiCont
   if (stream.continuous_usage || (stream.stream && context.tool_form.has_reasoning())) {
     request.set_return_token_ids(true);
   }
-  const bool has_markers = chat.tools_size() > 0 || context.tool_form.has_reasoning();
-  if (has_markers && context.tool_form.needs_special_tokens()) {
-    params.set_skip_special_tokens(false);
-  }
+  LeaveMarkers(context.tool_form, request);
   ApiRequest result{.stream = stream.stream};
-  const uint32_t choices = options.answer.choices;
-  result.format = NewChatAnswer(std::move(options), NewParsers(request, context, choices));
+  std::vector<std::unique_ptr<AnswerParser>> parsers;
+  for (uint32_t choice = 0; choice < options.answer.choices; ++choice) {
+    parsers.push_back(ParserOf(context, chat, static_cast<int>(choice)));
+  }
+  result.format = NewChatAnswer(std::move(options), std::move(parsers));
   result.prompts.push_back(std::move(request));
   return result;
 }

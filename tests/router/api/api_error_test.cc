@@ -61,12 +61,13 @@ TEST(ApiError, TheEnvelopeIsThatOfOpenAi) {
   EXPECT_EQ(Json::parse(OpenAiErrorBody(error)),
             Json::parse(R"({"error": {"message": "m\ufffd", "type": "invalid_request_error",
                                       "param": "n", "code": null}})"));
-  EXPECT_EQ(Json::parse(
-                AnthropicErrorBody({.status = 503, .type = "unavailable_error"}))["error"]["type"],
+  const auto anthropic = [](const ApiError& told) {
+    return Json::parse(AnthropicErrorBody(told, "req"));
+  };
+  EXPECT_EQ(anthropic({.status = 503, .type = "unavailable_error"})["error"]["type"],
             "overloaded_error");
-  EXPECT_EQ(
-      Json::parse(AnthropicErrorBody({.status = 500, .type = "server_error"}))["error"]["type"],
-      "api_error");
+  EXPECT_EQ(anthropic({.status = 500, .type = "server_error"})["error"]["type"], "api_error");
+  EXPECT_EQ(anthropic(error)["request_id"], "req");
 }
 
 TEST(ApiError, AWaitIsToldInEveryUnitThatClientsRead) {

@@ -75,5 +75,16 @@ TEST(ResponseFormat, WhatTheCompilerRefusesIsNamedByItsFieldAndWhatItCannotDoMay
   EXPECT_EQ(GrammarFault(GrammarKind::kRegex, absl::InternalError("x")), absl::InternalError("x"));
 }
 
+TEST(ResponseFormat, AFaultOfAFormThatFollowsFromToolsNamesTheTools) {
+  v1::GenerateRequest request;
+  const absl::Status fault = InvalidField("response_format.structural_tags", "tag 0: /not");
+  EXPECT_THAT(FieldViolations(NamingTools(request, fault)),
+              ElementsAre(FieldViolation{"chat.tools", "tag 0: /not"}));
+  const absl::Status other = InvalidField("chat.tool_choice.name", "is no tool");
+  EXPECT_EQ(NamingTools(request, other), other);
+  request.mutable_response_format();
+  EXPECT_EQ(NamingTools(request, fault), fault);
+}
+
 }  // namespace
 }  // namespace baton

@@ -92,21 +92,26 @@ v1::GenerateRequest ToolRequest(v1::ToolChoice::Mode mode) {
   return request;
 }
 
+// REQUIRES: the request's answer is held to a form.
+GrammarSpec GrammarOf(const ServedModel& model, const v1::GenerateRequest& request) {
+  const auto spec = model.GrammarOf(request);
+  return spec.ok() && spec->has_value() ? **spec : GrammarSpec();
+}
+
 TEST(ServedModel, AToolChoiceThatRequiresCallsIsAForm) {
   const auto model = Load("{{ tools }}<tool_call>{\"name\"</tool_call>");
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->tool_form().kind(), ToolFormKind::kHermes);
   const v1::GenerateRequest required = ToolRequest(v1::ToolChoice::MODE_REQUIRED);
   EXPECT_TRUE((*model)->Validate(required).ok()) << (*model)->Validate(required);
-  EXPECT_EQ((*model)->FormOf(required)->structural_tags().tags_size(), 1);
-  EXPECT_EQ((*model)->FormOf(ToolRequest(v1::ToolChoice::MODE_AUTO))->form_case(),
-            v1::ResponseFormat::FORM_NOT_SET);
+  EXPECT_EQ(GrammarOf(**model, required).tags.size(), 1u);
+  EXPECT_FALSE((*model)->GrammarOf(ToolRequest(v1::ToolChoice::MODE_AUTO))->has_value());
   v1::GenerateRequest asked = ToolRequest(v1::ToolChoice::MODE_AUTO);
   asked.mutable_response_format()->set_regex("a");
-  EXPECT_EQ((*model)->FormOf(asked)->regex(), "a");
+  EXPECT_EQ(GrammarOf(**model, asked).text, "a");
   v1::GenerateRequest prompt;
   prompt.set_prompt("a");
-  EXPECT_EQ((*model)->FormOf(prompt)->form_case(), v1::ResponseFormat::FORM_NOT_SET);
+  EXPECT_FALSE((*model)->GrammarOf(prompt)->has_value());
 }
 
 // The number of tokens of the chat's prompt, each of which is one letter.

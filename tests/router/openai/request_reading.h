@@ -17,7 +17,8 @@ using ReadApiRequest = absl::StatusOr<ApiRequest> (*)(absl::string_view, const A
 // Of a model with this chat template, of which the tests use two at most.
 inline ApiContext ContextOf(const std::string& chat_template) {
   static const ToolForm& none = *new ToolForm(ToolForm::OfTemplate(""));
-  static const ToolForm& special = *new ToolForm(ToolForm::OfTemplate("[TOOL_CALLS]"));
+  static const ToolForm& special = *new ToolForm(ToolForm::OfTemplate(
+      "{{ tools }}[TOOL_CALLS]", [](absl::string_view text) { return text == "[TOOL_CALLS]"; }));
   return {.model = "m", .request_id = "req", .tool_form = chat_template.empty() ? none : special};
 }
 

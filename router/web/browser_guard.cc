@@ -1,0 +1,64 @@
+#include "router/web/browser_guard.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+#include "common/base/log.h"
+
+namespace baton {
+namespace {
+
+// "localhost:8080" -> "localhost", "[::1]:8080" -> "[::1]".
+absl::string_view WithoutPort(absl::string_view host) {
+  const size_t from = absl::StartsWith(host, "[") ? host.find(']') : 0;
+  const size_t colon = from == absl::string_view::npos ? from : host.find(':', from);
+  return host.substr(0, colon);
+}
+
+bool NamesThisMachine(absl::string_view host) {
+  host = WithoutPort(host);
+  return absl::EqualsIgnoreCase(host, "localhost") || host == "127.0.0.1" || host == "[::1]";
+}
+
+}  // namespace
+
+absl::Status CheckNoForeignPage(const HttpRequest& head, const std::vector<std::string>& origins) {
+  constexpr char kRemedy[] = "; a router with --api-keys serves other names to who shows a key";
+  // HTTP/1.0 has no Host, and no browser speaks it.
+  const absl::string_view host = head.Header("host");
+  if (!host.empty() && !NamesThisMachine(host)) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "Host must be localhost, 127.0.0.1 or [::1], is ", LogSafe(std::string(host)), kRemedy));
+  }
+  absl::string_view origin = head.Header("origin");
+  const bool allowed =
+      origin.empty() || std::find(origins.begin(), origins.end(), origin) != origins.end();
+  if (allowed || std::find(origins.begin(), origins.end(), "*") != origins.end()) {
+    return absl::OkStatus();
+  }
+  const std::string shown(origin);
+  // A page of this router's own, or of a program of this machine on another port? Only the former.
+  if (absl::ConsumePrefix(&origin, "http://") || absl::ConsumePrefix(&origin, "https://")) {
+    if (origin == host) return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(absl::StrCat("pages of ", LogSafe(shown),
+                                                  " may not call this router; --http-cors-origin "
+                                                  "lets them"));
+}
+
+absl::Status CheckContentType(const HttpRequest& head, bool needed) {
+  const absl::string_view type = head.Header("content-type");
+  if (type.empty() && !needed) return absl::OkStatus();
+  const std::vector<absl::string_view> parts = absl::StrSplit(type, ';');
+  if (absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(parts.front()), "application/json")) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError("Content-Type must be application/json");
+}
+
+}  // namespace baton

@@ -1,0 +1,118 @@
+#include "router/web/http_answer.h"
+
+#include <utility>
+
+#include "router/web/refusal.h"
+
+namespace baton {
+
+// A call's writer. The exchange's thread does all that takes time, so the router's loop does not.
+class HttpAnswer::Writer final : public ClientWriter {
+ public:
+  Writer(std::shared_ptr<HttpAnswer> answer, size_t prompt)
+      : answer_(std::move(answer)), prompt_(prompt) {}
+
+  void Attach(ClientCall& call) override {
+    answer_->exchange_->Post(
+        [answer = answer_, prompt = prompt_, &call] { answer->calls_[prompt] = &call; });
+  }
+  void StartWrite(const v1::GenerateResponse* response) override {
+    answer_->exchange_->Post(
+        [answer = answer_, prompt = prompt_, response] { answer->Write(prompt, *response); });
+  }
+  void Finish(const absl::Status& status) override {
+    answer_->exchange_->Post(
+        [answer = answer_, prompt = prompt_, status] { answer->Ended(prompt, status); });
+  }
+  void Cancel() override { answer_->exchange_->Break(); }
+
+ private:
+  const std::shared_ptr<HttpAnswer> answer_;
+  const size_t prompt_;
+};
+
+HttpAnswer::HttpAnswer(std::shared_ptr<HttpExchange> exchange, ApiRequest request, Api api,
+                       std::string request_id)
+    : exchange_(std::move(exchange)),
+      request_(std::move(request)),
+      api_(api),
+      request_id_(std::move(request_id)),
+      calls_(request_.prompts.size()),
+      unsettled_(request_.prompts.size()),
+      running_(request_.prompts.size()) {}
+
+std::unique_ptr<ClientWriter> HttpAnswer::NewWriter(size_t prompt) {
+  return std::make_unique<Writer>(shared_from_this(), prompt);
+}
+
+void HttpAnswer::Settled(size_t prompt, uint32_t prompt_tokens) {
+  exchange_->Post([self = shared_from_this(), prompt, prompt_tokens] {
+    self->request_.format->Begin(prompt, prompt_tokens);
+    if (--self->unsettled_ > 0 || !self->request_.stream || self->over_) return;
+    self->begun_ = true;
+    self->exchange_->BeginEvents({{kRequestIdHeader, self->request_id_}});
+  });
+}
+
+void HttpAnswer::Started() {
+  exchange_->Post([self = shared_from_this()] {
+    self->started_ = true;
+    if (self->cancelling_) return self->CancelCalls();
+    // The exchange outlives what it calls, and must not keep itself alive.
+    self->exchange_->OnGone([weak = self->weak_from_this()] {
+      const std::shared_ptr<HttpAnswer> answer = weak.lock();
+      if (answer == nullptr) return;
+      answer->exchange_->Post([answer] {
+        answer->over_ = true;
+        answer->CancelCalls();
+      });
+    });
+  });
+}
+
+void HttpAnswer::Write(size_t prompt, const v1::GenerateResponse& response) {
+  ClientCall* const call = calls_[prompt];
+  std::string bytes;
+  if (!over_) request_.format->Add(prompt, response, bytes);
+  if (bytes.empty() || !begun_) return call->OnWriteDone(!over_);
+  exchange_->Send(std::move(bytes), [call](bool ok) { call->OnWriteDone(ok); });
+}
+
+void HttpAnswer::Ended(size_t prompt, const absl::Status& status) {
+  ClientCall* const call = std::exchange(calls_[prompt], nullptr);
+  --running_;
+  if (!status.ok() || running_ == 0) EndWith(status);
+  call->OnDone();  // the last that the call hears, and this writer does
+}
+
+void HttpAnswer::EndWith(const absl::Status& status) {
+  if (over_) return;
+  over_ = true;
+  std::string bytes;
+  if (status.ok()) {
+    request_.format->Finish(bytes);
+  } else if (begun_) {
+    request_.format->Fail(ErrorOf(api_, status), bytes);
+  }
+  if (begun_) {
+    exchange_->Send(std::move(bytes), nullptr);
+    exchange_->EndEvents();
+  } else if (!status.ok()) {
+    exchange_->Respond(Refusal(api_, ErrorOf(api_, status), request_id_));
+  } else {
+    HttpResponse response = JsonResponse(200, std::move(bytes));
+    response.headers.push_back({kRequestIdHeader, request_id_});
+    exchange_->Respond(std::move(response));
+  }
+  CancelCalls();
+}
+
+void HttpAnswer::CancelCalls() {
+  cancelling_ = true;
+  if (!started_) return;  // the router may not know them yet
+  for (ClientCall* call : calls_) {
+    if (call != nullptr) call->OnCancel();
+  }
+}
+
+}  // namespace baton

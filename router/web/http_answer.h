@@ -1,0 +1,62 @@
+// The answer to one HTTP request whose prompts the router runs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "router/api/answer_format.h"
+#include "router/calls/client_call.h"
+#include "router/http/exchange.h"
+#include "router/web/routes.h"
+
+namespace baton {
+
+// Turns what the prompts' calls write into one answer, and ends it when all have ended: in a stream
+// as it comes, else as one body. The first error ends it at once, and the other calls with it, and
+// so does a client that leaves. Thread-safe; it works on the exchange's own thread. Its writers and
+// its exchange keep it alive.
+class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
+ public:
+  HttpAnswer(std::shared_ptr<HttpExchange> exchange, ApiRequest request, Api api,
+             std::string request_id);
+
+  const std::vector<v1::GenerateRequest>& prompts() const { return request_.prompts; }
+
+  // For the call of a prompt. REQUIRES: once for each, before Started.
+  std::unique_ptr<ClientWriter> NewWriter(size_t prompt);
+  // Nothing of that prompt can be refused any more for what it asks; it has so many tokens. When
+  // this was said of all, a stream begins.
+  void Settled(size_t prompt, uint32_t prompt_tokens);
+  // All prompts' calls are on their way: they may be cancelled from now on.
+  void Started();
+
+ private:
+  class Writer;
+
+  // All of these on the exchange's thread.
+  void Write(size_t prompt, const v1::GenerateResponse& response);
+  void Ended(size_t prompt, const absl::Status& status);
+  void EndWith(const absl::Status& status);
+  void CancelCalls();
+
+  const std::shared_ptr<HttpExchange> exchange_;
+  const ApiRequest request_;
+  const Api api_;
+  const std::string request_id_;
+
+  // Of the exchange's thread.
+  std::vector<ClientCall*> calls_;  // by prompt; null: has ended
+  size_t unsettled_ = 0;
+  size_t running_ = 0;
+  bool started_ = false;
+  bool begun_ = false;       // a stream's headers are sent
+  bool over_ = false;        // nothing is sent any more
+  bool cancelling_ = false;  // calls that still run are of no use
+};
+
+}  // namespace baton

@@ -1,0 +1,24 @@
+// How an API tells errors.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "router/api/api_error.h"
+#include "router/http/message.h"
+#include "router/web/routes.h"
+
+namespace baton {
+
+// Stands in every answer.
+inline constexpr char kRequestIdHeader[] = "x-request-id";
+
+// `status` with the API's names of fields.
+ApiError ErrorOf(Api api, const absl::Status& status);
+// In the API's envelope. `request_id` may be empty.
+std::string ErrorBody(Api api, const ApiError& error, const std::string& request_id);
+// The whole answer.
+HttpResponse Refusal(Api api, const ApiError& error, const std::string& request_id);
+
+}  // namespace baton

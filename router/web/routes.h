@@ -1,0 +1,46 @@
+// What the HTTP door serves.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "router/http/message.h"
+
+namespace baton {
+
+enum class Route {
+  kHealth,
+  kModels,
+  kModel,  // `rest` is its id
+  kChatCompletions,
+  kCompletions,
+  kResponses,
+  kMessages,
+  kCountTokens,
+  kTokenize,
+  kDetokenize,
+  kTokenizerInfo,
+  kNotServed,  // what OpenAI has and Baton has not
+};
+
+// Whose words and envelope a route's errors have.
+enum class Api { kOpenAi, kResponses, kAnthropic };
+
+struct FoundRoute {
+  Route route = Route::kHealth;
+  std::string rest{};
+  bool posts = false;      // takes a body
+  bool open = false;       // needs no key
+  bool generates = false;  // runs prompts
+  Api api = Api::kOpenAi;
+};
+
+// Where `head` goes; HEAD as GET. NOT_FOUND: the path is unknown. FAILED_PRECONDITION: the path has
+// other methods, which the message lists, as the header Allow does.
+absl::StatusOr<FoundRoute> FindRoute(const HttpRequest& head);
+// Of that path; OpenAI's where it is unknown.
+Api ApiOfPath(absl::string_view path);
+
+}  // namespace baton

@@ -1,0 +1,292 @@
+#include "router/web/web_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+#include "common/base/clock.h"
+#include "common/base/random.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/limits.h"
+#include "router/anthropic/messages_request.h"
+#include "router/api/api_error.h"
+#include "router/openai/chat_request.h"
+#include "router/openai/completion_request.h"
+#include "router/openai/model_routes.h"
+#include "router/openai/tokenizer_routes.h"
+#include "router/request/errors.h"
+#include "router/responses/responses_request.h"
+#include "router/web/browser_guard.h"
+#include "router/web/http_answer.h"
+#include "router/web/refusal.h"
+
+namespace baton {
+namespace {
+
+// The client's own id of the request: x-request-id, or the trace that it belongs to (W3C's Trace
+// Context: 00-TRACE-PARENT-FLAGS in lower hexadecimal digits). Else a new one.
+std::string RequestIdOf(const HttpRequest& head) {
+  const absl::string_view given = head.Header(kRequestIdHeader);
+  const auto is_printed = [](unsigned char c) { return absl::ascii_isgraph(c); };
+  if (!given.empty() && given.size() <= kMaxNameBytes &&
+      std::all_of(given.begin(), given.end(), is_printed)) {
+    return std::string(given);
+  }
+  constexpr size_t kTraceParentSize = 55, kTraceBegin = 3, kTraceSize = 32;
+  const absl::string_view trace = head.Header("traceparent");
+  if (trace.size() == kTraceParentSize && absl::StartsWith(trace, "00-")) {
+    const absl::string_view id = trace.substr(kTraceBegin, kTraceSize);
+    const auto is_digit = [](unsigned char c) {
+      return absl::ascii_isxdigit(c) && !absl::ascii_isupper(c);
+    };
+    const bool nonzero = id.find_first_not_of('0') != absl::string_view::npos;
+    if (nonzero && std::all_of(id.begin(), id.end(), is_digit)) return std::string(id);
+  }
+  return absl::StrFormat("%016x%016x", RandomUint64(), RandomUint64());
+}
+
+// What Door is shown of a caller. A key comes as `Authorization: Bearer KEY`, or as Anthropic's
+// clients send it. The clients of both APIs always send one, so where no keys are known it says
+// nothing.
+Door::Shown ShownBy(const HttpRequest& head, const Door& door) {
+  Door::Shown shown{.peer = head.client.address, .encrypted = head.client.encrypted};
+  if (door.takes_keys()) {
+    shown.authorization = head.HeaderValues("authorization");
+    for (const std::string& key : head.HeaderValues("x-api-key")) {
+      shown.authorization.push_back(absl::StrCat("Bearer ", key));
+    }
+  }
+  if (const std::optional<Peer>& peer = head.client.certificate; peer.has_value()) {
+    if (peer->role == Role::kOperator) shown.certificate_name = "";
+    if (peer->role == Role::kClient) shown.certificate_name = peer->name;
+  }
+  return shown;
+}
+
+absl::Status PoolBusy() { return QueueFull("the tokenizer's threads are busy"); }
+
+}  // namespace
+
+struct WebService::Call {
+  std::shared_ptr<HttpExchange> exchange;
+  FoundRoute found;
+  Caller caller;
+  std::string request_id;
+  absl::Time received;
+
+  const HttpRequest& request() const { return exchange->request(); }
+  void Respond(HttpResponse response) const {
+    response.headers.push_back({kRequestIdHeader, request_id});
+    exchange->Respond(std::move(response));
+  }
+  void Refuse(const absl::Status& status) const {
+    exchange->Respond(Refusal(found.api, ErrorOf(found.api, status), request_id));
+  }
+};
+
+WebService::WebService(Intake& intake, const Intake::Parts& parts, Options options)
+    : intake_(intake), parts_(parts), options_(std::move(options)) {}
+
+HttpServer::Handler WebService::handler() {
+  return {.check = [this](const HttpRequest& head) { return Check(head); },
+          .handle = [this](std::shared_ptr<HttpExchange> e) { Handle(std::move(e)); },
+          .error_body =
+              [](const std::string& path, int status, const std::string& message) {
+                return ErrorBody(ApiOfPath(path), ApiErrorWithStatus(status, message), "");
+              }};
+}
+
+absl::StatusOr<Caller> WebService::Identify(const HttpRequest& head, const FoundRoute& found) {
+  if (found.open) return Caller{};
+  const Door::Shown shown = ShownBy(head, parts_.door);
+  const bool anonymous = shown.authorization.empty() && !head.client.certificate.has_value();
+  if (anonymous) BATON_RETURN_IF_ERROR(CheckNoForeignPage(head, options_.cors_origins));
+  return parts_.door.Identify(shown, absl::StrCat(head.method, " ", head.path));
+}
+
+std::optional<HttpResponse> WebService::Check(const HttpRequest& head) {
+  constexpr int kMethodNotAllowed = 405, kUnsupportedMediaType = 415;
+  const Api api = ApiOfPath(head.path);
+  const auto refuse = [&](const ApiError& error) { return Refusal(api, error, RequestIdOf(head)); };
+  const absl::StatusOr<FoundRoute> found = FindRoute(head);
+  if (absl::IsFailedPrecondition(found.status())) {
+    const std::string allowed(found.status().message());
+    HttpResponse response = refuse(ApiErrorWithStatus(
+        kMethodNotAllowed, absl::StrCat(head.path, " has other methods: ", allowed)));
+    response.headers.push_back({"Allow", allowed});
+    return response;
+  }
+  if (!found.ok()) {
+    return refuse(ApiErrorWithStatus(404, found.status().message()));
+  }
+  absl::Status status = found->generates ? intake_.CheckOpen() : intake_.CheckMemory();
+  if (found->open) status = absl::OkStatus();
+  if (status.ok()) status = Identify(head, *found).status();
+  if (!status.ok()) {
+    if (found->generates) intake_.CountRefused(status);
+    return refuse(ErrorOf(api, status));
+  }
+  if (!found->posts) return std::nullopt;
+  // Who shows nothing may be a page, which cannot send this type unasked.
+  const bool may_be_page = ShownBy(head, parts_.door).authorization.empty();
+  status = CheckContentType(head, /*needed=*/may_be_page);
+  if (status.ok()) return std::nullopt;
+  return refuse(ApiErrorWithStatus(kUnsupportedMediaType, status.message()));
+}
+
+void WebService::Handle(std::shared_ptr<HttpExchange> exchange) {
+  const HttpRequest& head = exchange->request();
+  const absl::StatusOr<FoundRoute> found = FindRoute(head);  // as Check has found it
+  if (!found.ok()) return;
+  Call call{.exchange = exchange,
+            .found = *found,
+            .caller = {},
+            .request_id = RequestIdOf(head),
+            .received = SteadyNow()};
+  absl::StatusOr<Caller> caller = Identify(head, *found);
+  if (!caller.ok()) return call.Refuse(caller.status());
+  call.caller = *std::move(caller);
+  if (call.found.route == Route::kHealth) {
+    if (!options_.ready || options_.ready()) {
+      return call.Respond(JsonResponse(200, R"({"status":"ok"})"));
+    }
+    return call.Refuse(NoReadyWorker("no worker is ready"));
+  }
+  if (call.found.generates) return Generate(call);
+  AnswerOnPool(call);
+}
+
+ApiContext WebService::ContextOf(const Call& call) const {
+  return {.model = parts_.model.name(),
+          .request_id = call.request_id,
+          .created = absl::ToUnixSeconds(absl::Now()),
+          .tool_form = parts_.model.tool_form(),
+          .tool_form_for = [this](const v1::ChatInput& chat) {
+            return parts_.model.ToolFormFor(chat);
+          }};
+}
+
+absl::StatusOr<ApiRequest> WebService::Translate(const Call& call) const {
+  const std::string& body = call.request().body;
+  const ApiContext context = ContextOf(call);
+  switch (call.found.route) {
+    case Route::kChatCompletions:
+      return ReadChatRequest(body, context);
+    case Route::kCompletions:
+      return ReadCompletionRequest(body, context);
+    case Route::kResponses:
+      return ReadResponsesRequest(body, context);
+    default:
+      return ReadMessagesRequest(body, context);
+  }
+}
+
+absl::StatusOr<std::string> WebService::TokenizeBodyFor(const Call& call) const {
+  BATON_ASSIGN_OR_RETURN(const TokenizeCall tokenize, ReadTokenizeRequest(call.request().body));
+  BATON_RETURN_IF_ERROR(parts_.model.Validate(tokenize.request));
+  BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
+                         parts_.model.PromptTokens(tokenize.request, parts_.pool.stopping()));
+  std::optional<std::vector<std::string>> texts;
+  if (tokenize.return_token_strs) {
+    texts.emplace();
+    for (const int32_t id : ids) {
+      texts->emplace_back(parts_.model.tokenizer().TokenBytes(id));
+    }
+  }
+  const std::vector<uint32_t> tokens(ids.begin(), ids.end());
+  return TokenizeBody(tokens, parts_.model.Card(parts_.fleet.Get()).max_model_len(), texts);
+}
+
+std::string WebService::TokenizerInfoBodyFor() const {
+  const Tokenizer& tokenizer = parts_.model.tokenizer();
+  const auto text = [&tokenizer](std::optional<int32_t> id) {
+    return id.has_value() ? std::string(tokenizer.TokenBytes(*id)) : std::string();
+  };
+  return TokenizerInfoBody(
+      {.bos_token = text(tokenizer.bos_id()),
+       .eos_token = text(tokenizer.eos_id()),
+       .pad_token = "",
+       .chat_template = tokenizer.chat_template(),
+       .model_max_length = parts_.model.Card(parts_.fleet.Get()).max_model_len(),
+       .add_bos_token = parts_.model.adds_bos()});
+}
+
+absl::StatusOr<std::string> WebService::BodyFor(const Call& call) const {
+  v1::ListModelsResponse models;
+  switch (call.found.route) {
+    case Route::kModels:
+    case Route::kModel:
+      *models.add_models() = parts_.model.Card(parts_.fleet.Get());
+      if (call.found.route == Route::kModel) return ModelBody(models, call.found.rest);
+      return ModelListBody(models);
+    case Route::kTokenize:
+      return TokenizeBodyFor(call);
+    case Route::kDetokenize: {
+      BATON_ASSIGN_OR_RETURN(const v1::DetokenizeRequest request,
+                             ReadDetokenizeRequest(call.request().body));
+      BATON_RETURN_IF_ERROR(parts_.model.Validate(request));
+      BATON_ASSIGN_OR_RETURN(const v1::DetokenizeResponse text, parts_.model.Detokenize(request));
+      return DetokenizeBody(text.text());
+    }
+    case Route::kTokenizerInfo:
+      return TokenizerInfoBodyFor();
+    case Route::kCountTokens:
+      return CountTokensBodyFor(call);
+    default:
+      return absl::UnimplementedError(
+          absl::StrCat(call.request().path, " is not served: this model generates text"));
+  }
+}
+
+absl::StatusOr<std::string> WebService::CountTokensBodyFor(const Call& call) const {
+  BATON_ASSIGN_OR_RETURN(const v1::GenerateRequest request,
+                         ReadCountTokens(call.request().body, ContextOf(call)));
+  BATON_RETURN_IF_ERROR(parts_.model.Validate(request));
+  BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
+                         parts_.model.PromptTokens(request, parts_.pool.stopping()));
+  return CountTokensBody(static_cast<uint32_t>(ids.size()));
+}
+
+void WebService::Generate(const Call& call) {
+  const auto run = [this, call] {
+    absl::StatusOr<ApiRequest> request = Translate(call);
+    if (!request.ok()) {
+      intake_.CountRefused(request.status());
+      return call.Refuse(request.status());
+    }
+    std::vector<const v1::GenerateRequest*> prompts;
+    for (const v1::GenerateRequest& prompt : request->prompts) prompts.push_back(&prompt);
+    absl::StatusOr<std::vector<Intake::Place>> places = intake_.Admit(
+        call.caller, prompts, call.received, call.received + intake_.default_deadline());
+    if (!places.ok()) return call.Refuse(places.status());
+    const auto answer = std::make_shared<HttpAnswer>(call.exchange, *std::move(request),
+                                                     call.found.api, call.request_id);
+    for (size_t i = 0; i < places->size(); ++i) {
+      intake_.Start(std::move((*places)[i]), answer->prompts()[i], answer->NewWriter(i),
+                    [answer, i](uint32_t tokens) { answer->Settled(i, tokens); });
+    }
+    answer->Started();
+  };
+  if (parts_.pool.TryRun(run)) return;
+  intake_.CountRefused(PoolBusy());
+  call.Refuse(PoolBusy());
+}
+
+void WebService::AnswerOnPool(const Call& call) {
+  if (const absl::Status status = parts_.quotas.CountRequest(call.caller, call.received);
+      !status.ok()) {
+    return call.Refuse(status);
+  }
+  const auto run = [this, call] {
+    absl::StatusOr<std::string> body = BodyFor(call);
+    if (!body.ok()) return call.Refuse(body.status());
+    call.Respond(JsonResponse(200, *std::move(body)));
+  };
+  if (!parts_.pool.TryRun(run)) call.Refuse(PoolBusy());
+}
+
+}  // namespace baton

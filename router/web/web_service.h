@@ -1,0 +1,55 @@
+// The router's HTTP API: who may call it, and what each route does.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "router/api/answer_format.h"
+#include "router/front/intake.h"
+#include "router/http/http_server.h"
+#include "router/web/routes.h"
+
+namespace baton {
+
+// Thread-safe. Borrows `intake` and all of Parts. It is destroyed after the server whose handler it
+// is was closed.
+class WebService {
+ public:
+  struct Options {
+    std::vector<std::string> cors_origins{};
+    std::function<bool()> ready{};  // whether a request would find its workers
+  };
+  WebService(Intake& intake, const Intake::Parts& parts, Options options);
+
+  HttpServer::Handler handler();
+
+ private:
+  // A request on its way through the service.
+  struct Call;
+
+  std::optional<HttpResponse> Check(const HttpRequest& head);
+  void Handle(std::shared_ptr<HttpExchange> exchange);
+
+  // The caller of a request, as far as its headers tell.
+  absl::StatusOr<Caller> Identify(const HttpRequest& head, const FoundRoute& found);
+  ApiContext ContextOf(const Call& call) const;
+  absl::StatusOr<ApiRequest> Translate(const Call& call) const;
+  void Generate(const Call& call);
+  // Answers at once, on the pool.
+  void AnswerOnPool(const Call& call);
+  absl::StatusOr<std::string> BodyFor(const Call& call) const;
+  absl::StatusOr<std::string> TokenizeBodyFor(const Call& call) const;
+  absl::StatusOr<std::string> CountTokensBodyFor(const Call& call) const;
+  std::string TokenizerInfoBodyFor() const;
+
+  Intake& intake_;
+  const Intake::Parts parts_;
+  const Options options_;
+};
+
+}  // namespace baton

@@ -1,0 +1,59 @@
+#include "router/web/browser_guard.h"
+
+#include <gtest/gtest.h>
+
+namespace baton {
+namespace {
+
+absl::Status Check(const std::string& host, const std::string& origin = "",
+                   const std::vector<std::string>& origins = {}) {
+  HttpRequest head{.method = "POST", .path = "/v1/completions"};
+  head.headers.push_back({"host", host});
+  if (!origin.empty()) head.headers.push_back({"origin", origin});
+  return CheckNoForeignPage(head, origins);
+}
+
+TEST(BrowserGuard, ThisMachineMayBeCalledByItsLoopbackNames) {
+  for (const char* host :
+       {"localhost", "LocalHost:8080", "127.0.0.1:8080", "127.0.0.1", "[::1]", "[::1]:8080"}) {
+    EXPECT_TRUE(Check(host).ok()) << host << ": " << Check(host);
+  }
+}
+
+// A page's server can make its own name mean 127.0.0.1, and then call this router as that name.
+TEST(BrowserGuard, ANameThatOnlyMeansThisMachineIsRefused) {
+  for (const char* host :
+       {"evil.example", "evil.example:8080", "127.0.0.1.evil.example",
+        "localhost.evil.example:8080", "[::1].evil.example", "[::2]:8080", "127.0.0.2"}) {
+    EXPECT_TRUE(absl::IsPermissionDenied(Check(host))) << host;
+  }
+}
+
+TEST(BrowserGuard, OnlyItsOwnPagesAndAllowedOnesMayCall) {
+  EXPECT_TRUE(Check("localhost:8080", "http://localhost:8080").ok());
+  for (const char* origin : {"https://evil.example", "http://localhost:3000", "null",
+                             "http://localhost:8080.evil.example", "localhost:8080"}) {
+    EXPECT_TRUE(absl::IsPermissionDenied(Check("localhost:8080", origin))) << origin;
+  }
+  EXPECT_TRUE(Check("localhost", "https://a.example", {"https://a.example"}).ok());
+  EXPECT_TRUE(Check("localhost", "https://a.example", {"*"}).ok());
+  EXPECT_FALSE(Check("localhost", "https://b.example", {"https://a.example"}).ok());
+}
+
+TEST(BrowserGuard, ABodyIsJson) {
+  const auto check = [](const char* type, bool needed) {
+    HttpRequest head;
+    if (*type != '\0') head.headers.push_back({"content-type", type});
+    return CheckContentType(head, needed).ok();
+  };
+  EXPECT_TRUE(check("application/json", true));
+  EXPECT_TRUE(check("Application/JSON ; charset=utf-8", true));
+  EXPECT_FALSE(check("text/plain", false));
+  EXPECT_FALSE(check("application/x-www-form-urlencoded", false));
+  EXPECT_FALSE(check("application/jsonx", false));
+  EXPECT_FALSE(check("", true));
+  EXPECT_TRUE(check("", false));
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,58 @@
+#include "router/web/routes.h"
+
+#include <gtest/gtest.h>
+
+namespace baton {
+namespace {
+
+absl::StatusOr<FoundRoute> Find(const std::string& method, const std::string& path) {
+  return FindRoute({.method = method, .path = path});
+}
+
+TEST(Routes, AClientMayLeaveOutTheVersion) {
+  for (const char* path : {"/v1/chat/completions", "/chat/completions"}) {
+    const auto found = Find("POST", path);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->route, Route::kChatCompletions);
+    EXPECT_TRUE(found->generates);
+  }
+  EXPECT_FALSE(Find("POST", "/v1/tokenize").ok());
+  EXPECT_FALSE(Find("POST", "/v1").ok());
+}
+
+TEST(Routes, AModelsNameMayContainSlashes) {
+  const auto found = Find("GET", "/v1/models/some/model");
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->route, Route::kModel);
+  EXPECT_EQ(found->rest, "some/model");
+  EXPECT_EQ(Find("GET", "/v1/models")->route, Route::kModels);
+  EXPECT_TRUE(absl::IsNotFound(Find("GET", "/v1/models/").status()));
+}
+
+TEST(Routes, AWrongMethodLearnsTheRightOnes) {
+  EXPECT_EQ(Find("GET", "/v1/completions").status().message(), "POST");
+  EXPECT_EQ(Find("DELETE", "/v1/models").status().message(), "GET, HEAD");
+  EXPECT_TRUE(absl::IsFailedPrecondition(Find("GET", "/v1/completions").status()));
+  EXPECT_TRUE(Find("HEAD", "/v1/models").ok());
+}
+
+TEST(Routes, OnlyHealthNeedsNoKey) {
+  EXPECT_TRUE(Find("GET", "/health")->open);
+  for (const char* path : {"/v1/models", "/v1/models/x", "/tokenizer_info"}) {
+    EXPECT_FALSE(Find("GET", path)->open) << path;
+  }
+  for (const char* path : {"/v1/messages", "/tokenize", "/detokenize", "/v1/embeddings"}) {
+    EXPECT_FALSE(Find("POST", path)->open) << path;
+  }
+}
+
+TEST(Routes, ErrorsAreThoseOfThePathsApi) {
+  EXPECT_EQ(ApiOfPath("/v1/messages"), Api::kAnthropic);
+  EXPECT_EQ(ApiOfPath("/v1/messages/count_tokens"), Api::kAnthropic);
+  EXPECT_EQ(ApiOfPath("/v1/responses"), Api::kResponses);
+  EXPECT_EQ(ApiOfPath("/v1/chat/completions"), Api::kOpenAi);
+  EXPECT_EQ(ApiOfPath("/elsewhere"), Api::kOpenAi);
+}
+
+}  // namespace
+}  // namespace baton
