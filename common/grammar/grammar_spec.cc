@@ -19,15 +19,6 @@ char TagsFlags(const GrammarSpec& spec) {
   return static_cast<char>((spec.several ? 1 : 0) | (spec.parse_special ? 2 : 0));
 }
 
-bool IsUtf8(absl::string_view text) {
-  while (!text.empty()) {
-    const Utf8Unit unit = NextUtf8Unit(text);
-    if (unit.kind != Utf8Unit::Kind::kCharacter) return false;
-    text.remove_prefix(unit.size);
-  }
-  return true;
-}
-
 // The texts of a spec, in the order in which they are sent.
 std::vector<absl::string_view> Texts(const GrammarSpec& spec) {
   std::vector<absl::string_view> texts;

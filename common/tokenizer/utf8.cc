@@ -55,4 +55,13 @@ Utf8Unit NextUtf8Unit(absl::string_view bytes) {
   return {Utf8Unit::Kind::kCharacter, size};
 }
 
+bool IsUtf8(absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const Utf8Unit unit = NextUtf8Unit(bytes);
+    if (unit.kind != Utf8Unit::Kind::kCharacter) return false;
+    bytes.remove_prefix(unit.size);
+  }
+  return true;
+}
+
 }  // namespace baton

@@ -20,4 +20,7 @@ struct Utf8Unit {
 // The unit that `bytes` begins with. REQUIRES: `bytes` is not empty.
 Utf8Unit NextUtf8Unit(absl::string_view bytes);
 
+// Whether all of `bytes` are well-formed characters.
+bool IsUtf8(absl::string_view bytes);
+
 }  // namespace baton

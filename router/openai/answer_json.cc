@@ -22,15 +22,6 @@ double Milliseconds(const google::protobuf::Duration& duration) {
          static_cast<double>(duration.nanos()) / kNanosecondsInMillisecond;
 }
 
-bool IsUtf8(absl::string_view bytes) {
-  while (!bytes.empty()) {
-    const Utf8Unit unit = NextUtf8Unit(bytes);
-    if (unit.kind != Utf8Unit::Kind::kCharacter) return false;
-    bytes.remove_prefix(unit.size);
-  }
-  return true;
-}
-
 }  // namespace
 
 double JsonFloat(float value) {

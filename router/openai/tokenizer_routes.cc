@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/tokenizer/utf8.h"
 #include "router/openai/answer_json.h"
 #include "router/openai/chat_fields.h"
 #include "router/openai/common_fields.h"
@@ -13,6 +14,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json TextJsonOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+Json PieceJson(const std::string& bytes) {
+  if (IsUtf8(bytes)) return bytes;
+  Json list = Json::array();
+  for (const char byte : bytes) list.push_back(static_cast<unsigned char>(byte));
+  return list;
+}
 
 }  // namespace
 
@@ -31,6 +39,11 @@ absl::StatusOr<TokenizeCall> ReadTokenizeRequest(absl::string_view body) {
     ReadTemplateFields(fields, chat);
   } else if (const auto prompt = fields.String("prompt")) {
     request.set_prompt(*prompt);
+  } else if (const auto content = fields.String("content")) {
+    request.set_prompt(*content);
+    request.set_add_special_tokens(fields.Bool("add_special").value_or(false));
+    request.set_parse_special(fields.Bool("parse_special").value_or(true));
+    call.with_pieces = fields.Bool("with_pieces").value_or(false);
   } else {
     fields.Fail("prompt", "is missing");
   }
@@ -51,6 +64,14 @@ std::string TokenizeBody(absl::Span<const uint32_t> tokens, uint32_t max_model_l
   return DumpJson(body);
 }
 
+std::string PiecesBody(absl::Span<const uint32_t> tokens, const std::vector<std::string>& pieces) {
+  Json list = Json::array();
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    list.push_back({{"id", tokens[i]}, {"piece", PieceJson(pieces[i])}});
+  }
+  return DumpJson({{"tokens", std::move(list)}});
+}
+
 absl::StatusOr<v1::DetokenizeRequest> ReadDetokenizeRequest(absl::string_view body) {
   BATON_ASSIGN_OR_RETURN(const Json json, ParseJsonBody(body));
   JsonFields fields(json);
@@ -67,7 +88,7 @@ absl::StatusOr<v1::DetokenizeRequest> ReadDetokenizeRequest(absl::string_view bo
 }
 
 std::string DetokenizeBody(absl::string_view text) {
-  return DumpJson({{"prompt", std::string(text)}});
+  return DumpJson({{"prompt", std::string(text)}, {"content", std::string(text)}});
 }
 
 std::string TokenizerInfoBody(const TokenizerInfo& info) {

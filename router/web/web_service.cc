@@ -191,13 +191,14 @@ absl::StatusOr<std::string> WebService::TokenizeBodyFor(const Call& call) const 
   BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
                          parts_.model.PromptTokens(tokenize.request, parts_.pool.stopping()));
   std::optional<std::vector<std::string>> texts;
-  if (tokenize.return_token_strs) {
+  if (tokenize.return_token_strs || tokenize.with_pieces) {
     texts.emplace();
     for (const int32_t id : ids) {
       texts->emplace_back(parts_.model.tokenizer().TokenBytes(id));
     }
   }
   const std::vector<uint32_t> tokens(ids.begin(), ids.end());
+  if (tokenize.with_pieces) return PiecesBody(tokens, *texts);
   return TokenizeBody(tokens, parts_.model.Card(parts_.fleet.Get()).max_model_len(), texts);
 }
 

@@ -48,13 +48,34 @@ TEST(TokenizerRoutes, TokensAreToldWithTheirBytesOnDemand) {
             R"({"count":2,"max_model_len":128,"tokens":[1,2],"token_strs":["a","bytes:\\xff"]})");
 }
 
+TEST(TokenizerRoutes, ATextIsTokenisedInTheShapeOfLlamaServerToo) {
+  const auto call = ReadTokenizeRequest(R"({"content": "a"})");
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->request.prompt(), "a");
+  EXPECT_TRUE(call->request.has_add_special_tokens());
+  EXPECT_FALSE(call->request.add_special_tokens());
+  EXPECT_TRUE(call->request.parse_special());
+  EXPECT_FALSE(call->with_pieces);
+  const auto asked = ReadTokenizeRequest(
+      R"({"content": "a", "add_special": true, "parse_special": false, "with_pieces": true})");
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  EXPECT_TRUE(asked->request.add_special_tokens());
+  EXPECT_FALSE(asked->request.parse_special());
+  EXPECT_TRUE(asked->with_pieces);
+}
+
+TEST(TokenizerRoutes, APieceThatIsNoTextIsAListOfBytes) {
+  EXPECT_EQ(PiecesBody({1, 2}, {"a", "\xFF"}),
+            R"({"tokens":[{"id":1,"piece":"a"},{"id":2,"piece":[255]}]})");
+}
+
 TEST(TokenizerRoutes, TokensBecomeTextWithSpecialOnes) {
   const auto request = ReadDetokenizeRequest(R"({"tokens": [3, 1]})");
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_THAT(request->token_ids(), ElementsAre(3, 1));
   EXPECT_FALSE(request->skip_special_tokens());
   EXPECT_TRUE(request->has_skip_special_tokens());
-  EXPECT_EQ(DetokenizeBody("a\"b"), R"({"prompt":"a\"b"})");
+  EXPECT_EQ(DetokenizeBody("a\"b"), R"({"prompt":"a\"b","content":"a\"b"})");
 }
 
 TEST(TokenizerRoutes, WhatAModelLacksIsNull) {
