@@ -33,9 +33,9 @@ std::optional<HttpResponse> AnswerPreflight(const std::vector<std::string>& orig
   if (origins.empty() || request.method != "OPTIONS" || method.empty() || origin.empty()) {
     return std::nullopt;
   }
-  HttpResponse answer{.status = 204};
+  HttpResponse answer{.status = 200};           // some old browsers and some clients take no 204
   if (!Allows(origins, origin)) return answer;  // without the headers the browser refuses
-  answer.headers = {{"Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE"},
+  answer.headers = {{"Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS"},
                     {"Access-Control-Max-Age", "600"}};
   const absl::string_view headers = request.Header("access-control-request-headers");
   if (!headers.empty()) {
