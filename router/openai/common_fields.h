@@ -26,8 +26,9 @@ void ReadMaxTokens(JsonFields& fields, v1::SamplingParams& params);
 // request_id, which is the HTTP request's where the body has none.
 void ReadRoutingFields(JsonFields& fields, const ApiContext& context, v1::GenerateRequest& request);
 
-// response_format as OpenAI's chat API has it, vLLM's structured_outputs, and its older guided_json,
-// guided_regex, guided_grammar and guided_choice. At most one of them.
+// response_format as OpenAI's chat API has it, vLLM's structured_outputs, its older guided_json,
+// guided_regex, guided_grammar and guided_choice, and llama-server's grammar and json_schema. At
+// most one of them.
 void ReadFormFields(JsonFields& fields, v1::GenerateRequest& request);
 // The form {"type": "text" | "json_object" | "json_schema"} that `format` tells; nothing set for
 // text. `schema_is_inside`: the schema is in an object "json_schema" (chat), or beside the type

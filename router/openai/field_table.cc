@@ -76,6 +76,9 @@ constexpr FieldHandling kChat[] = {
     {"top_k"},
     {"truncate_prompt_tokens"},
     {"use_beam_search", kRefused, "false"},
+    // llama-server's.
+    {"grammar"},
+    {"json_schema"},
     // Baton's.
     {"return_timings"},
     {"speculative"},
@@ -130,6 +133,9 @@ constexpr FieldHandling kCompletion[] = {
     {"top_k"},
     {"truncate_prompt_tokens"},
     {"use_beam_search", kRefused, "false"},
+    // llama-server's.
+    {"grammar"},
+    {"json_schema"},
     // Baton's.
     {"parse_special"},
     {"return_timings"},

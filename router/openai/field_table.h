@@ -1,4 +1,5 @@
-// Every field of OpenAI's requests, and of vLLM's that change an answer: what becomes of it.
+// Every field of OpenAI's requests, and of vLLM's that change an answer: what becomes of it. And
+// llama-server's for the form of an answer, since who sends one would be served wrongly without it.
 // docs/openai.md says the same to clients.
 #pragma once
 

@@ -18,17 +18,18 @@ std::string SchemaText(const Json& schema) {
 
 bool IsSchema(const Json& json) { return json.is_object() || json.is_boolean(); }
 
-// What the fields are called that hold a form.
+// What the fields are called that hold a form. Null: there is none.
 struct FormNames {
   const char* json;
-  const char* regex;
   const char* grammar;
-  const char* choice;
-  const char* json_object;
+  const char* regex = nullptr;
+  const char* choice = nullptr;
+  const char* json_object = nullptr;
 };
-constexpr FormNames kStructuredOutputs{"json", "regex", "grammar", "choice", "json_object"};
-constexpr FormNames kGuided{"guided_json", "guided_regex", "guided_grammar", "guided_choice",
+constexpr FormNames kStructuredOutputs{"json", "grammar", "regex", "choice", "json_object"};
+constexpr FormNames kGuided{"guided_json", "guided_grammar", "guided_regex", "guided_choice",
                             "guided_json_object"};
+constexpr FormNames kLlamaServer{"json_schema", "grammar"};
 
 void ReadChoiceTexts(JsonFields& fields, const char* name, v1::ResponseFormat& format) {
   const Json* const choices = fields.Array(name);
@@ -40,7 +41,7 @@ void ReadChoiceTexts(JsonFields& fields, const char* name, v1::ResponseFormat& f
   }
 }
 
-// vLLM's forms: at most one of them and of what `request` has already.
+// The forms of vLLM or llama-server: at most one of them and of what `request` has already.
 void ReadForms(JsonFields& fields, const FormNames& names, v1::GenerateRequest& request) {
   std::vector<v1::ResponseFormat> forms;
   if (const Json* const schema = fields.Find(names.json)) {
@@ -49,13 +50,16 @@ void ReadForms(JsonFields& fields, const FormNames& names, v1::GenerateRequest& 
     }
     forms.emplace_back().set_json_schema(SchemaText(*schema));
   }
-  if (const auto regex = fields.String(names.regex)) forms.emplace_back().set_regex(*regex);
   if (const auto grammar = fields.String(names.grammar)) forms.emplace_back().set_grammar(*grammar);
-  if (v1::ResponseFormat choice; fields.Find(names.choice) != nullptr) {
-    ReadChoiceTexts(fields, names.choice, choice);
-    forms.push_back(std::move(choice));
+  if (names.regex != nullptr) {
+    if (const auto regex = fields.String(names.regex)) forms.emplace_back().set_regex(*regex);
   }
-  if (fields.Bool(names.json_object).value_or(false)) forms.emplace_back().mutable_json_object();
+  if (names.choice != nullptr && fields.Find(names.choice) != nullptr) {
+    ReadChoiceTexts(fields, names.choice, forms.emplace_back());
+  }
+  if (names.json_object != nullptr && fields.Bool(names.json_object).value_or(false)) {
+    forms.emplace_back().mutable_json_object();
+  }
   if (forms.empty()) return;
   if (forms.size() > 1 || request.has_response_format()) {
     return fields.Fail(names.json, "stands beside another form of the answer; send one");
@@ -102,6 +106,7 @@ void ReadFormFields(JsonFields& fields, v1::GenerateRequest& request) {
     fields.Adopt(inner.status());
   }
   ReadForms(fields, kGuided, request);
+  ReadForms(fields, kLlamaServer, request);
 }
 
 }  // namespace baton

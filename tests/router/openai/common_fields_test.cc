@@ -124,8 +124,16 @@ TEST(FormFields, FormsOfVllmInBothSpellings) {
   EXPECT_TRUE(Form(R"({"structured_outputs": {"json_object": true}})").has_json_object());
 }
 
+TEST(FormFields, FormsOfLlamaServer) {
+  EXPECT_EQ(Form(R"({"grammar": "root ::= \"a\""})").grammar(), "root ::= \"a\"");
+  EXPECT_EQ(Form(R"({"json_schema": {"const": 1}})").json_schema(), R"({"const":1})");
+  EXPECT_EQ(WrongForm(R"({"json_schema": 3})"), "json_schema");
+}
+
 TEST(FormFields, TwoFormsAreOneTooMany) {
   EXPECT_EQ(WrongForm(R"({"guided_regex": "x", "guided_grammar": "g"})"), "guided_json");
+  EXPECT_EQ(WrongForm(R"({"grammar": "x", "json_schema": {}})"), "json_schema");
+  EXPECT_EQ(WrongForm(R"({"guided_regex": "x", "grammar": "x"})"), "json_schema");
   EXPECT_EQ(WrongForm(R"({"response_format": {"type": "json_object"}, "guided_regex": "x"})"),
             "guided_json");
   EXPECT_EQ(WrongForm(R"({"structured_outputs": {"structural_tag": "x"}})"),
