@@ -2,7 +2,6 @@
 
 The first call of a machine fetches them into the cache folder: ${BATON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/baton}.
 """
-import functools
 import hashlib
 import os
 import pathlib
@@ -26,19 +25,25 @@ def cache_folder():
     return pathlib.Path(os.environ.get("BATON_CACHE") or pathlib.Path(caches) / "baton")
 
 
-@functools.cache
 def install(requirements, *options):
     """The folder of the packages of the file `requirements`, in `sys.path` from now on. `options` are pip's."""
+    folder = fetch(requirements, *options)
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    return folder
+
+
+def fetch(requirements, *options):
+    """The same folder, for the PYTHONPATH of another process."""
     cache = cache_folder()
     folder = cache / f"packages-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]}"
     if not folder.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
-        _fetch(requirements, options, folder)
-    sys.path.insert(0, str(folder))
+        _install(requirements, options, folder)
     return folder
 
 
-def _fetch(requirements, options, folder):
+def _install(requirements, options, folder):
     with tempfile.TemporaryDirectory(dir=folder.parent) as work:
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir",
                    "--no-compile", "--no-deps", "--only-binary", ":all:", *options,
