@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, lints (scripts/lint.sh), builds, and runs the test suite; ends with CTest's summary and where the
 # time went.
-#   scripts/test.sh [--quick | --full] [ctest arguments]
+#   scripts/test.sh [--quick | --clients | --full] [ctest arguments]
 #
 # The unit tests, which are those that start no servers, run under the address and undefined-behaviour sanitizers; those that
 # round, measure, or need the real model run a second time as programs are released. The programs are built once more with
@@ -9,16 +9,18 @@
 # linked with the CUDA backend too; its kernels are tested without a GPU either way.
 #
 # --quick: the dev build, its unit tests, and one test of the programs as users run them.
+# --clients: the dev build, and the clients of docs/clients.md that the ordinary run leaves out: what they need from PyPI takes
+# 2 GB of the cache folder.
 # --full: also the long forms, which take hours: 50,000 seeds of the simulation, two disturbances in every order of events,
-# answers by 300 JSON schemas, SmolLM2 as a Hugging Face folder, Gemma 3 270M (which it fetches under Gemma's terms),
-# ThreadSanitizer, chaos of 1,000 requests in each way of ending a worker, 500 requests with guessed tokens on every way, and
-# all planted bugs.
+# answers by 300 JSON schemas, other people's clients, SmolLM2 as a Hugging Face folder, Gemma 3 270M (which it fetches under
+# Gemma's terms), ThreadSanitizer, chaos of 1,000 requests in each way of ending a worker, 500 requests with guessed tokens on
+# every way, and all planted bugs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 form=plain
 case "${1:-}" in
-  --quick | --full)
+  --quick | --clients | --full)
     form=${1#--}
     shift
     ;;
@@ -52,6 +54,16 @@ if [[ $form == quick ]]; then
   ninja -C build/dev baton baton-router baton-prefill-worker baton-decode-worker unit_tests
   ctest --test-dir build/dev -L unit --output-on-failure -j "$(nproc)" "$@"
   exec ctest --test-dir build/dev -R '^integration_generate$' --output-on-failure
+fi
+
+test_clients() {
+  BATON_BIN=$PWD/build/dev/bin BATON_STUBS=$PWD/build/dev/python_stubs PYTHONDONTWRITEBYTECODE=1 \
+    /usr/bin/python3 -m pytest -q -rs -p no:cacheprovider tests/clients
+}
+if [[ $form == clients ]]; then
+  ninja -C build/dev baton baton-router baton-prefill-worker baton-decode-worker
+  test_clients
+  exit
 fi
 
 configure asan
@@ -116,6 +128,8 @@ export BATON_BIN=$PWD/build/dev/bin BATON_STUBS=$PWD/build/dev/python_stubs
 part "long: Gemma 3 270M Q4_K_M against float32 and SentencePiece"
 BATON_TEST_MODEL=$(scripts/fetch_gemma.sh) \
   /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_gemma.py
+part "long: other people's clients"
+test_clients
 part "long: threads under ThreadSanitizer"
 configure tsan
 ninja -C build/tsan tsan_tests
