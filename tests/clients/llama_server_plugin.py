@@ -42,10 +42,10 @@ def with_local_model(preset):
 def start_baton(server, timeout_seconds=60):
     context = server.n_ctx // (server.n_slots or 1)
     argv = [BATON, "serve", MODEL, "--threads=1", "--listen=127.0.0.1:0", "--log-level=warning",
-            f"--http-listen={server.server_host.split(',')[0]}:{server.server_port}",
+            f"--http-listen={server.server_host}:{server.server_port}",
             f"--max-model-len={context}", f"--max-num-seqs={server.n_slots or 1}",
             f"--served-model-name={asked_model or server.model_alias}"]
-    origins = LOCAL_ORIGINS if server.cors_origins == "localhost" or server.server_tools else ["*"]
+    origins = LOCAL_ORIGINS if server.cors_origins == "localhost" else ["*"]
     argv += [f"--http-cors-origin={origin}" for origin in origins]
     if server.api_key is not None:
         argv.append(f"--api-keys={KEYS}")
