@@ -63,6 +63,7 @@ ARROWS = {
     "router/fleet": "base rpc net protocol router/calls router/placement",
     "router/dispatch": "base rpc router/calls router/fleet router/placement router/request",
     "router/metrics": "base rpc net router/dispatch router/placement router/request",
+    "router/page": "",
     "router/runner": "base rpc router/calls router/dispatch router/fleet router/metrics router/placement router/request router/tenants",
     "router/front": "base access gguf tokenizer grammar jinja rpc certificates net protocol router/calls router/dispatch router/fleet router/metrics router/request router/runner router/tenants router/tools",
     "router/http": "access base rpc certificates net",
