@@ -68,7 +68,7 @@ bool DataSender::SendNext(absl::Time now, Actions& actions) {
   header.set_sequence_number(next_sequence_number_++);
   computed_.Describe(*next, header);
   computed_.Take(*next);
-  meter_.Sent(next->payload_bytes, now);
+  meter_.Sent(header, next->payload_bytes, now);
   window_.Add(header, next->payload_bytes, now);
   Send(*window_.Find(header.sequence_number()), actions);
   return true;
@@ -88,6 +88,7 @@ bool DataSender::Acknowledge(uint64_t sequence_number, int stream, bool repeat, 
       return false;
     case SendWindow::Answer::kAcknowledged:
       BATON_FAILPOINT("data_sender.acknowledged");
+      meter_.Acknowledged(sequence_number, now);
       return true;
   }
   return false;

@@ -42,13 +42,14 @@ void CountPush(WorkerMetrics& metrics, const absl::Status& status, const SendRep
 }
 
 // `pushed`: none where nothing was pushed.
-PrefillResponse FinishedResponse(const SequenceFinished& computed,
+PrefillResponse FinishedResponse(const SequenceFinished& computed, const ChunkSpans& chunks,
                                  const std::optional<SendReport>& pushed,
                                  const std::string& wire_dtype) {
   PrefillResponse response;
   internal::v1::PrefillFinished& finished = *response.mutable_finished();
   *finished.mutable_queue() = DurationToProto(computed.queue);
   *finished.mutable_compute() = DurationToProto(computed.prefill);
+  chunks.Tell(finished);
   if (pushed.has_value()) {
     *finished.mutable_transfer() = DurationToProto(pushed->transfer);
     *finished.mutable_exposed_transfer() = DurationToProto(pushed->exposed_transfer);
@@ -57,6 +58,7 @@ PrefillResponse FinishedResponse(const SequenceFinished& computed,
     finished.set_bytes_resent(pushed->bytes_resent);
     finished.set_messages(pushed->messages);
     finished.set_wire_dtype(wire_dtype);
+    TellSpans(pushed->spans, pushed->transfer_began, finished);
   }
   return response;
 }
@@ -161,6 +163,7 @@ void PrefillCall::On(const PrefillStarted& event) {
   absl::MutexLock lock(&mutex_);
   BATON_FAILPOINT("prefill.started");
   if (outbox_.ended()) return;
+  started_ = SteadyNow();
   PrefillResponse response;
   response.mutable_started()->set_cached_tokens(static_cast<uint32_t>(event.cached_tokens));
   Queue(std::move(response));
@@ -237,7 +240,9 @@ void PrefillCall::On(const ChunkComputed& event) {
   absl::MutexLock lock(&mutex_);
   BATON_FAILPOINT("prefill.chunk_computed");
   if (outbox_.ended()) return;
-  if (push_ != nullptr) push_->Post(SendEvent::ChunkReady{event.end_token, SteadyNow()});
+  const absl::Time now = SteadyNow();
+  chunks_.Add(static_cast<uint32_t>(event.end_token), now - started_);
+  if (push_ != nullptr) push_->Post(SendEvent::ChunkReady{event.end_token, now});
   const PrefillResponse* last = outbox_.last();
   if (last != nullptr && last->has_progress()) outbox_.DropLast();
   PrefillResponse response;
@@ -293,7 +298,7 @@ void PrefillCall::MaybeFinish() {
   if (options_.metrics != nullptr) {
     options_.metrics->SequenceDone(computed_->queue, computed_->prefill, absl::ZeroDuration());
   }
-  Queue(FinishedResponse(*computed_, pushed_, wire_dtype_));
+  Queue(FinishedResponse(*computed_, chunks_, pushed_, wire_dtype_));
   EndLocked(absl::OkStatus());
 }
 

@@ -18,6 +18,7 @@
 #include "common/worker/grammar_reader.h"
 #include "common/worker/worker_metrics.h"
 #include "prefill_worker/channel_cache.h"
+#include "prefill_worker/prefill_spans.h"
 #include "prefill_worker/send_driver.h"
 
 namespace baton {
@@ -105,6 +106,8 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   std::shared_ptr<SendDriver> push_ ABSL_GUARDED_BY(mutex_);
   std::optional<WorkerMetrics::InFlight> inflight_ ABSL_GUARDED_BY(mutex_);  // while it pushes
   int cached_tokens_ ABSL_GUARDED_BY(mutex_) = 0;  // cached tokens not posted to the push yet
+  absl::Time started_ ABSL_GUARDED_BY(mutex_);     // when the first chunk began
+  ChunkSpans chunks_ ABSL_GUARDED_BY(mutex_);
   std::vector<internal::v1::OutputToken> first_tokens_ ABSL_GUARDED_BY(mutex_);  // by choice
   std::optional<SequenceFinished> computed_ ABSL_GUARDED_BY(mutex_);  // once all is computed
   std::optional<SendReport> pushed_ ABSL_GUARDED_BY(mutex_);          // once the push has ended

@@ -14,6 +14,7 @@
 #include "common/kv/layout.h"
 #include "common/kv/token_range.h"
 #include "common/rpc/limits.h"
+#include "prefill_worker/prefill_spans.h"
 
 namespace baton {
 
@@ -45,7 +46,9 @@ struct SendReport {
   // From the first byte sent (or, where all was computed before the open was answered, from the
   // last chunk computed) to the answer to the commit.
   absl::Duration transfer;
-  absl::Duration exposed_transfer;  // from the last chunk computed to the answer to the commit
+  absl::Duration exposed_transfer;       // from the last chunk computed to the answer to the commit
+  absl::Time transfer_began{};           // from when `transfer` counts
+  std::vector<SentSpans::Span> spans{};  // of the messages
 };
 
 // What one push is about.
