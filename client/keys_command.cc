@@ -113,6 +113,7 @@ void KeysNewCommand::AddFlags(FlagSet& flags) {
   flags.AddInt("min-priority", min_priority_, kLeast, kMost, "the lowest number it may ask for");
   flags.AddInt("max-priority", max_priority_, kLeast, kMost, "the highest");
   flags.AddString("share", share_, "tenants with this name share cached prefixes");
+  flags.AddBool("operator", operates_, "the tenant's keys open the router's page");
 }
 
 absl::Status KeysNewCommand::SetLimits(const FlagSet& flags, Tenant& tenant) const {
@@ -124,6 +125,7 @@ absl::Status KeysNewCommand::SetLimits(const FlagSet& flags, Tenant& tenant) con
   if (flags.Given("min-priority")) tenant.min_priority = min_priority_;
   if (flags.Given("max-priority")) tenant.max_priority = max_priority_;
   if (flags.Given("share")) tenant.share = share_;
+  if (flags.Given("operator")) tenant.operates = operates_;
   if (tenant.min_priority > tenant.max_priority) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--min-priority ", tenant.min_priority, " is above --max-priority ", tenant.max_priority));

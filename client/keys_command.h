@@ -32,6 +32,7 @@ class KeysNewCommand : public Command {
   int min_priority_ = Tenant().min_priority;
   int max_priority_ = Tenant().max_priority;
   std::string share_;
+  bool operates_ = false;
 };
 
 // `baton keys list` prints ids, tenants and limits.

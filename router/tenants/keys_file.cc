@@ -46,6 +46,12 @@ absl::Status TakeName(const toml::node& node, std::string& value) {
   return CheckTenantName(value);
 }
 
+absl::Status TakeBoolean(const toml::node& node, bool& value) {
+  if (!node.is_boolean()) return absl::InvalidArgumentError("must be true or false");
+  value = node.value_or(false);
+  return absl::OkStatus();
+}
+
 absl::Status TakeHash(const toml::node& node, std::string& value) {
   const std::string digits = node.value_or(std::string());
   if (digits.size() != 2 * kHashBytes || !std::all_of(digits.begin(), digits.end(), [](char c) {
@@ -71,19 +77,16 @@ absl::Status TakeTenantEntry(absl::string_view key, const toml::node& node, Tena
   if (key == "min-priority") return TakeNumber(node, kLeast, kLast, tenant.min_priority);
   if (key == "max-priority") return TakeNumber(node, kLeast, kLast, tenant.max_priority);
   if (key == "share") return TakeName(node, tenant.share);
+  if (key == "operator") return TakeBoolean(node, tenant.operates);
   return absl::InvalidArgumentError(
       "is not known; a tenant has requests-per-second, tokens-per-minute, streams, min-priority, "
-      "max-priority and share");
+      "max-priority, share and operator");
 }
 
 absl::Status TakeKeyEntry(absl::string_view key, const toml::node& node, ApiKeyEntry& entry) {
   if (key == "tenant") return TakeName(node, entry.tenant);
   if (key == "sha256") return TakeHash(node, entry.hash);
-  if (key == "revoked") {
-    if (!node.is_boolean()) return absl::InvalidArgumentError("must be true or false");
-    entry.revoked = node.value_or(false);
-    return absl::OkStatus();
-  }
+  if (key == "revoked") return TakeBoolean(node, entry.revoked);
   return absl::InvalidArgumentError("is not known; a key has tenant, sha256 and revoked");
 }
 
@@ -194,6 +197,7 @@ std::string FormatKeysFile(const KeysFile& file) {
     number("min-priority", tenant.min_priority, usual.min_priority);
     number("max-priority", tenant.max_priority, usual.max_priority);
     if (!tenant.share.empty()) absl::StrAppend(&text, "share = \"", tenant.share, "\"\n");
+    if (tenant.operates) absl::StrAppend(&text, "operator = true\n");
   }
   for (const ApiKeyEntry& key : file.keys) {
     absl::StrAppend(&text, "\n[[keys]]\ntenant = \"", key.tenant, "\"\nsha256 = \"",

@@ -7,6 +7,7 @@
 //   min-priority = 0             # the range of its requests' `priority`; these are the defaults
 //   max-priority = 2147483647
 //   share = "docs"               # tenants with equal names share cached prefixes
+//   operator = true              # its keys open the router's page (docs/page.md); left out: they do not
 //
 //   [[keys]]
 //   tenant = "acme"
@@ -36,7 +37,8 @@ struct Tenant {
   // A lower number is served sooner, so by default nobody gets ahead of those who say nothing.
   int32_t min_priority = 0;
   int32_t max_priority = std::numeric_limits<int32_t>::max();
-  std::string share{};  // empty: its prefixes are its own
+  std::string share{};    // empty: its prefixes are its own
+  bool operates = false;  // it looks after the fleet, and may see all of it
 
   friend bool operator==(const Tenant&, const Tenant&) = default;
 };

@@ -25,7 +25,8 @@ KeysFile Example() {
                           .streams = 16,
                           .min_priority = -3,
                           .max_priority = 7,
-                          .share = "docs"};
+                          .share = "docs",
+                          .operates = true};
   file.tenants["b.c/d"] = {};
   file.keys = {{.hash = std::string(32, '\1'), .tenant = "b.c/d", .revoked = true},
                {.hash = std::string(32, '\xff'), .tenant = "acme"}};
