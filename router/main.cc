@@ -1,4 +1,6 @@
 // baton-router: clients' requests in, work for prefill and decode workers out.
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -73,6 +75,14 @@ absl::StatusOr<std::unique_ptr<HttpServer>> ListenForHttp(const RouterFlags& fla
        .cors_origins = flags.http_cors_origins});
 }
 
+// How people tell the routers of a fleet apart.
+std::string NameOf(const RouterFlags& flags) {
+  char host[256] = {};
+  const absl::StatusOr<HostPort> listen = ParseHostPort(flags.server.listen);
+  if (gethostname(host, sizeof(host) - 1) != 0 || !listen.ok()) return flags.server.listen;
+  return absl::StrCat(host, ":", listen->port);
+}
+
 absl::StatusOr<FleetSecret> LoadSecret(const RouterFlags& flags) {
   if (!flags.fleet_secret_file.empty()) {
     absl::StatusOr<FleetSecret> secret = FleetSecret::Read(flags.fleet_secret_file);
@@ -140,6 +150,7 @@ int Main(int argc, char** argv) {
   auto listening = ListenForHttp(flags, **process);
   if (!listening.ok()) return ExitUsage(kProgram, listening.status());
   http = *std::move(listening);
+  flags.router.name = NameOf(flags);
   flags.router.short_of_memory = [&process] { return (*process)->short_of_memory(); };
   router = std::make_unique<Router>(**model, flags.router, (*process)->credentials(), metrics);
   ready_router.store(router.get());

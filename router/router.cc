@@ -16,7 +16,8 @@ namespace {
 // Registry and runner know each other through these; both live on the loop's thread.
 WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credentials& credentials,
                                         RouterMetrics& metrics, bool expose_workers,
-                                        std::unique_ptr<RequestRunner>& runner) {
+                                        std::unique_ptr<RequestRunner>& runner,
+                                        FleetReporter& reporter) {
   return {
       .tokenizer_digest = model.tokenizer_digest(),
       .connect =
@@ -39,7 +40,8 @@ WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credenti
       .on_pages =
           [&metrics](const WorkerTarget& target, size_t pages) {
             metrics.SetPrefixPages(target.address, WorkerRoleName(target.role), pages);
-          }};
+          },
+      .on_tick = [&reporter](const WorkerRegistry::Workers& workers) { reporter.Tick(workers); }};
 }
 
 }  // namespace
@@ -49,16 +51,19 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
     : options_(std::move(options)),
       admission_(options_.admission),
       router_metrics_(metrics, admission_),
+      model_(model.name()),
       loop_(std::make_unique<ThreadLoop>()),
       fleet_(std::make_unique<Fleet>(*loop_,
                                      [this](const WorkerTarget& target, bool open) {
                                        router_metrics_.SetCircuitOpen(
                                            target.address, WorkerRoleName(target.role), open);
                                      })),
+      reporter_(std::make_unique<FleetReporter>(board_, events_, *fleet_,
+                                                [this] { return router_metrics_.refusals(); })),
       registry_(std::make_unique<WorkerRegistry>(
           *loop_, *fleet_, view_,
           RegistryOptions(model, credentials, router_metrics_, options_.runner.expose_workers,
-                          runner_))),
+                          runner_, *reporter_))),
       quotas_(metrics),
       runner_(std::make_unique<RequestRunner>(RequestRunner::Parts{.loop = *loop_,
                                                                    .fleet = *fleet_,
@@ -67,7 +72,8 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                                                                    .metrics = router_metrics_,
                                                                    .observer = router_metrics_,
                                                                    .place = Place,
-                                                                   .random_bytes = RandomBytes},
+                                                                   .random_bytes = RandomBytes,
+                                                                   .history = &history_},
                                               options_.runner)),
       grammars_(std::make_unique<GrammarPool>(options_.grammars,
                                               SerializeVocabulary(model.tokenizer()),
@@ -90,10 +96,16 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                             .short_of_memory = options_.short_of_memory};
   intake_ = std::make_unique<Intake>(parts, options_.default_deadline);
   service_ = std::make_unique<GenerationServiceImpl>(*intake_, parts);
-  web_ = std::make_unique<WebService>(
-      *intake_, parts,
-      WebService::Options{.cors_origins = options_.http_cors_origins,
-                          .ready = [this] { return Ready(); }});
+  page_ = std::make_unique<PageService>(PageService::Parts{.files = options_.page_files,
+                                                           .door = door_,
+                                                           .board = board_,
+                                                           .events = events_,
+                                                           .history = history_,
+                                                           .router = [this] { return Report(); }});
+  web_ =
+      std::make_unique<WebService>(*intake_, parts, *page_,
+                                   WebService::Options{.cors_origins = options_.http_cors_origins,
+                                                       .ready = [this] { return Ready(); }});
   loop_->Post([this] { registry_->Start(); });
   poller_ = std::make_unique<TargetPoller>(
       options_.workers, options_.poll_interval, [this](std::vector<WorkerTarget> targets) {
@@ -114,6 +126,17 @@ Router::~Router() {
   loop_->Post([&] { registry_->Close([&] { watches_gone.Notify(); }); });
   watches_gone.WaitForNotification();
   loop_.reset();
+}
+
+RouterReport Router::Report() {
+  return {.name = options_.name,
+          .model = model_,
+          .draining = intake_->refusing(),
+          .uptime = SteadyNow() - started_,
+          .running = router_metrics_.running(),
+          .waiting = admission_.waiting_requests(),
+          .streams_behind = router_metrics_.behind(),
+          .refused = router_metrics_.refusals()};
 }
 
 bool Router::Ready() const {

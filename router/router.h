@@ -6,6 +6,7 @@
 
 #include "absl/time/time.h"
 
+#include "common/base/clock.h"
 #include "common/certificates/credentials.h"
 #include "common/net/metrics.h"
 #include "router/calls/thread_loop.h"
@@ -21,9 +22,15 @@
 #include "router/front/preparing_pool.h"
 #include "router/front/served_model.h"
 #include "router/metrics/router_metrics.h"
+#include "router/page/event_log.h"
+#include "router/page/fleet_report.h"
+#include "router/page/fleet_reporter.h"
+#include "router/page/page_files.h"
+#include "router/page/request_history.h"
 #include "router/runner/request_runner.h"
 #include "router/tenants/fleet_secret.h"
 #include "router/tenants/quotas.h"
+#include "router/web/page_service.h"
 #include "router/web/web_service.h"
 
 namespace baton {
@@ -38,10 +45,12 @@ struct RouterOptions {
   GrammarPool::Options grammars{};
   absl::Duration default_deadline = absl::Seconds(600);  // for a request whose client gave none
   FleetSecret fleet_secret = FleetSecret::Random();
-  const ApiKeys* keys = nullptr;            // null: no API key is known. Outlives the router
-  std::function<bool()> short_of_memory{};  // while it is true, requests are refused
+  const ApiKeys* keys = nullptr;                 // null: no API key is known. Outlives the router
+  std::function<bool()> short_of_memory{};       // while it is true, requests are refused
   std::vector<std::string> http_cors_origins{};  // as --http-cors-origin
-  bool needs_identity = false;              // clients without API key and certificate are refused
+  bool needs_identity = false;  // clients without API key and certificate are refused
+  std::string name = "router";  // on the page
+  absl::Span<const PageFile> page_files = PageFiles();  // which outlive the router
 };
 
 // Thread-safe. A server that serves service() is shut down before the router is destroyed.
@@ -72,12 +81,21 @@ class Router {
 
  private:
   friend class RouterFixture;  // lets tests pretend that requests waited before
+
+  RouterReport Report();
+
   const RouterOptions options_;
   FleetView view_;
   Admission admission_;
   RouterMetrics router_metrics_;
+  const std::string model_;
+  const absl::Time started_ = SteadyNow();
+  EventLog events_;
+  RequestHistory history_{events_};
+  FleetBoard board_;
   std::unique_ptr<ThreadLoop> loop_;
   std::unique_ptr<Fleet> fleet_;
+  std::unique_ptr<FleetReporter> reporter_;
   std::unique_ptr<WorkerRegistry> registry_;
   Quotas quotas_;
   std::unique_ptr<RequestRunner> runner_;
@@ -86,6 +104,7 @@ class Router {
   Door door_;
   std::unique_ptr<Intake> intake_;
   std::unique_ptr<GenerationServiceImpl> service_;
+  std::unique_ptr<PageService> page_;
   std::unique_ptr<WebService> web_;
   std::unique_ptr<TargetPoller> poller_;
 };

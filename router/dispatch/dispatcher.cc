@@ -14,6 +14,11 @@ namespace {
 constexpr absl::Duration kSweepInterval = absl::Milliseconds(100);
 constexpr int kSweepRest = 20;  // a sweep takes at most this part of the loop's time
 
+absl::Span<const int32_t> TokenIdsOf(const RequestSpec& spec) {
+  const std::vector<uint32_t>& ids = spec.prompt_token_ids;
+  return absl::MakeConstSpan(reinterpret_cast<const int32_t*>(ids.data()), ids.size());
+}
+
 }  // namespace
 
 Dispatcher::Dispatcher(const Parts& parts, const Options& options, Handlers handlers)
@@ -104,6 +109,7 @@ void Dispatcher::PlaceFront(uint64_t number, Request& request,
   request.asks.pop_front();
   request.none_ready_since = absl::InfiniteFuture();
   if (!request.asks.empty()) Enqueue(number, request);
+  if (!ask.needs.whole_prompt) CountReuse(request.spec, candidates, placement);
   handlers_.on_placed(number, Assign(ask, candidates, placement));
 }
 
@@ -121,10 +127,8 @@ void Dispatcher::SetAside(uint64_t number, Request& request, absl::Time now) {
 ReadyWorkers::Candidates Dispatcher::FindCandidates(const Request& request,
                                                     WorkerNeeds& needs) const {
   needs.failed_hand_offs = request.failed_hand_offs;
-  const std::vector<uint32_t>& ids = request.spec.prompt_token_ids;
-  const auto* prompt = reinterpret_cast<const int32_t*>(ids.data());
-  return parts_.fleet.Choose(needs, absl::MakeConstSpan(prompt, ids.size()),
-                             request.spec.cache_salt, options_.placement, turn_);
+  return parts_.fleet.Choose(needs, TokenIdsOf(request.spec), request.spec.cache_salt,
+                             options_.placement, turn_);
 }
 
 Placement Dispatcher::Choose(const WorkerNeeds& needs,
@@ -152,7 +156,23 @@ std::optional<Assignment> Dispatcher::TryElsewhere(uint64_t number, ChooseWorker
       placement.outcome != Placement::Outcome::kPlaced) {
     return std::nullopt;
   }
+  if (!needs.whole_prompt) CountReuse(requests_.at(number).spec, candidates, placement);
   return Assign(ask, candidates, placement);
+}
+
+void Dispatcher::CountReuse(const RequestSpec& spec, const ReadyWorkers::Candidates& candidates,
+                            const Placement& placement) {
+  const WorkerSnapshot* holds = nullptr;
+  const auto look = [&holds](const std::vector<WorkerSnapshot>& list, std::optional<size_t> index) {
+    if (!index.has_value()) return;
+    const WorkerSnapshot& worker = list[*index];
+    if (worker.cached_tokens > (holds == nullptr ? 0 : holds->cached_tokens)) holds = &worker;
+  };
+  look(candidates.prefill, placement.prefill);
+  look(candidates.decode, placement.decode);
+  if (holds == nullptr) return;
+  parts_.fleet.pages().Reused(*parts_.fleet.Find(holds->id), TokenIdsOf(spec), spec.cache_salt,
+                              holds->cached_tokens);
 }
 
 Assignment Dispatcher::Assign(const ChooseWorkers& ask, const ReadyWorkers::Candidates& candidates,

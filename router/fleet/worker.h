@@ -21,6 +21,15 @@
 
 namespace baton {
 
+// What this router has seen the worker do, counted from its introduction on.
+struct WorkerTraffic {
+  uint64_t output_tokens = 0;
+  uint64_t prompt_tokens = 0;  // computed
+  uint64_t hand_offs = 0;      // each is counted at both of its workers
+  uint64_t hand_off_bytes = 0;
+  absl::Duration exposed_transfer{};  // sum over the hand-offs
+};
+
 // One target and the worker behind it. A worker that restarts gets a new id. Owned by
 // WorkerRegistry, touched on the loop's thread only.
 struct Worker {
@@ -39,6 +48,8 @@ struct Worker {
   std::set<std::string> quarantines;  // decode: pushers whose KV proved to be wrong, as it says
   std::string quarantined_by;  // prefill: name of a decode worker that says so of it; empty: nobody
   internal::v1::WorkerState state = internal::v1::WORKER_STATE_UNSPECIFIED;
+  internal::v1::WorkerLoad load;  // as last reported
+  WorkerTraffic traffic;
   double measured_tokens_per_second = 0;  // speed of its prefills; 0: none was measured yet
   ProgressJudge progress;
   absl::Time last_heard = absl::InfinitePast();

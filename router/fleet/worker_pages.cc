@@ -42,6 +42,17 @@ std::vector<ReadyWorkers::Held> WorkerPages::Find(absl::Span<const int32_t> prom
   return held;
 }
 
+std::vector<WorkerPages::ReusedPage> WorkerPages::MostReused(size_t most) const {
+  std::vector<ReusedPage> pages;
+  for (const PrefixReuse::Page& page : reuse_.MostReused(most)) {
+    ReusedPage& one = pages.emplace_back(ReusedPage{.page = page, .workers = {}});
+    for (const uint32_t slot : index_.Holders(page.page)) {
+      one.workers.push_back(by_slot_.find(slot)->second);
+    }
+  }
+  return pages;
+}
+
 uint32_t WorkerPages::Served(const Worker& worker, uint32_t held, absl::Span<const int32_t> prompt,
                              absl::Span<const uint64_t> pages) const {
   const KvLayerGroups& groups = worker.seen.groups;

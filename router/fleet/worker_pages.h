@@ -13,6 +13,7 @@
 #include "baton/internal/v1/worker.pb.h"
 #include "router/fleet/worker.h"
 #include "router/placement/prefix_index.h"
+#include "router/placement/prefix_reuse.h"
 #include "router/placement/ready_workers.h"
 
 namespace baton {
@@ -41,6 +42,18 @@ class WorkerPages {
   std::vector<ReadyWorkers::Held> Find(absl::Span<const int32_t> prompt,
                                        const std::string& salt) const;
 
+  // A request was placed on the worker, which holds the first `tokens` of the prompt.
+  void Reused(const Worker& worker, absl::Span<const int32_t> prompt, const std::string& salt,
+              uint32_t tokens) {
+    reuse_.Count(worker.prefix_root, prompt.subspan(0, tokens), salt);
+  }
+  struct ReusedPage {
+    PrefixReuse::Page page;
+    std::vector<const Worker*> workers;  // that hold it now
+  };
+  // As PrefixReuse::MostReused.
+  std::vector<ReusedPage> MostReused(size_t most) const;
+
  private:
   // How many of the prompt's first `held` tokens serve a worker some of whose layers have windows.
   // `pages`: the names of these tokens' pages in the layers without one.
@@ -52,6 +65,7 @@ class WorkerPages {
                    absl::Span<const uint64_t> pages) const;
 
   PrefixIndex index_;
+  PrefixReuse reuse_;
   absl::flat_hash_map<uint32_t, const Worker*> by_slot_;
   std::map<Hash128, int> roots_;  // how many listed workers have each root
   uint32_t next_slot_ = 1;

@@ -112,6 +112,7 @@ void WorkerRegistry::Tick() {
   DropUnwanted();
   Publish();
   options_.on_change();
+  if (options_.on_tick) options_.on_tick(workers_);
   if (closed_ && workers_.empty()) {
     closed_();
     return;
@@ -136,6 +137,7 @@ void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
   if (message.has_info()) TakeInfo(worker, message.info());
   if (worker.id == 0) return;  // given up, and it has not introduced itself again
   worker.state = message.state();
+  worker.load = message.load();
   TakeLoad(message.load(), worker.seen);
   if (message.has_prefix()) TakePages(worker, message.prefix());
   TakeQuarantines(worker, message);
@@ -180,6 +182,7 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
   if (worker.info.incarnation() != info.incarnation()) {
     ForgetPages(worker);
     worker.breaker = {};
+    worker.traffic = {};
     worker.measured_tokens_per_second = 0;
   }
   worker.info = info;

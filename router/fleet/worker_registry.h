@@ -24,6 +24,7 @@ namespace baton {
 // borrows both. On the loop's thread only. Destroyed after Close has called back.
 class WorkerRegistry {
  public:
+  using Workers = std::map<WorkerTarget, std::unique_ptr<Worker>>;
   struct Options {
     std::string tokenizer_digest;  // the router's: workers with another are never used
     ConnectWorker connect;
@@ -40,6 +41,8 @@ class WorkerRegistry {
     std::function<void(const WorkerTarget&, bool)> on_quarantine;
     // So many pages of the worker's prefix cache are known. Null: nobody wants to know.
     std::function<void(const WorkerTarget&, size_t)> on_pages;
+    // Called every 250 ms, after the workers were judged. Null: nobody wants to know.
+    std::function<void(const Workers&)> on_tick = nullptr;
   };
   WorkerRegistry(EventLoop& loop, Fleet& fleet, FleetView& view, Options options);
 
@@ -71,7 +74,7 @@ class WorkerRegistry {
   Fleet& fleet_;
   FleetView& view_;
   const Options options_;
-  std::map<WorkerTarget, std::unique_ptr<Worker>> workers_;
+  Workers workers_;
   EventLoop::Timer tick_;
   std::function<void()> closed_;  // set by Close
 };

@@ -21,12 +21,16 @@ constexpr double kLeastTokensPerSecond = 1e-2;
 
 void WorkerReports::Heard(Call& call, const Lease* lease,
                           const internal::v1::PrefillResponse& message) {
-  if (message.has_started()) call.cached_tokens = message.started().cached_tokens();
+  if (message.has_started()) {
+    call.cached_tokens = call.computed_tokens = message.started().cached_tokens();
+  }
+  if (message.has_progress()) Computed(call, message.progress().computed_tokens());
   if (message.has_first_token()) Served(call);
   if (!message.has_finished() || lease == nullptr) return;
   const internal::v1::PrefillFinished& finished = message.finished();
   Prefilled(call, *lease, DurationFromProto(finished.compute()));
   const uint64_t decode = lease->terms().decode;
+  HandedOff(call, decode, finished);
   if (fleet_.Find(call.worker_id) == nullptr || fleet_.Find(decode) == nullptr) return;
   fleet_.links().Succeeded(call.worker_id, decode, finished.bytes_sent(),
                            DurationFromProto(finished.transfer()),
@@ -35,11 +39,43 @@ void WorkerReports::Heard(Call& call, const Lease* lease,
 
 void WorkerReports::Heard(Call& call, const Lease* lease,
                           const internal::v1::DecodeResponse& message) {
-  if (message.has_accepted()) call.cached_tokens = message.accepted().cached_tokens();
+  if (message.has_accepted()) {
+    call.cached_tokens = call.computed_tokens = message.accepted().cached_tokens();
+  }
+  if (message.has_prefill_progress()) {
+    Computed(call, message.prefill_progress().computed_tokens());
+  }
   if (message.has_tokens() || message.has_committed()) Served(call);
+  if (message.has_tokens()) {
+    if (Worker* worker = fleet_.Find(call.worker_id)) {
+      worker->traffic.output_tokens += static_cast<uint64_t>(message.tokens().tokens_size());
+    }
+  }
   if (!message.has_finished() || lease == nullptr) return;
   if (lease->terms().prefill != 0) return;  // the prompt was not computed there
   Prefilled(call, *lease, DurationFromProto(message.finished().prefill()));
+}
+
+// No worker says that it computed more than a prompt can have.
+void WorkerReports::Computed(Call& call, uint32_t tokens) {
+  Worker* worker = fleet_.Find(call.worker_id);
+  if (worker == nullptr || tokens <= call.computed_tokens) return;
+  tokens = std::min(tokens, worker->seen.max_model_len);
+  if (tokens <= call.computed_tokens) return;
+  worker->traffic.prompt_tokens += tokens - call.computed_tokens;
+  call.computed_tokens = tokens;
+}
+
+void WorkerReports::HandedOff(const Call& call, uint64_t decode,
+                              const internal::v1::PrefillFinished& finished) {
+  if (finished.messages() == 0) return;
+  for (const uint64_t id : {call.worker_id, decode}) {
+    Worker* worker = fleet_.Find(id);
+    if (worker == nullptr) continue;
+    ++worker->traffic.hand_offs;
+    worker->traffic.hand_off_bytes += finished.bytes_sent();
+    worker->traffic.exposed_transfer += DurationFromProto(finished.exposed_transfer());
+  }
 }
 
 void WorkerReports::Served(Call& call) {

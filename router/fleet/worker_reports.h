@@ -20,9 +20,10 @@ class WorkerReports {
   // What one call has shown so far.
   struct Call {
     uint64_t worker_id = 0;
-    uint64_t begun = 0;          // the lease's for that worker
-    bool served = false;         // the call has done something useful
-    uint32_t cached_tokens = 0;  // tokens of the prompt that the worker held, as it said
+    uint64_t begun = 0;            // the lease's for that worker
+    bool served = false;           // the call has done something useful
+    uint32_t cached_tokens = 0;    // tokens of the prompt that the worker held, as it said
+    uint32_t computed_tokens = 0;  // tokens of the prompt that it has or has computed, as it said
   };
 
   explicit WorkerReports(Fleet& fleet) : fleet_(fleet) {}
@@ -36,6 +37,8 @@ class WorkerReports {
 
  private:
   void Served(Call& call);
+  void Computed(Call& call, uint32_t tokens);
+  void HandedOff(const Call& call, uint64_t decode, const internal::v1::PrefillFinished& finished);
   void Prefilled(const Call& call, const Lease& lease, absl::Duration compute);
 
   Fleet& fleet_;

@@ -65,6 +65,7 @@ class Intake {
   absl::Duration default_deadline() const { return deadline_; }
   // From now on new requests are refused as those of a router that shuts down.
   void RefuseNew() { refusing_.store(true); }
+  bool refusing() const { return refusing_.load(); }
   // Refuses everybody while memory is short.
   absl::Status CheckMemory() const;
   // Refuses new requests while memory is short, or the router shuts down.

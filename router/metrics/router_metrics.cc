@@ -53,6 +53,15 @@ void RouterMetrics::CountRefusal(const absl::Status& status) {
   it->second.Add();
 }
 
+std::map<std::string, uint64_t> RouterMetrics::refusals() {
+  absl::MutexLock lock(&refusals_mutex_);
+  std::map<std::string, uint64_t> counts;
+  for (const auto& [reason, counter] : refusals_) {
+    counts[reason] = static_cast<uint64_t>(counter.value());
+  }
+  return counts;
+}
+
 void RouterMetrics::SetUp(const std::string& worker, const std::string& role, bool up) {
   Set(up_, "baton_worker_up", "1 while the router may use the worker.", worker, role, up);
 }

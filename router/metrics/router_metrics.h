@@ -27,6 +27,8 @@ class RouterMetrics final : public RequestObserver {
 
   // From any thread: a request that was refused, at the door or before it had a worker.
   void Refused(const absl::Status& status);
+  // How many were refused, by reason, such as "QUEUE_FULL"; from any thread.
+  std::map<std::string, uint64_t> refusals();
 
   // Whether the worker may be used; Selected counts that it was given an attempt.
   void SetUp(const std::string& worker, const std::string& role, bool up);
@@ -38,7 +40,10 @@ class RouterMetrics final : public RequestObserver {
   void SetPrefixPages(const std::string& worker, const std::string& role, size_t pages);
   void Selected(const std::string& worker, PlacementPolicy policy);
 
-  // Streams whose client does not keep up.
+  // Streams whose client does not keep up, and requests that have not ended. The getters: from any
+  // thread.
+  int64_t behind() const { return behind_.load(std::memory_order_relaxed); }
+  int64_t running() const { return running_.load(std::memory_order_relaxed); }
   void Behind(int delta) { behind_.fetch_add(delta, std::memory_order_relaxed); }
   void Running(int delta) { running_.fetch_add(delta, std::memory_order_relaxed); }
   // Counts the tokens that the event brought.

@@ -38,12 +38,17 @@ bool PrefixIndex::Holds(uint32_t worker, uint64_t page) const {
   return found != workers_.end() && found->second.pages.contains(page);
 }
 
+absl::Span<const uint32_t> PrefixIndex::Holders(uint64_t page) const {
+  const auto found = holders_.find(page);
+  return found == holders_.end() ? absl::Span<const uint32_t>() : found->second;
+}
+
 std::vector<PrefixIndex::Hit> PrefixIndex::Find(const Hash128& root,
                                                 absl::Span<const int32_t> token_ids,
                                                 const std::string& salt,
                                                 std::vector<uint64_t>* pages) const {
   std::vector<Hit> hits;
-  Holders left;  // that hold all pages so far
+  HolderList left;  // that hold all pages so far
   Hash128 link = root;
   for (size_t at = 0; at + kPrefixPageTokens <= token_ids.size(); at += kPrefixPageTokens) {
     link =
@@ -54,7 +59,7 @@ std::vector<PrefixIndex::Hit> PrefixIndex::Find(const Hash128& root,
       left = found->second;
       for (const uint32_t worker : left) hits.push_back({.worker = worker, .tokens = 0});
     } else if (left != found->second) {
-      Holders both;
+      HolderList both;
       std::set_intersection(left.begin(), left.end(), found->second.begin(), found->second.end(),
                             std::back_inserter(both));
       left.swap(both);
@@ -75,7 +80,7 @@ void PrefixIndex::Add(uint32_t id, Worker& worker, uint64_t page) {
   if (worker.pages.size() >= part || total_ >= bounds_.pages) return;
   if (!worker.pages.insert(page).second) return;
   ++total_;
-  Holders& holders = holders_[page];
+  HolderList& holders = holders_[page];
   holders.insert(std::lower_bound(holders.begin(), holders.end(), id), id);
 }
 
@@ -83,7 +88,7 @@ void PrefixIndex::Remove(uint32_t id, Worker& worker, uint64_t page) {
   if (worker.pages.erase(page) == 0) return;
   --total_;
   const auto found = holders_.find(page);
-  Holders& holders = found->second;
+  HolderList& holders = found->second;
   holders.erase(std::lower_bound(holders.begin(), holders.end(), id));
   if (holders.empty()) holders_.erase(found);
 }

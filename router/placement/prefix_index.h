@@ -49,12 +49,14 @@ class PrefixIndex {
   std::vector<Hit> Find(const Hash128& root, absl::Span<const int32_t> token_ids,
                         const std::string& salt, std::vector<uint64_t>* pages = nullptr) const;
   bool Holds(uint32_t worker, uint64_t page) const;
+  // Who holds the page, in ascending order. Valid until the next change.
+  absl::Span<const uint32_t> Holders(uint64_t page) const;
 
   size_t pages() const { return total_; }
   size_t pages(uint32_t worker) const;
 
  private:
-  using Holders = absl::InlinedVector<uint32_t, 4>;  // ascending
+  using HolderList = absl::InlinedVector<uint32_t, 4>;  // ascending
   struct Worker {
     uint64_t version = 0;
     bool listed = false;  // a full list has come, and no gap since
@@ -67,8 +69,8 @@ class PrefixIndex {
 
   const Bounds bounds_;
   absl::flat_hash_map<uint32_t, Worker> workers_;
-  absl::flat_hash_map<uint64_t, Holders> holders_;  // [page]
-  size_t total_ = 0;                                // pages of all workers
+  absl::flat_hash_map<uint64_t, HolderList> holders_;  // [page]
+  size_t total_ = 0;                                   // pages of all workers
 };
 
 }  // namespace baton

@@ -148,6 +148,9 @@ void RequestRunner::Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec,
   if (request.ended) return request.client->FinishWith(request.end_status);
   BATON_FAILPOINT("router.prepared");
   request.machine = std::make_unique<RequestMachine>(*std::move(spec), table, options_.machine);
+  if (parts_.history != nullptr) {
+    request.record = parts_.history->Begin(request.machine->spec(), parts_.loop.Now());
+  }
   dispatcher_.Enter(number, request.machine->spec(), request.ticket);
   DoAll(request, request.machine->Start(parts_.loop.Now()));
 }
@@ -158,6 +161,13 @@ void RequestRunner::GiveWorkers(Request& request, Assignment assignment) {
     parts_.metrics.Selected(worker->target.address, options_.dispatch.placement.policy);
   }
   BATON_FAILPOINT("router.workers_found");
+  if (request.record != nullptr) {
+    const auto name = [](const Worker* worker) {
+      return worker == nullptr ? std::string() : worker->info.name();
+    };
+    request.record->Chosen(assignment.attempt, name(assignment.prefill), name(assignment.decode),
+                           *request.machine, parts_.loop.Now());
+  }
   request.calls->Hold(assignment.attempt, std::move(assignment.lease));
   Feed(request,
        Describe(assignment, parts_.random_bytes(kCapabilityBytes), options_.expose_workers));
@@ -179,6 +189,7 @@ void RequestRunner::Feed(Request& request, const RequestEvent& event) {
   const uint32_t breaks = request.machine->breaks();
   RequestActions actions = request.machine->Handle(event, now);
   parts_.observer.Handled(*request.machine, event, request.seen, now);
+  if (request.record != nullptr) request.record->Handled(*request.machine, event, now);
   if (request.machine->breaks() != breaks) AttemptsBroke(request);
   DoAll(request, std::move(actions));
 }
@@ -245,6 +256,9 @@ void RequestRunner::EndClient(Request& request, const absl::Status& status,
   --unended_;
   parts_.metrics.Running(-1);
   CountEnd(parts_, request.machine.get(), status, finish_reason);
+  if (request.record != nullptr) {
+    request.record->Ended(*request.machine, status, finish_reason, parts_.loop.Now());
+  }
   LogEnd(request.number, status);
   request.end_status = options_.expose_workers ? status : WithoutWorkersWords(status);
   // The end of the call would free the request that is being prepared.

@@ -22,6 +22,7 @@
 #include "router/fleet/worker_reports.h"
 #include "router/metrics/request_observer.h"
 #include "router/metrics/router_metrics.h"
+#include "router/page/request_history.h"
 #include "router/request/request_machine.h"
 #include "router/runner/request_calls.h"
 #include "router/tenants/quotas.h"
@@ -40,6 +41,7 @@ class RequestRunner {
     RequestObserver& observer;
     PlaceFunction place;
     std::function<std::string(size_t)> random_bytes;  // RandomBytes, or what a seed decides
+    RequestHistory* history = nullptr;                // null: no records are kept
   };
   struct Options {
     RequestMachineOptions machine;
@@ -82,6 +84,7 @@ class RequestRunner {
     EventLoop::Timer timer;
     std::unique_ptr<RequestCalls> calls;
     RequestObserver::Seen seen;
+    std::shared_ptr<RecordedRequest> record;  // set with `machine`; null: none is kept
   };
 
   ClientCall::Handlers ClientHandlers(uint64_t number);

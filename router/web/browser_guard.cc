@@ -25,6 +25,11 @@ bool NamesThisMachine(absl::string_view host) {
   return absl::EqualsIgnoreCase(host, "localhost") || host == "127.0.0.1" || host == "[::1]";
 }
 
+bool IsOwnOrigin(absl::string_view origin, absl::string_view host) {
+  return (absl::ConsumePrefix(&origin, "http://") || absl::ConsumePrefix(&origin, "https://")) &&
+         origin == host;
+}
+
 }  // namespace
 
 absl::Status CheckNoForeignPage(const HttpRequest& head, const std::vector<std::string>& origins) {
@@ -35,20 +40,28 @@ absl::Status CheckNoForeignPage(const HttpRequest& head, const std::vector<std::
     return absl::PermissionDeniedError(absl::StrCat(
         "Host must be localhost, 127.0.0.1 or [::1], is ", LogSafe(std::string(host)), kRemedy));
   }
-  absl::string_view origin = head.Header("origin");
+  const absl::string_view origin = head.Header("origin");
   const bool allowed =
       origin.empty() || std::find(origins.begin(), origins.end(), origin) != origins.end();
   if (allowed || std::find(origins.begin(), origins.end(), "*") != origins.end()) {
     return absl::OkStatus();
   }
-  const std::string shown(origin);
   // A page of this router's own, or of a program of this machine on another port? Only the former.
-  if (absl::ConsumePrefix(&origin, "http://") || absl::ConsumePrefix(&origin, "https://")) {
-    if (origin == host) return absl::OkStatus();
-  }
-  return absl::PermissionDeniedError(absl::StrCat("pages of ", LogSafe(shown),
+  if (IsOwnOrigin(origin, host)) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("pages of ", LogSafe(std::string(origin)),
                                                   " may not call this router; --http-cors-origin "
                                                   "lets them"));
+}
+
+absl::Status CheckOwnPage(const HttpRequest& head) {
+  const absl::string_view origin = head.Header("origin");
+  const absl::string_view site = head.Header("sec-fetch-site");
+  const bool own_origin = origin.empty() || IsOwnOrigin(origin, head.Header("host"));
+  if (own_origin && (site.empty() || site == "same-origin" || site == "none")) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(
+      "a page of another origin may not use the password that the browser has for this router");
 }
 
 absl::Status CheckContentType(const HttpRequest& head, bool needed) {

@@ -15,6 +15,11 @@ namespace baton {
 // `origins`.
 absl::Status CheckNoForeignPage(const HttpRequest& head, const std::vector<std::string>& origins);
 
+// A browser shows the password that it was given with every request, whoever's page makes it.
+// PERMISSION_DENIED where it says that the page is not this router's own: by an Origin that is not
+// Host, or a Sec-Fetch-Site other than same-origin and none.
+absl::Status CheckOwnPage(const HttpRequest& head);
+
 // INVALID_ARGUMENT unless Content-Type is application/json, which a page can only send to another
 // origin after asking. `needed`: it must be there.
 absl::Status CheckContentType(const HttpRequest& head, bool needed);

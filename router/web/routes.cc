@@ -42,6 +42,7 @@ absl::StatusOr<FoundRoute> FindPath(absl::string_view path) {
   for (const Entry& entry : kEntries) {
     if (Matches(path, entry.path)) return entry.found;
   }
+  if (path == "/" || absl::StartsWith(path, "/page/")) return FoundRoute{.route = Route::kPage};
   absl::string_view rest = path;
   absl::ConsumePrefix(&rest, kVersion);
   if (absl::ConsumePrefix(&rest, kModelPath) && !rest.empty()) {

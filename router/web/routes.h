@@ -22,6 +22,7 @@ enum class Route {
   kTokenize,
   kDetokenize,
   kTokenizerInfo,
+  kPage,       // and what it consists of, and reads
   kNotServed,  // what OpenAI has and Baton has not
 };
 

@@ -23,6 +23,7 @@
 #include "router/web/browser_guard.h"
 #include "router/web/http_answer.h"
 #include "router/web/refusal.h"
+#include "router/web/shown_caller.h"
 
 namespace baton {
 namespace {
@@ -49,24 +50,6 @@ std::string RequestIdOf(const HttpRequest& head) {
   return absl::StrFormat("%016x%016x", RandomUint64(), RandomUint64());
 }
 
-// What Door is shown of a caller. A key comes as `Authorization: Bearer KEY`, or as Anthropic's
-// clients send it. The clients of both APIs always send one, so where no keys are known it says
-// nothing.
-Door::Shown ShownBy(const HttpRequest& head, const Door& door) {
-  Door::Shown shown{.peer = head.client.address, .encrypted = head.client.encrypted};
-  if (door.takes_keys()) {
-    shown.authorization = head.HeaderValues("authorization");
-    for (const std::string& key : head.HeaderValues("x-api-key")) {
-      shown.authorization.push_back(absl::StrCat("Bearer ", key));
-    }
-  }
-  if (const std::optional<Peer>& peer = head.client.certificate; peer.has_value()) {
-    if (peer->role == Role::kOperator) shown.certificate_name = "";
-    if (peer->role == Role::kClient) shown.certificate_name = peer->name;
-  }
-  return shown;
-}
-
 absl::Status PoolBusy() { return QueueFull("the tokenizer's threads are busy"); }
 
 }  // namespace
@@ -88,8 +71,9 @@ struct WebService::Call {
   }
 };
 
-WebService::WebService(Intake& intake, const Intake::Parts& parts, Options options)
-    : intake_(intake), parts_(parts), options_(std::move(options)) {}
+WebService::WebService(Intake& intake, const Intake::Parts& parts, const PageService& page,
+                       Options options)
+    : intake_(intake), parts_(parts), page_(page), options_(std::move(options)) {}
 
 HttpServer::Handler WebService::handler() {
   return {.check = [this](const HttpRequest& head) { return Check(head); },
@@ -105,6 +89,7 @@ absl::StatusOr<Caller> WebService::Identify(const HttpRequest& head, const Found
   const Door::Shown shown = ShownBy(head, parts_.door);
   const bool anonymous = shown.authorization.empty() && !head.client.certificate.has_value();
   if (anonymous) BATON_RETURN_IF_ERROR(CheckNoForeignPage(head, options_.cors_origins));
+  if (ShowsPassword(head)) BATON_RETURN_IF_ERROR(CheckOwnPage(head));
   return parts_.door.Identify(shown, absl::StrCat(head.method, " ", head.path));
 }
 
@@ -123,6 +108,7 @@ std::optional<HttpResponse> WebService::Check(const HttpRequest& head) {
   if (!found.ok()) {
     return refuse(ApiErrorWithStatus(404, found.status().message()));
   }
+  if (found->route == Route::kPage) return page_.Check(head, RequestIdOf(head));
   absl::Status status = found->generates ? intake_.CheckOpen() : intake_.CheckMemory();
   if (found->open) status = absl::OkStatus();
   if (status.ok()) status = Identify(head, *found).status();
@@ -132,7 +118,7 @@ std::optional<HttpResponse> WebService::Check(const HttpRequest& head) {
   }
   if (!found->posts) return std::nullopt;
   // Who shows nothing may be a page, which cannot send this type unasked.
-  const bool may_be_page = ShownBy(head, parts_.door).authorization.empty();
+  const bool may_be_page = ShownBy(head, parts_.door).authorization.empty() || ShowsPassword(head);
   status = CheckContentType(head, /*needed=*/may_be_page);
   if (status.ok()) return std::nullopt;
   return refuse(ApiErrorWithStatus(kUnsupportedMediaType, status.message()));
@@ -147,6 +133,9 @@ void WebService::Handle(std::shared_ptr<HttpExchange> exchange) {
             .caller = {},
             .request_id = RequestIdOf(head),
             .received = SteadyNow()};
+  if (found->route == Route::kPage) {  // Check has found who looks
+    return exchange->Respond(page_.Answer(head, call.request_id));
+  }
   absl::StatusOr<Caller> caller = Identify(head, *found);
   if (!caller.ok()) return call.Refuse(caller.status());
   call.caller = *std::move(caller);

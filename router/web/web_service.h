@@ -12,11 +12,12 @@
 #include "router/api/answer_format.h"
 #include "router/front/intake.h"
 #include "router/http/http_server.h"
+#include "router/web/page_service.h"
 #include "router/web/routes.h"
 
 namespace baton {
 
-// Thread-safe. Borrows `intake` and all of Parts. It is destroyed after the server whose handler it
+// Thread-safe. Borrows `intake`, `page` and all of Parts. It is destroyed after the server whose handler it
 // is was closed.
 class WebService {
  public:
@@ -24,7 +25,7 @@ class WebService {
     std::vector<std::string> cors_origins{};
     std::function<bool()> ready{};  // whether a request would find its workers
   };
-  WebService(Intake& intake, const Intake::Parts& parts, Options options);
+  WebService(Intake& intake, const Intake::Parts& parts, const PageService& page, Options options);
 
   HttpServer::Handler handler();
 
@@ -49,6 +50,7 @@ class WebService {
 
   Intake& intake_;
   const Intake::Parts parts_;
+  const PageService& page_;
   const Options options_;
 };
 

@@ -61,6 +61,35 @@ TEST_F(WorkerReportsTest, ADecodeWorkerTellsThePrefillSpeedOnlyOfPromptsThatItCo
   EXPECT_DOUBLE_EQ(decode_.seen().prefill_tokens_per_second, 500);
 }
 
+TEST_F(WorkerReportsTest, WhatWorkersDoIsCountedOnce) {
+  const Lease lease = LeaseOf(prefill_.id(), decode_.id());
+  WorkerReports::Call call{.worker_id = prefill_.id()};
+  internal::v1::PrefillResponse message;
+  message.mutable_started()->set_cached_tokens(100);
+  reports_.Heard(call, &lease, message);
+  for (const uint32_t computed : {300u, 300u, 500u, 4000000000u}) {
+    message.mutable_progress()->set_computed_tokens(computed);
+    reports_.Heard(call, &lease, message);
+  }
+  EXPECT_EQ(prefill_.worker().traffic.prompt_tokens, 900u) << "it takes no more than 1000";
+  message = PrefillFinished(absl::Seconds(1));
+  message.mutable_finished()->set_messages(3);
+  *message.mutable_finished()->mutable_exposed_transfer() = DurationToProto(absl::Seconds(2));
+  reports_.Heard(call, &lease, message);
+  for (ReadyWorker* worker : {&prefill_, &decode_}) {
+    EXPECT_EQ(worker->worker().traffic.hand_offs, 1u);
+    EXPECT_EQ(worker->worker().traffic.hand_off_bytes, 1000000u);
+    EXPECT_EQ(worker->worker().traffic.exposed_transfer, absl::Seconds(2));
+  }
+  WorkerReports::Call decode{.worker_id = decode_.id()};
+  internal::v1::DecodeResponse tokens;
+  tokens.mutable_tokens()->add_tokens();
+  tokens.mutable_tokens()->add_tokens();
+  reports_.Heard(decode, &lease, tokens);
+  EXPECT_EQ(decode_.worker().traffic.output_tokens, 2u);
+  EXPECT_EQ(prefill_.worker().traffic.output_tokens, 0u);
+}
+
 TEST_F(WorkerReportsTest, ASpeedThatNoWorkerHasIsNotBelieved) {
   for (const absl::Duration compute : {absl::Nanoseconds(1), absl::Hours(100000)}) {
     const Lease lease = LeaseOf(prefill_.id(), decode_.id());

@@ -2,44 +2,16 @@
 #include "router/web/web_service.h"
 
 #include <gtest/gtest.h>
-#include <httplib.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
-#include "router/http/http_server.h"
 #include "router/tenants/api_key.h"
-#include "tests/router/router_fixture.h"
+#include "tests/router/web/web_fixture.h"
 
 namespace baton {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-class WebServiceTest : public RouterFixture {
+class WebServiceTest : public WebFixture {
  protected:
-  ~WebServiceTest() override {
-    if (http_ != nullptr) http_->Close();
-    Stop();
-  }
-
-  void StartHttp() {
-    Start();
-    auto http = HttpServer::Listen("--http-listen", "127.0.0.1:0", Credentials::Loopback(),
-                                   /*certificate_optional=*/false, {.cors_origins = cors_origins_});
-    ASSERT_TRUE(http.ok()) << http.status();
-    http_ = *std::move(http);
-    http_->Start(router_->http_handler());
-  }
-  httplib::Client NewClient() const {
-    httplib::Client client("http://" + http_->address());
-    client.set_read_timeout(30);
-    return client;
-  }
-  httplib::Result Post(const std::string& path, const Json& body,
-                       const httplib::Headers& headers = {}) {
-    return NewClient().Post(path, headers, body.dump(), "application/json");
-  }
   // Gives `take` the pieces of an answer as they come, until it returns false.
   void Stream(const Json& body, const std::function<bool(const char*, size_t)>& take) {
     httplib::Request request;
@@ -55,14 +27,6 @@ class WebServiceTest : public RouterFixture {
     httplib::Client client = NewClient();
     client.send(request, response, error);
   }
-  // What a client asks so that the mock workers answer with letters, and the same by gRPC.
-  static Json Completion(const std::string& prompt, int max_tokens) {
-    return {{"prompt", prompt},
-            {"max_tokens", max_tokens},
-            {"seed", 7},
-            {"ignore_eos", true},
-            {"temperature", 1}};
-  }
   std::string ExpectedText(const std::string& prompt, uint32_t max_tokens) {
     return Generate(Request(prompt, max_tokens)).text;
   }
@@ -75,10 +39,6 @@ class WebServiceTest : public RouterFixture {
     }
     return events;
   }
-
-  std::vector<std::string> cors_origins_;
-  // Outlives the router, whose last answers it sends.
-  std::unique_ptr<HttpServer> http_;
 };
 
 TEST_F(WebServiceTest, ACompletionIsTheAnswerThatGrpcGives) {

@@ -1,0 +1,91 @@
+// The fleet as people see it: plain values that the router's loop publishes four times a second.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace baton {
+
+// used + cached + free = total.
+struct BlockCounts {
+  uint32_t total = 0;
+  uint32_t used = 0;    // or reserved
+  uint32_t cached = 0;  // held for the prefix in them alone
+  uint32_t free = 0;
+};
+
+// Over the last 5 s, by the second.
+struct FleetRates {
+  double output_tokens = 0;
+  double prompt_tokens = 0;  // computed
+  double hand_offs = 0;
+  double hand_off_bytes = 0;
+  std::optional<absl::Duration> exposed_transfer{};  // mean of the hand-offs; none: there were none
+};
+
+struct WorkerReport {
+  std::string name{};  // its own; its address until it has introduced itself
+  std::string role{};  // prefill or decode
+  std::string address{};
+  std::string state{};    // as docs/page.md lists them
+  std::string problem{};  // why it is not used; empty: it is
+  bool known = false;     // it has introduced itself; else what follows is not known
+  uint32_t running = 0;
+  uint32_t waiting = 0;
+  uint32_t in_flight = 0;  // sequences that this router gave it
+  BlockCounts blocks{};
+  FleetRates rates{};
+  std::optional<absl::Duration> silent{};  // since it was heard last
+  std::string version{};
+  std::string weights{};
+  std::string kv_dtype{};
+  uint32_t block_size = 0;                               // tokens
+  uint64_t bytes_per_token = 0;                          // of its cache
+  std::map<std::string, uint64_t> bytes_per_token_of{};  // the same in other KV types
+  size_t prefix_pages = 0;                               // that placement knows of
+};
+
+// A page of prompts that placement has found held.
+struct PrefixPageReport {
+  uint64_t page = 0;
+  std::optional<uint64_t> parent{};  // the page before it in the prompt
+  uint32_t depth_tokens = 0;         // tokens up to its end
+  uint64_t reused = 0;               // requests that were placed where it is held
+  std::vector<std::string> workers{};
+};
+
+struct FleetReport {
+  FleetRates rates{};
+  std::vector<WorkerReport> workers{};
+  std::vector<PrefixPageReport> prefixes{};
+};
+
+// Thread-safe.
+class FleetBoard {
+ public:
+  void Publish(std::shared_ptr<const FleetReport> report) {
+    absl::MutexLock lock(&mutex_);
+    report_ = std::move(report);
+  }
+  // Never null.
+  std::shared_ptr<const FleetReport> Get() const {
+    absl::MutexLock lock(&mutex_);
+    return report_;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::shared_ptr<const FleetReport> report_ ABSL_GUARDED_BY(mutex_) =
+      std::make_shared<FleetReport>();
+};
+
+}  // namespace baton

@@ -1,0 +1,251 @@
+// The page's part of the HTTP API, of a router with mock workers over real sockets, and of callers
+// from elsewhere without them.
+#include "router/web/page_service.h"
+
+#include <unistd.h>
+
+#include "absl/strings/escaping.h"
+
+#include "router/tenants/api_key.h"
+#include "tests/router/web/web_fixture.h"
+
+namespace baton {
+namespace {
+
+constexpr PageFile kFiles[] = {
+    {.path = "/", .content_type = "text/html; charset=utf-8", .body = "<p>", .etag = "\"1\""},
+    {.path = "/page/app.js", .content_type = "text/javascript", .body = "a", .etag = "\"2\""}};
+
+// A keys file with one key of an operator and one of another tenant.
+class TwoKeys {
+ public:
+  explicit TwoKeys(Metrics& metrics) : path_(testing::TempDir() + "page_service_test.toml") {
+    KeysFile file;
+    file.tenants["acme"] = {};
+    file.tenants["ops"] = {.operates = true};
+    file.keys = {{.hash = HashApiKey(tenant), .tenant = "acme"},
+                 {.hash = HashApiKey(operates), .tenant = "ops"}};
+    EXPECT_TRUE(WriteKeysFile(path_, file).ok());
+    keys = *ApiKeys::Load(path_, metrics, absl::Minutes(1));
+  }
+  ~TwoKeys() { unlink(path_.c_str()); }
+
+  const std::string tenant = MakeApiKey(), operates = MakeApiKey();
+  std::unique_ptr<ApiKeys> keys;
+
+ private:
+  const std::string path_;
+};
+
+std::string Basic(const std::string& key) {
+  return "Basic " + absl::Base64Escape("anybody:" + key);
+}
+
+class PageServiceTest : public WebFixture {
+ protected:
+  PageServiceTest() { options_.page_files = kFiles; }
+
+  Json Get(const std::string& path) {
+    const auto answer = NewClient().Get(path);
+    EXPECT_TRUE(answer);
+    EXPECT_EQ(answer->status, 200) << path << " " << answer->body;
+    EXPECT_EQ(answer->get_header_value("Cache-Control"), "no-store");
+    return Json::parse(answer->body);
+  }
+};
+
+TEST_F(PageServiceTest, AFileComesWithThePolicyAndOnceOnly) {
+  StartHttp();
+  const auto whole = NewClient().Get("/");
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->status, 200);
+  EXPECT_EQ(whole->body, "<p>");
+  EXPECT_EQ(whole->get_header_value("Content-Type"), "text/html; charset=utf-8");
+  EXPECT_EQ(whole->get_header_value("Content-Security-Policy"),
+            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src "
+            "'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+  EXPECT_EQ(whole->get_header_value("X-Content-Type-Options"), "nosniff");
+  EXPECT_EQ(whole->get_header_value("Referrer-Policy"), "no-referrer");
+  EXPECT_EQ(whole->get_header_value("Cache-Control"), "no-cache");
+  EXPECT_EQ(whole->get_header_value("ETag"), "\"1\"");
+  for (const char* held : {"\"1\"", "\"0\", W/\"1\"", "*"}) {
+    const auto again = NewClient().Get("/", {{"If-None-Match", held}});
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->status, 304) << held;
+    EXPECT_EQ(again->body, "");
+    EXPECT_EQ(again->get_header_value("ETag"), "\"1\"");
+  }
+  EXPECT_EQ(NewClient().Get("/page/app.js", {{"If-None-Match", "\"1\""}})->status, 200);
+  EXPECT_EQ(NewClient().Get("/page/other.js")->status, 404);
+  EXPECT_EQ(NewClient().Post("/page/fleet", "{}", "application/json")->status, 405);
+}
+
+TEST_F(PageServiceTest, TheFleetShowsItsWorkersAndTheEventsOfOneThatIsGone) {
+  AddPrefill();
+  AddDecode();
+  AddDecode();
+  StartHttp();
+  const auto of = [&](const std::string& name) -> Json {
+    const Json fleet = Get("/page/fleet");
+    for (const Json& worker : fleet["workers"]) {
+      if (worker["name"] == name) return worker;
+    }
+    return {};
+  };
+  const auto is = [&](const std::string& name, const char* state) {
+    const Json worker = of(name);
+    return worker.is_object() && worker["state"] == state;
+  };
+  Eventually([&] { return is("p0", "ready") && is("d2", "ready"); });
+  const Json ready = of("p0");
+  EXPECT_EQ(ready["role"], "prefill");
+  EXPECT_EQ(ready["blocks"]["total"], ready["blocks"]["used"].get<int>() +
+                                          ready["blocks"]["cached"].get<int>() +
+                                          ready["blocks"]["free"].get<int>());
+  workers_[2]->Kill();
+  Eventually([&] { return is("d2", "unreachable"); });
+  const Json events = Get("/page/fleet")["events"];
+  EXPECT_EQ(events.back()["kind"], "worker_down");
+  EXPECT_EQ(events.back()["worker"], "d2");
+  EXPECT_EQ(Get("/page/fleet")["routers"][0]["state"], "serving");
+  EXPECT_EQ(Get("/page/kv")["workers"].size(), 3u);
+}
+
+TEST_F(PageServiceTest, ARequestIsFoundByItsIdWithoutAWordOfIt) {
+  AddPrefill();
+  AddDecode();
+  StartHttp();
+  ASSERT_EQ(Post("/v1/completions", Completion("secret", 20), {{"x-request-id", "mine/1"}})->status,
+            200);
+  const Json one = Get("/page/requests/mine/1");
+  EXPECT_EQ(one["state"], "done");
+  EXPECT_EQ(one["prompt_tokens"], 6);
+  EXPECT_EQ(one["output_tokens"], 20);
+  EXPECT_EQ(one["finish"], "length");
+  EXPECT_EQ(one["attempts"], 1);
+  EXPECT_EQ(one["prefill_worker"], "p0");
+  EXPECT_EQ(one["decode_worker"], "d1");
+  EXPECT_EQ(one["tries"].size(), 1u);
+  EXPECT_EQ(one["timings"]["total_ms"], one["total_ms"]);
+  const Json all = Get("/page/requests");
+  ASSERT_EQ(all["requests"].size(), 1u);
+  EXPECT_EQ(all["requests"][0]["id"], "mine/1");
+  EXPECT_EQ((one.dump() + all.dump()).find("secret"), std::string::npos);
+  EXPECT_EQ(NewClient().Get("/page/requests/other")->status, 404);
+}
+
+TEST_F(PageServiceTest, RefusalsAreCountedByReasonAndTold) {
+  options_.admission.requests = 1;
+  AddPrefill();
+  AddDecode();
+  StartHttp();
+  Json request = Completion("", 10);
+  request["prompt"] = {"abc", "de"};
+  ASSERT_EQ(Post("/v1/completions", request)->status, 429);
+  Eventually([&] {
+    const Json fleet = Get("/page/fleet");
+    for (const Json& event : fleet["events"]) {
+      if (event["kind"] == "refused") return true;
+    }
+    return false;
+  });
+  EXPECT_EQ(Get("/page/fleet")["routers"][0]["refused"]["queue_full"], 1);
+}
+
+TEST_F(PageServiceTest, PagesOfOthersMayNotReadIt) {
+  cors_origins_ = {"https://friend.example"};
+  options_.http_cors_origins = cors_origins_;
+  StartHttp();
+  const auto get = [&](const httplib::Headers& headers) {
+    return NewClient().Get("/page/fleet", headers)->status;
+  };
+  EXPECT_EQ(get({}), 200);
+  EXPECT_EQ(get({{"Origin", "http://" + http_->address()}}), 200);
+  EXPECT_EQ(get({{"Origin", "https://evil.example"}}), 403);
+  EXPECT_EQ(get({{"Origin", "https://friend.example"}}), 403) << "it may use the API alone";
+  EXPECT_EQ(get({{"Host", "evil.example"}}), 403);
+  EXPECT_EQ(get({{"X-Forwarded-For", "203.0.113.7"}}), 403) << "a proxy lets others in";
+}
+
+TEST_F(PageServiceTest, APasswordIsAKeyForTheRoutersOwnPagesAlone) {
+  const TwoKeys keys(metrics_);
+  options_.keys = keys.keys.get();
+  options_.needs_identity = true;
+  AddPrefill();
+  AddDecode();
+  StartHttp();
+  const auto post = [&](httplib::Headers headers) {
+    headers.emplace("Authorization", Basic(keys.tenant));
+    return Post("/v1/completions", Completion("abc", 5), headers)->status;
+  };
+  EXPECT_EQ(post({}), 200);
+  EXPECT_EQ(post({{"Sec-Fetch-Site", "same-origin"}, {"Origin", "http://" + http_->address()}}),
+            200);
+  EXPECT_EQ(post({{"Sec-Fetch-Site", "cross-site"}}), 403);
+  EXPECT_EQ(post({{"Sec-Fetch-Site", "same-site"}}), 403);
+  EXPECT_EQ(post({{"Origin", "https://evil.example"}}), 403);
+  EXPECT_EQ(
+      NewClient()
+          .Post("/v1/completions", {{"Authorization", Basic(keys.tenant)}}, "{}", "text/plain")
+          ->status,
+      415);
+  EXPECT_EQ(Post("/v1/completions", Completion("abc", 5), {{"Authorization", Basic("x")}})->status,
+            401);
+  const auto wrong = NewClient().Get("/page/fleet", {{"Authorization", Basic("x")}});
+  EXPECT_EQ(wrong->status, 401);
+  EXPECT_EQ(wrong->get_header_value("WWW-Authenticate").substr(0, 5), "Basic");
+  Stop();
+}
+
+// A caller from another machine, by TLS.
+class PageAccessTest : public testing::Test {
+ protected:
+  // The status with which it is refused; 200: it may look.
+  int Check(const std::vector<HttpHeader>& headers, const ApiKeys* keys,
+            std::optional<Role> certificate = std::nullopt) {
+    Door door(keys, /*needs_identity=*/true, metrics_);
+    const PageService page({.files = kFiles,
+                            .door = door,
+                            .board = board_,
+                            .events = events_,
+                            .history = history_,
+                            .router = nullptr});
+    HttpRequest head{.method = "GET", .path = "/", .headers = headers};
+    head.client = {.address = "ipv4:10.1.2.3:4567", .encrypted = true};
+    if (certificate.has_value()) head.client.certificate = {.role = *certificate, .name = "x"};
+    const std::optional<HttpResponse> refusal = page.Check(head, "id");
+    return refusal.has_value() ? refusal->status : 200;
+  }
+
+  Metrics metrics_{"router"};
+  FleetBoard board_;
+  EventLog events_;
+  RequestHistory history_{events_};
+};
+
+TEST_F(PageAccessTest, FromElsewhereAnOperatorsKeyOpensThePageAndNobodyElses) {
+  const TwoKeys keys(metrics_);
+  const auto shows = [&](const std::string& value) {
+    return Check({{"authorization", value}}, keys.keys.get());
+  };
+  EXPECT_EQ(shows(Basic(keys.operates)), 200);
+  EXPECT_EQ(shows("Bearer " + keys.operates), 200);
+  EXPECT_EQ(shows(Basic(keys.tenant)), 403);
+  EXPECT_EQ(shows("Bearer " + keys.tenant), 403);
+  EXPECT_EQ(shows(Basic("wrong")), 401);
+  EXPECT_EQ(shows("Basic ???"), 401);
+  EXPECT_EQ(Check({}, keys.keys.get()), 401);
+  EXPECT_EQ(Check({}, nullptr), 403) << "no key would help";
+  EXPECT_EQ(Check({{"authorization", Basic(keys.operates)}, {"sec-fetch-site", "cross-site"}},
+                  keys.keys.get()),
+            403);
+}
+
+TEST_F(PageAccessTest, AnOperatorsCertificateOpensItAndAClientsDoesNot) {
+  EXPECT_EQ(Check({}, nullptr, Role::kOperator), 200);
+  EXPECT_EQ(Check({}, nullptr, Role::kClient), 403);
+  EXPECT_EQ(Check({{"origin", "https://evil.example"}}, nullptr, Role::kOperator), 403);
+}
+
+}  // namespace
+}  // namespace baton
