@@ -12,6 +12,7 @@
 #include "client/models/models_command.h"
 #include "client/run_command.h"
 #include "client/serve_command.h"
+#include "client/status_command.h"
 #include "client/tokenize_command.h"
 
 namespace baton {
@@ -35,6 +36,10 @@ std::list<Subcommand> AddCommands(CLI::App& app) {
   commands.emplace_back(app, "models",
                         "Say what model files are, what they take, and whether they are served",
                         std::make_unique<ModelsCommand>());
+  commands.emplace_back(app, "status", "Show the routers and workers of a fleet",
+                        std::make_unique<StatusCommand>(/*watch=*/false));
+  commands.emplace_back(app, "top", "The same as status --watch",
+                        std::make_unique<StatusCommand>(/*watch=*/true));
   commands.emplace_back(app, "tokenize", "Print the token ids of a text as a JSON array",
                         std::make_unique<TokenizeCommand>());
   CLI::App& certs = *app.add_subcommand("certs", "Make the certificates of a fleet");

@@ -60,7 +60,11 @@ absl::StatusOr<ClientKey> ClientKey::Read(const std::string& file, absl::string_
 }
 
 void ClientKey::AddTo(grpc::ClientContext& context) const {
-  if (!key_.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", key_));
+  if (!key_.empty()) context.AddMetadata("authorization", Authorization());
+}
+
+std::string ClientKey::Authorization() const {
+  return key_.empty() ? "" : absl::StrCat("Bearer ", key_);
 }
 
 }  // namespace baton

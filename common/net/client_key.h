@@ -26,6 +26,8 @@ class ClientKey {
   static absl::StatusOr<ClientKey> Read(const std::string& file, absl::string_view address,
                                         const Credentials& credentials);
 
+  // What a header `authorization` shows; empty without a key.
+  std::string Authorization() const;
   // Lets the call show the key, if there is one.
   void AddTo(grpc::ClientContext& context) const;
 

@@ -1,0 +1,208 @@
+#include "client/fleet_status.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+
+#include "common/base/log.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// What each router counts for itself, so that the fleet has the sum.
+constexpr const char* kSums[] = {"tokens_per_second", "prompt_tokens_per_second",
+                                 "handoffs_per_second", "handoff_bytes_per_second"};
+
+// Null where there is none of that name.
+const Json& MemberOf(const Json& object, const char* key) {
+  static const Json kNull;
+  const auto found = object.find(key);
+  return found == object.end() ? kNull : *found;
+}
+double NumberOf(const Json& object, const char* key) {
+  const Json& value = MemberOf(object, key);
+  return value.is_number() ? value.get<double>() : 0;
+}
+std::string TextOf(const Json& object, const char* key) {
+  const Json& value = MemberOf(object, key);
+  return value.is_string() ? LogSafe(value.get<std::string>()) : "";
+}
+bool IsListOfObjects(const Json& list) {
+  return list.is_array() &&
+         std::all_of(list.begin(), list.end(), [](const Json& one) { return one.is_object(); });
+}
+
+void AddTo(Json& sum, const Json& other, const char* key) {
+  if (MemberOf(other, key).is_number()) sum[key] = NumberOf(sum, key) + NumberOf(other, key);
+}
+
+// The newer word on the worker, with the sums of both.
+void JoinWorker(Json other, Json& worker) {
+  const bool newer = MemberOf(other, "silent_ms").is_number() &&
+                     (!MemberOf(worker, "silent_ms").is_number() ||
+                      NumberOf(other, "silent_ms") < NumberOf(worker, "silent_ms"));
+  if (newer) std::swap(worker, other);
+  for (const char* key : kSums) AddTo(worker, other, key);
+  if (MemberOf(other, "in_flight").is_number()) {
+    worker["in_flight"] =
+        static_cast<int64_t>(NumberOf(worker, "in_flight") + NumberOf(other, "in_flight"));
+  }
+}
+
+std::string AlignedRow(const std::vector<std::string>& cells, const std::vector<size_t>& widths) {
+  std::string row;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    absl::StrAppend(&row, cells[i]);
+    if (i + 1 < cells.size()) row.append(widths[i] - std::min(widths[i], cells[i].size()) + 2, ' ');
+  }
+  row.erase(row.find_last_not_of(' ') + 1);
+  return row + "\n";
+}
+
+std::string AlignedTable(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths(rows.front().size());
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) text += AlignedRow(row, widths);
+  return text;
+}
+
+std::string CountOf(const Json& object, const char* key) {
+  return MemberOf(object, key).is_number() ? absl::StrFormat("%.0f", NumberOf(object, key)) : "-";
+}
+std::string RateOf(const Json& object, const char* key, double unit = 1) {
+  return MemberOf(object, key).is_number() ? absl::StrFormat("%.1f", NumberOf(object, key) / unit)
+                                           : "-";
+}
+
+std::string UptimeText(double seconds) {
+  const auto whole = static_cast<int64_t>(seconds);
+  if (whole >= 86400) return absl::StrFormat("%dd%02dh", whole / 86400, whole / 3600 % 24);
+  if (whole >= 3600) return absl::StrFormat("%dh%02dm", whole / 3600, whole / 60 % 60);
+  return absl::StrFormat("%dm%02ds", whole / 60, whole % 60);
+}
+
+constexpr size_t kCells = 10;  // of a bar
+
+// Blocks as a bar of ten: used, cached, free.
+std::string KvBar(const Json& blocks) {
+  const double total = NumberOf(blocks, "total");
+  if (total <= 0) return "-";
+
+  const auto cells = [total](double blocks_of_it) {
+    return std::min(kCells, static_cast<size_t>(blocks_of_it / total * kCells + 0.5));
+  };
+  const size_t used = cells(NumberOf(blocks, "used"));
+  const size_t taken = std::max(used, cells(NumberOf(blocks, "used") + NumberOf(blocks, "cached")));
+  return absl::StrCat("[", std::string(used, '#'), std::string(taken - used, '+'),
+                      std::string(kCells - taken, '.'), "] ",
+                      absl::StrFormat("%.0f %%", NumberOf(blocks, "used") / total * 100));
+}
+
+std::string RouterRows(const Json& fleet) {
+  std::vector<std::vector<std::string>> rows = {
+      {"ROUTER", "STATE", "UP", "RUNNING", "WAITING", "BEHIND", "REFUSED"}};
+  for (const Json& router : MemberOf(fleet, "routers")) {
+    double refused = 0;
+    for (const Json& count : MemberOf(router, "refused")) {
+      if (count.is_number()) refused += count.get<double>();
+    }
+    rows.push_back({TextOf(router, "name"), TextOf(router, "state"),
+                    UptimeText(NumberOf(router, "uptime_s")), CountOf(router, "running"),
+                    CountOf(router, "waiting"), CountOf(router, "streams_behind"),
+                    absl::StrFormat("%.0f", refused)});
+  }
+  return AlignedTable(rows);
+}
+
+std::string WorkerRows(const Json& fleet) {
+  std::vector<std::vector<std::string>> rows = {{"WORKER", "ROLE", "STATE", "RUNNING", "WAITING",
+                                                 "KV", "TOKENS/S", "HAND-OFFS/S", "MB/S",
+                                                 "EXPOSED MS", "PROBLEM"}};
+  for (const Json& worker : MemberOf(fleet, "workers")) {
+    rows.push_back({TextOf(worker, "name"), TextOf(worker, "role"), TextOf(worker, "state"),
+                    CountOf(worker, "running"), CountOf(worker, "waiting"),
+                    KvBar(MemberOf(worker, "blocks")), RateOf(worker, "tokens_per_second"),
+                    RateOf(worker, "handoffs_per_second"),
+                    RateOf(worker, "handoff_bytes_per_second", 1e6),
+                    RateOf(worker, "exposed_transfer_ms"), TextOf(worker, "problem")});
+  }
+  return AlignedTable(rows);
+}
+
+std::string EventRows(const Json& fleet, size_t most) {
+  const Json& events = MemberOf(fleet, "events");
+  std::string text;
+  for (size_t i = events.size() - std::min(most, events.size()); i < events.size(); ++i) {
+    const absl::Time at = absl::UnixEpoch() + absl::Seconds(NumberOf(events[i], "at"));
+    std::vector<std::string> words = {absl::FormatTime("%H:%M:%S", at, absl::LocalTimeZone())};
+    for (const char* key : {"kind", "worker", "request", "text"}) {
+      if (std::string word = TextOf(events[i], key); !word.empty())
+        words.push_back(std::move(word));
+    }
+    absl::StrAppend(&text, absl::StrJoin(words, "  "), "\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<Json> ParseFleet(absl::string_view body) {
+  Json fleet = Json::parse(body.begin(), body.end(), nullptr, /*allow_exceptions=*/false);
+  if (!fleet.is_object() || !IsListOfObjects(MemberOf(fleet, "routers")) ||
+      !IsListOfObjects(MemberOf(fleet, "workers")) || !IsListOfObjects(MemberOf(fleet, "events"))) {
+    return absl::InvalidArgumentError(
+        "the answer is not a fleet's; is another program at this address?");
+  }
+  return fleet;
+}
+
+Json JoinFleets(const std::vector<Json>& fleets) {
+  Json joined = fleets.front();
+  using WorkerKey = std::pair<std::string, std::string>;  // role and address
+  std::map<WorkerKey, size_t> places;
+  const auto key_of = [](const Json& worker) {
+    return WorkerKey(TextOf(worker, "role"), TextOf(worker, "address"));
+  };
+  for (const Json& worker : joined["workers"]) places.emplace(key_of(worker), places.size());
+  for (size_t i = 1; i < fleets.size(); ++i) {
+    const Json& fleet = fleets[i];
+    for (const char* key : kSums) AddTo(joined, fleet, key);
+    for (const Json& router : fleet["routers"]) joined["routers"].push_back(router);
+    for (const Json& event : fleet["events"]) joined["events"].push_back(event);
+    for (const Json& worker : fleet["workers"]) {
+      const auto [place, is_new] = places.emplace(key_of(worker), joined["workers"].size());
+      if (is_new) {
+        joined["workers"].push_back(worker);
+      } else {
+        JoinWorker(worker, joined["workers"][place->second]);
+      }
+    }
+  }
+  std::stable_sort(
+      joined["events"].begin(), joined["events"].end(),
+      [](const Json& a, const Json& b) { return NumberOf(a, "at") < NumberOf(b, "at"); });
+  return joined;
+}
+
+std::string FleetTable(const Json& fleet, size_t events) {
+  std::string text = absl::StrCat(TextOf(fleet, "model"), ", Baton ", TextOf(fleet, "version"),
+                                  ": ", RateOf(fleet, "tokens_per_second"), " tokens/s, ",
+                                  RateOf(fleet, "prompt_tokens_per_second"), " prompt tokens/s, ",
+                                  RateOf(fleet, "handoffs_per_second"), " hand-offs/s of ",
+                                  RateOf(fleet, "handoff_bytes_per_second", 1e6), " MB/s\n\n",
+                                  RouterRows(fleet), "\n", WorkerRows(fleet));
+  const std::string rows = EventRows(fleet, events);
+  return rows.empty() ? text : absl::StrCat(text, "\n", rows);
+}
+
+}  // namespace baton

@@ -1,0 +1,81 @@
+#include "client/fleet_status.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+using testing::Not;
+
+Json Fleet(const std::string& router, double at) {
+  return {{"model", "SmolLM2"},
+          {"version", "0.1.0"},
+          {"tokens_per_second", 10.5},
+          {"routers",
+           {{{"name", router},
+             {"state", "serving"},
+             {"uptime_s", 3725},
+             {"running", 1},
+             {"waiting", 2},
+             {"streams_behind", 0},
+             {"refused", {{"queue_full", 3}, {"draining", 1}}}}}},
+          {"workers",
+           {{{"name", "decode-0"},
+             {"role", "decode"},
+             {"address", "10.0.0.1:50061"},
+             {"state", "ready"},
+             {"in_flight", 2},
+             {"running", 4},
+             {"silent_ms", at},
+             {"tokens_per_second", 10.5},
+             {"blocks", {{"total", 100}, {"used", 52}, {"cached", 20}, {"free", 28}}}}}},
+          {"events", {{{"at", at}, {"kind", "worker_up"}, {"text", "It is ready."}}}}};
+}
+
+TEST(FleetStatus, OneFleetIsATableOfRoutersWorkersAndEvents) {
+  const std::string table = FleetTable(Fleet("r0", 100), 8);
+  EXPECT_THAT(table, HasSubstr("SmolLM2, Baton 0.1.0: 10.5 tokens/s"));
+  EXPECT_THAT(table, testing::ContainsRegex("r0 +serving +1h02m +1 +2 +0 +4\n"));
+  EXPECT_THAT(table, testing::ContainsRegex("decode-0 +decode +ready +4 +- +.#####\\+\\+\\.\\.\\.. "
+                                            "52 % +10.5"));
+  EXPECT_THAT(table, HasSubstr("worker_up  It is ready.\n"));
+  EXPECT_THAT(FleetTable(Fleet("r0", 100), 0), Not(HasSubstr("It is ready")));
+}
+
+TEST(FleetStatus, SeveralRoutersAreOneFleetWithEachWorkerOnce) {
+  const Json joined = JoinFleets({Fleet("r0", 200), Fleet("r1", 100)});
+  ASSERT_EQ(joined["routers"].size(), 2u);
+  ASSERT_EQ(joined["workers"].size(), 1u);
+  EXPECT_EQ(joined["workers"][0]["in_flight"], 4) << "each router counts what it has given";
+  EXPECT_EQ(joined["workers"][0]["running"], 4) << "the worker says it of itself";
+  EXPECT_EQ(joined["workers"][0]["silent_ms"], 100) << "the newer word";
+  EXPECT_EQ(joined["workers"][0]["tokens_per_second"], 21);
+  EXPECT_EQ(joined["tokens_per_second"], 21);
+  ASSERT_EQ(joined["events"].size(), 2u);
+  EXPECT_EQ(joined["events"][0]["at"], 100);
+  Json other = Fleet("r1", 100);
+  other["workers"][0]["address"] = "10.0.0.2:50061";
+  EXPECT_EQ(JoinFleets({Fleet("r0", 200), other})["workers"].size(), 2u);
+}
+
+TEST(FleetStatus, WhatIsNoFleetIsRefused) {
+  for (const char* body :
+       {"", "<html>", "[]", "{}", R"({"routers":[1],"workers":[],"events":[]})"}) {
+    EXPECT_FALSE(ParseFleet(body).ok()) << body;
+  }
+  EXPECT_TRUE(ParseFleet(Fleet("r0", 1).dump()).ok());
+}
+
+TEST(FleetStatus, NamesFromOutsideDoNotSteerTheTerminal) {
+  Json fleet = Fleet("r\033[31m", 1);
+  fleet["workers"][0]["problem"] = "a\nb\033]0;x\007";
+  const std::string table = FleetTable(fleet, 8);
+  EXPECT_THAT(table, Not(HasSubstr("\033")));
+  EXPECT_THAT(table, Not(HasSubstr("a\nb")));
+}
+
+}  // namespace
+}  // namespace baton
