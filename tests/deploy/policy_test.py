@@ -118,7 +118,11 @@ class Overlays(unittest.TestCase):
             self.assertIn(port["targetPort"], declared)
             self.assertEqual(port["port"], declared[port["targetPort"]])
         flags = tree.settings(overlay, deployment)
-        for flag, name in (("listen", "grpc"), ("health-listen", "health"), ("metrics-listen", "metrics")):
+        listening = {"grpc": "listen", "health": "health-listen", "metrics": "metrics-listen"}
+        if role == "router":
+            listening["http"] = "http-listen"
+        self.assertEqual(set(declared), set(listening))
+        for name, flag in listening.items():
             self.assertEqual(flags[flag], f"0.0.0.0:{declared[name]}")
         self.assertEqual(flags["advertise"], f"$(POD_IP):{declared['grpc']}")
         for name in ("startup", "liveness", "readiness"):
@@ -280,6 +284,19 @@ class Overlays(unittest.TestCase):
                     egress = allows(rules(overlay, deployments[caller], "egress"), "to", deployments[callee], "grpc")
                     ingress = allows(rules(overlay, deployments[callee], "ingress"), "from", deployments[caller], "grpc")
                     self.assertEqual((egress, ingress), ((caller, callee) in calls,) * 2, (caller, callee))
+
+    def test_clients_reach_both_doors_of_the_router_and_no_other_pod(self):
+        client = {"podSelector": {"matchLabels": {"baton-client": "true"}}}
+        for overlay in tree.OVERLAYS:
+            for role, deployment in tree.deployments(overlay).items():
+                opened = [
+                    {port["port"] for port in rule["ports"]}
+                    for rule in rules(overlay, deployment, "ingress")
+                    if client in rule["from"]
+                ]
+                self.assertEqual(opened, [{"grpc", "http"}] if role == "router" else [])
+            (service,) = [s for s in tree.objects(overlay, "Service") if s["metadata"]["name"] == "baton-router"]
+            self.assertEqual([port["name"] for port in service["spec"]["ports"]], ["grpc", "http"])
 
     def test_the_router_may_ask_dns(self):
         for overlay in tree.OVERLAYS:
