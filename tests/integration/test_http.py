@@ -1,7 +1,6 @@
 """The HTTP API as the clients of OpenAI and Anthropic use it, which check every body that they get (docs/clients.md)."""
 import json
 import pathlib
-import re
 import sys
 import threading
 import urllib.request
@@ -275,11 +274,3 @@ def test_answers_of_many_clients_are_their_own(openai, model):
     for thread in threads:
         thread.join()
     assert together == alone
-
-
-def test_the_python_that_the_documentation_prints_works(served):
-    text = (HERE.parent.parent / "docs" / "http.md").read_text(encoding="utf-8")
-    (snippet,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    printed = []
-    exec(snippet.replace("http://127.0.0.1:8080", served.http), {"print": printed.append})
-    assert printed and printed[0]
