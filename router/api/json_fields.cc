@@ -30,6 +30,11 @@ struct DepthLimit {
 }  // namespace
 
 absl::StatusOr<Json> ParseJsonBody(absl::string_view body) {
+  // The library takes a zero byte for the body's end, whatever follows.
+  if (const size_t zero = body.find('\0'); zero != absl::string_view::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the body is not valid JSON: byte ", zero + 1, " is zero"));
+  }
   // The library tells an error by an exception, or not at all.
   try {
     bool too_deep = false;

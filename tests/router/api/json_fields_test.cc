@@ -18,6 +18,11 @@ TEST(ParseJsonBody, OnlyAnObjectIsABody) {
                            "{\"a\": \"\xFF\"}", "{'a': 1}", "{\"a\": 1e999}"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseJsonBody(body).status())) << body;
   }
+  for (const size_t place : {size_t{0}, size_t{3}, size_t{8}}) {
+    std::string body = R"({"a": 1})";
+    body.insert(place, 1, '\0');
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseJsonBody(body).status())) << place;
+  }
   EXPECT_THAT(std::string(ParseJsonBody("{\"a\" 1}").status().message()), HasSubstr("byte 6"));
 }
 
