@@ -139,7 +139,20 @@ EventWriter::EventWriter(const AnswerOptions& options, const char* object)
 }
 
 void EventWriter::Choice(const Json& choice, const UsageSum& usage, std::string& out) const {
-  absl::StrAppend(&out, head_, DumpJson(choice), "]");
+  absl::StrAppend(&out, head_, DumpJson(choice));
+  EndChoice(usage, out);
+}
+
+void EventWriter::TextChoice(size_t index, absl::string_view before, const std::string& text,
+                             absl::string_view after, const UsageSum& usage,
+                             std::string& out) const {
+  absl::StrAppend(&out, head_, "{\"index\":", index, ",", before, DumpJson(text), after,
+                  ",\"logprobs\":null,\"finish_reason\":null}");
+  EndChoice(usage, out);
+}
+
+void EventWriter::EndChoice(const UsageSum& usage, std::string& out) const {
+  out += "]";
   if (stream_.continuous_usage) {
     absl::StrAppend(&out, ",\"usage\":", DumpJson(usage.RunningJson()));
   } else if (stream_.include_usage) {

@@ -83,10 +83,16 @@ class EventWriter {
 
   // An event with one choice. `usage`: what to tell of it, where continuous usage was asked.
   void Choice(const nlohmann::ordered_json& choice, const UsageSum& usage, std::string& out) const;
+  // The same for a choice that has more text and nothing else, as most have: the JSON string `text`
+  // between `before` and `after`, without the objects that JSON is made of.
+  void TextChoice(size_t index, absl::string_view before, const std::string& text,
+                  absl::string_view after, const UsageSum& usage, std::string& out) const;
   // The last events: the usage, where it was asked, and "[DONE]".
   void End(const UsageSum& usage, std::string& out) const;
 
  private:
+  void EndChoice(const UsageSum& usage, std::string& out) const;
+
   std::string head_;  // of an event, up to its choices
   const StreamFields stream_;
 };

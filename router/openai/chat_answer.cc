@@ -189,7 +189,13 @@ class ChatAnswer final : public AnswerFormat {
 
   void WriteParts(uint32_t index, std::vector<AnswerPart> parts, std::string& out) {
     Choice& choice = At(index);
+    const bool tells_tokens = options_.answer.logprobs || options_.answer.return_token_ids;
     for (const AnswerPart& part : Joined(std::move(parts))) {
+      if (part.kind == Kind::kText && choice.has_role && !tells_tokens) {
+        choice.has_answer = true;
+        events_.TextChoice(index, "\"delta\":{\"content\":", part.text, "}", usage_, out);
+        continue;
+      }
       Json delta = NewDelta(choice);
       if (part.kind == Kind::kReasoning) choice.has_reasoning = true;
       if (part.kind != Kind::kReasoning) choice.has_answer = true;

@@ -42,7 +42,7 @@ class CompletionAnswer final : public AnswerFormat {
       // Those of the prompt alone wait for the first text, which tells where its tokens begin.
       const bool waits =
           chunk.text().empty() && chunk.logprobs().empty() && chunk.token_ids().empty();
-      if (!waits) events_.Choice(ChoiceJson(prompt, chunk), usage_, out);
+      if (!waits) WriteChunk(prompt, chunk, out);
     } else if (response.has_complete()) {
       const v1::GenerateComplete& complete = response.complete();
       prompts_[prompt].logprobs.MergeFrom(complete.prompt_logprobs());
@@ -75,6 +75,15 @@ class CompletionAnswer final : public AnswerFormat {
     BATON_CHECK(choice < options_.choices && prompt < prompts_.size(),
                 "a choice that was not asked for");
     return prompt * options_.choices + choice;
+  }
+
+  void WriteChunk(size_t prompt, const v1::GenerateChunk& chunk, std::string& out) {
+    if (options_.logprobs || options_.return_token_ids) {
+      events_.Choice(ChoiceJson(prompt, chunk), usage_, out);
+    } else {
+      events_.TextChoice(IndexOf(prompt, chunk.index()), "\"text\":", chunk.text(), "", usage_,
+                         out);
+    }
   }
 
   Json EndJson(size_t prompt, const v1::GenerateComplete& complete) {

@@ -149,7 +149,8 @@ TEST(ChatAnswer, TheRoleComesWithTheFirstTextAndNeverAgain) {
   ASSERT_EQ(events.size(), 3u);
   EXPECT_EQ(events[0]["choices"][0]["delta"],
             Json::parse(R"({"role": "assistant", "content": "<this"})"));
-  EXPECT_EQ(events[1]["choices"][0]["delta"], Json::parse(R"({"content": "!"})"));
+  EXPECT_EQ(events[1]["choices"], Json::parse(R"([{"index": 0, "delta": {"content": "!"},
+                                                   "logprobs": null, "finish_reason": null}])"));
   EXPECT_EQ(events[2]["choices"][0]["delta"], Json::object());
   EXPECT_EQ(events[2]["choices"][0]["finish_reason"], "stop");
   for (const Json& event : events) {

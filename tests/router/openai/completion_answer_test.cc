@@ -38,6 +38,16 @@ TEST(CompletionAnswer, ChoicesOfSeveralPromptsAreCountedPromptByPrompt) {
   EXPECT_EQ(body["usage"]["prompt_tokens_details"]["cached_tokens"], 4);
 }
 
+TEST(CompletionAnswer, AnEventOfMoreTextHasTheseBytes) {
+  const auto format = NewCompletionAnswer({.stream = {.stream = true}, .choices = 2}, 1);
+  std::string out;
+  format->Add(0, Chunk(1, "a\"\n\xff"), out);
+  EXPECT_EQ(out,
+            "data: {\"id\":\"\",\"object\":\"text_completion\",\"created\":0,\"model\":\"\","
+            "\"choices\":[{\"index\":1,\"text\":\"a\\\"\\n\xef\xbf\xbd\",\"logprobs\":null,"
+            "\"finish_reason\":null}]}\n\n");
+}
+
 TEST(CompletionAnswer, StreamsOfSeveralPromptsInterleaveAndEndOnce) {
   const auto format = NewCompletionAnswer({.stream = {.stream = true, .include_usage = true}}, 2);
   std::string out;
