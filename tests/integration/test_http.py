@@ -189,6 +189,11 @@ def test_errors_are_those_that_the_client_knows(openai, model):
     with pytest.raises(library.BadRequestError) as caught:
         openai.chat.completions.create(model=model, messages=CAPITAL, audio={"format": "wav", "voice": "alloy"})
     assert caught.value.param == "audio"
+    with pytest.raises(library.BadRequestError) as caught:
+        schema = {"name": "answer", "schema": {"type": "no such type"}}
+        openai.chat.completions.create(model=model, messages=CAPITAL,
+                                       response_format={"type": "json_schema", "json_schema": schema})
+    assert caught.value.param == "response_format"
     with pytest.raises(library.NotFoundError) as caught:
         openai.chat.completions.create(model="another", messages=CAPITAL)
     assert caught.value.code == "model_not_found"

@@ -46,7 +46,7 @@ def fetch(requirements, *options):
 def _install(requirements, options, folder):
     with tempfile.TemporaryDirectory(dir=folder.parent) as work:
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir",
-                   "--no-compile", "--no-deps", "--only-binary", ":all:", *options,
+                   "--no-deps", "--only-binary", ":all:", *options,
                    "--require-hashes", "--requirement", str(requirements), "--target", f"{work}/packages"]
         done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode != 0:
