@@ -1,5 +1,7 @@
 #include "router/http/connection.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -24,6 +26,15 @@ using WaitType = boost::asio::posix::descriptor_base;
 // ends its direction is noticed only when it is written to.
 constexpr size_t kReadAheadBytes = size_t{16} << 10;
 
+// What the system may hold of an answer beyond what the client has room for. A client that does not
+// read is then behind after some kilobytes, where the system would take megabytes.
+constexpr int kUnsentBytes = 16 << 10;
+
+void BoundUnsent(int descriptor) {
+  // Has no effect on sockets that are not TCP's.
+  setsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes, sizeof(kUnsentBytes));
+}
+
 bool WasReset(int descriptor) {
   pollfd polled{.fd = descriptor, .events = 0, .revents = 0};
   return poll(&polled, 1, 0) > 0 && (polled.revents & (POLLERR | POLLHUP)) != 0;
@@ -40,6 +51,7 @@ Connection::Connection(int descriptor, std::string address, SslSession session,
   boost::system::error_code error;
   descriptor_->assign(descriptor, error);
   if (error) close(descriptor);
+  BoundUnsent(descriptor);
   timer_.emplace(surroundings_.io);
   stream_.emplace(descriptor, std::move(session));
 }
@@ -62,6 +74,7 @@ void Connection::Close() {
   if (phase_ == Phase::kClosed) return;
   const std::shared_ptr<Connection> self = shared_from_this();
   exchange_gone_ = InExchange() || phase_ == Phase::kEnding;
+  EndEventStream();
   phase_ = Phase::kClosed;
   parser_.reset();
   input_ = std::string();
@@ -176,6 +189,8 @@ bool Connection::TakeHead() {
   HttpRequest& request = parser_->request();
   framing_ = parser_->framing();
   is_head_ = request.method == "HEAD";
+  path_ = request.path;
+  head_at_ = SteadyNow();
   request.client = client_;
   phase_ = Phase::kBody;
   SetDeadline(surroundings_.options.body_timeout);
@@ -210,6 +225,7 @@ void Connection::Refuse(int status, const std::string& message) {
   framing_ = parser_->framing();
   framing_.keep_alive = false;
   is_head_ = request.method == "HEAD";
+  path_ = request.path;
   common_headers_ = CorsHeaders(surroundings_.options.cors_origins, request);
   WriteAnswer(
       JsonResponse(status, surroundings_.handler.error_body(request.path, status, message)));

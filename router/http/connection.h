@@ -7,6 +7,7 @@
 // that has left is noticed when it is answered, or at once where its connection was reset.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -44,6 +45,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::function<absl::StatusOr<std::optional<Peer>>(SSL& session, const std::string& address)>
         identify{};
     std::function<void(Connection& connection)> closed{};
+    std::atomic<size_t>& event_streams;  // how many are open
   };
 
   // Owns `descriptor`, which does not block. `address` as HttpClient's. TLS where `session` is not
@@ -102,6 +104,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Answers.
   void WriteAnswer(HttpResponse response);
+  // Tells that the answer to a request begins.
+  void CountAnswer(int status) const;
+  void EndEventStream();
   std::string HeadText(int status, std::vector<HttpHeader> headers,
                        std::optional<size_t> content_length) const;
   void Write(std::string bytes, OutputQueue::Written written);
@@ -141,13 +146,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Of the request that comes or is answered.
   uint64_t exchange_ = 0;
-  bool exchange_gone_ = false;  // it was open when the connection was closed
+  std::string path_;
+  std::optional<absl::Time> head_at_;  // when its headers were there
+  bool exchange_gone_ = false;         // it was open when the connection was closed
   std::function<void()> gone_;
   RequestParser::Framing framing_;
   std::vector<HttpHeader> common_headers_;  // of every answer
   bool is_head_ = false;                    // whose answer has no body
   bool keep_alive_ = false;                 // whether another request may follow
   bool breaks_ = false;                     // the answer has no end
+  bool is_event_stream_ = false;
 };
 
 }  // namespace baton

@@ -46,6 +46,9 @@ void Connection::BeginEvents(uint64_t exchange, const std::vector<HttpHeader>& h
   all.insert(all.end(), headers.begin(), headers.end());
   keep_alive_ = framing_.keep_alive && framing_.http_1_1 && !draining_;
   phase_ = Phase::kEvents;
+  is_event_stream_ = true;
+  ++surroundings_.event_streams;
+  CountAnswer(200);
   Write(HeadText(200, std::move(all), std::nullopt), nullptr);
 }
 
@@ -88,9 +91,21 @@ void Connection::WriteAnswer(HttpResponse response) {
   keep_alive_ = framing_.keep_alive && !draining_;
   phase_ = Phase::kEnding;
   ForgetDeadline();
+  CountAnswer(response.status);
   std::string text = HeadText(response.status, std::move(response.headers), response.body.size());
   if (!is_head_) text += response.body;
   Write(std::move(text), nullptr);
+}
+
+void Connection::CountAnswer(int status) const {
+  if (surroundings_.handler.answered == nullptr) return;
+  std::optional<absl::Duration> since_head;
+  if (head_at_.has_value()) since_head = SteadyNow() - *head_at_;
+  surroundings_.handler.answered(path_, status, since_head);
+}
+
+void Connection::EndEventStream() {
+  if (std::exchange(is_event_stream_, false)) --surroundings_.event_streams;
 }
 
 std::string Connection::HeadText(int status, std::vector<HttpHeader> headers,
@@ -148,6 +163,7 @@ void Connection::WatchOutput() {
 void Connection::FinishAnswer() {
   gone_ = nullptr;
   ++exchange_;
+  EndEventStream();
   if (breaks_ && !framing_.http_1_1) {
     ResetAtClose(descriptor_->native_handle());
     return Close();
@@ -159,6 +175,8 @@ void Connection::FinishAnswer() {
 void Connection::AwaitRequest(absl::Duration timeout) {
   phase_ = Phase::kIdle;
   common_headers_.clear();
+  path_.clear();
+  head_at_.reset();
   parser_ = std::make_unique<RequestParser>(
       RequestParser::Limits{.max_header_bytes = surroundings_.options.max_header_bytes,
                             .max_body_bytes = surroundings_.options.max_body_bytes});

@@ -18,6 +18,9 @@ class HttpExchange {
   virtual ~HttpExchange() = default;
 
   virtual const HttpRequest& request() const = 0;
+  // Gives the memory of the request's body back, which an answer may outlive by far. REQUIRES: nobody
+  // reads it any more.
+  virtual void DropBody() = 0;
 
   // Runs `task` later on the exchange's own I/O thread; tasks run in their order, one at a time.
   virtual void Post(std::function<void()> task) = 0;

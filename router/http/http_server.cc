@@ -80,7 +80,8 @@ struct HttpServer::Rep {
             [this, &chosen](Connection& connection) {
               chosen.connections.erase(connection.shared_from_this());
               --connections;
-            }};
+            },
+        .event_streams = event_streams};
   }
   // Called on the acceptor's thread.
   void Take(int descriptor);
@@ -92,6 +93,7 @@ struct HttpServer::Rep {
   std::unique_ptr<TlsServer> tls;  // null: plain text
   std::unique_ptr<Acceptor> acceptor;
   std::atomic<size_t> connections = 0;
+  std::atomic<size_t> event_streams = 0;
   std::vector<std::unique_ptr<Served>> served;  // none before Start
   size_t next = 0;                              // the acceptor's
 };
@@ -181,5 +183,7 @@ void HttpServer::Drain() {
 const std::string& HttpServer::address() const { return rep_->acceptor->address(); }
 
 size_t HttpServer::connections() const { return rep_->connections; }
+
+size_t HttpServer::event_streams() const { return rep_->event_streams; }
 
 }  // namespace baton

@@ -49,6 +49,11 @@ class HttpServer {
     // The JSON of an error that the server itself answers with, such as 413 and "the body ...".
     std::function<std::string(const std::string& path, int status, const std::string& message)>
         error_body;
+    // Hears of each answer when it begins, on an I/O thread: what was asked for ("" where that
+    // could not be read), and how long ago the request's headers were there. May be null.
+    std::function<void(const std::string& path, int status,
+                       std::optional<absl::Duration> since_head)>
+        answered{};
   };
 
   // `flag` and `address` (host:port, port 0: a free one) as Acceptor's. With certificates in
@@ -73,6 +78,7 @@ class HttpServer {
 
   const std::string& address() const;  // the bound host:port
   size_t connections() const;          // open ones
+  size_t event_streams() const;        // answers that are streams of events, and have not ended
 
  private:
   struct Rep;

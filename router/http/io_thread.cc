@@ -1,5 +1,8 @@
 #include "router/http/io_thread.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <utility>
 
 #include "boost/asio/executor_work_guard.hpp"
@@ -9,6 +12,13 @@ namespace baton {
 namespace {
 
 constexpr size_t kScratchBytes = size_t{64} << 10;
+
+// A thread that is woken then lets the one that wakes it go on, where both share a core: the tokens
+// of a worker's step are written together, and not with two switches of threads for each.
+void RunInBatches() {
+  const sched_param none{};
+  pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
+}
 
 }  // namespace
 
@@ -26,6 +36,8 @@ void IoMailbox::Close() {
 
 IoThread::IoThread() : scratch_(kScratchBytes, '\0') {
   thread_ = std::thread([this] {
+    mailbox_->Settle();
+    RunInBatches();
     const auto stay = boost::asio::make_work_guard(io_);
     io_.run();
   });

@@ -1,6 +1,7 @@
 // A thread that serves the descriptors of many connections.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -20,9 +21,14 @@ class IoMailbox {
   explicit IoMailbox(boost::asio::io_context& io) : io_(&io) {}
   // `task` runs on the thread, after those that were left before; after Close it is dropped.
   void Post(absl::AnyInvocable<void()> task);
+  // Whether the caller runs on the thread.
+  bool IsHere() const { return std::this_thread::get_id() == thread_.load(); }
+  // The caller's thread is the one that runs the tasks.
+  void Settle() { thread_ = std::this_thread::get_id(); }
   void Close();
 
  private:
+  std::atomic<std::thread::id> thread_{};
   absl::Mutex mutex_;
   boost::asio::io_context* io_ ABSL_GUARDED_BY(mutex_);  // null once closed
 };

@@ -6,7 +6,6 @@ namespace baton {
 namespace {
 
 constexpr size_t kBytesPerTurn = size_t{256} << 10;
-constexpr size_t kKeptBytes = 1024;  // of memory, while nothing is to be written
 
 }  // namespace
 
@@ -14,11 +13,7 @@ void OutputQueue::Append(std::string bytes, Written written) {
   appended_bytes_ += bytes.size();
   if (empty()) {
     begin_ = 0;
-    if (bytes_.capacity() > kKeptBytes || bytes.size() > kKeptBytes) {
-      bytes_ = std::move(bytes);
-    } else {
-      bytes_ = bytes;
-    }
+    bytes_ = std::move(bytes);
   } else {
     if (begin_ > bytes_.size() / 2) {
       bytes_.erase(0, begin_);
@@ -40,7 +35,7 @@ ByteStream::Result OutputQueue::Flush(ByteStream& stream) {
   }
   written_bytes_ += written;
   result.bytes = written;
-  if (empty() && bytes_.capacity() > kKeptBytes) {
+  if (empty()) {
     bytes_ = std::string();
     begin_ = 0;
   }
@@ -51,7 +46,7 @@ ByteStream::Result OutputQueue::Flush(ByteStream& stream) {
 void OutputQueue::CallWritten() {
   while (!waiting_.empty() && waiting_.front().end <= written_bytes_) {
     const Written written = std::move(waiting_.front().written);
-    waiting_.pop_front();
+    waiting_.erase(waiting_.begin());
     written(true);
   }
 }
@@ -60,7 +55,7 @@ void OutputQueue::Fail() {
   bytes_ = std::string();
   begin_ = 0;
   written_bytes_ = appended_bytes_;
-  const std::deque<Waiting> failed = std::exchange(waiting_, {});
+  const std::vector<Waiting> failed = std::exchange(waiting_, {});
   for (const Waiting& waiting : failed) waiting.written(false);
 }
 

@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "router/http/byte_stream.h"
 
@@ -34,10 +34,10 @@ class OutputQueue {
   void CallWritten();
 
   std::string bytes_;
-  size_t begin_ = 0;             // of those that were not written yet
-  uint64_t appended_bytes_ = 0;  // ever
-  uint64_t written_bytes_ = 0;   // ever
-  std::deque<Waiting> waiting_;
+  size_t begin_ = 0;              // of those that were not written yet
+  uint64_t appended_bytes_ = 0;   // ever
+  uint64_t written_bytes_ = 0;    // ever
+  std::vector<Waiting> waiting_;  // one or a few
 };
 
 }  // namespace baton

@@ -31,6 +31,7 @@ class ServedExchange final : public HttpExchange {
   }
 
   const HttpRequest& request() const override { return request_; }
+  void DropBody() override { request_.body = std::string(); }
 
   void Post(std::function<void()> task) override { mailbox_->Post(std::move(task)); }
   void OnGone(std::function<void()> gone) override {
@@ -44,12 +45,15 @@ class ServedExchange final : public HttpExchange {
       connection->Respond(id, std::move(response));
     });
   }
+  // What a stream asks for on the connection's thread, where answers are written, is done at once.
   void BeginEvents(std::vector<HttpHeader> headers) override {
+    if (mailbox_->IsHere()) return connection_->BeginEvents(id_, headers);
     mailbox_->Post([connection = connection_, id = id_, headers = std::move(headers)] {
       connection->BeginEvents(id, headers);
     });
   }
   void Send(std::string bytes, std::function<void(bool ok)> written) override {
+    if (mailbox_->IsHere()) return connection_->Send(id_, std::move(bytes), std::move(written));
     mailbox_->Post([connection = connection_, id = id_, bytes = std::move(bytes),
                     written = std::move(written)]() mutable {
       connection->Send(id, std::move(bytes), std::move(written));
@@ -57,6 +61,7 @@ class ServedExchange final : public HttpExchange {
   }
   void EndEvents() override {
     ended_ = true;
+    if (mailbox_->IsHere()) return connection_->EndEvents(id_);
     mailbox_->Post([connection = connection_, id = id_] { connection->EndEvents(id); });
   }
   void Break() override {
@@ -68,7 +73,7 @@ class ServedExchange final : public HttpExchange {
   std::shared_ptr<Connection> connection_;
   const std::shared_ptr<IoMailbox> mailbox_;
   const uint64_t id_;
-  const HttpRequest request_;
+  HttpRequest request_;
   std::atomic<bool> ended_ = false;  // the connection knows how the answer ends
 };
 

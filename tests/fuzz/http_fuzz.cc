@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <set>
@@ -61,6 +62,7 @@ class Run {
   boost::asio::io_context io_{1};
   std::shared_ptr<IoMailbox> mailbox_ = std::make_shared<IoMailbox>(io_);
   std::string scratch_ = std::string(4096, '\0');
+  std::atomic<size_t> event_streams_ = 0;
   HttpServer::Options options_;
   HttpServer::Handler handler_;
   std::shared_ptr<Connection> connection_;
@@ -91,7 +93,8 @@ Run::Run(FuzzInput input) : way_(input.Byte()) {
                                .io = io_,
                                .mailbox = mailbox_,
                                .scratch = scratch_,
-                               .closed = [this](Connection&) { closed_ = true; }});
+                               .closed = [this](Connection&) { closed_ = true; },
+                               .event_streams = event_streams_});
   connection_->Start();
   while (!input.empty() && !closed_) {
     const std::string bytes = input.Bytes(piece);
@@ -101,6 +104,7 @@ Run::Run(FuzzInput input) : way_(input.Byte()) {
   shutdown(client_, SHUT_WR);
   Settle();
   BATON_CHECK(closed_, "a connection whose client sends no more ends with its answers");
+  BATON_CHECK(event_streams_ == 0, "a closed connection has no stream");
   CheckAnswers();
 }
 

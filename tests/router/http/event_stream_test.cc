@@ -1,4 +1,6 @@
 // Streams of events, and clients that leave.
+#include <atomic>
+
 #include "absl/strings/match.h"
 
 #include "tests/router/http/http_fixture.h"
@@ -179,6 +181,74 @@ TEST_F(EventStreamTest, AClientThatTakesNothingForTooLongIsGone) {
   exchange->Send(std::string(size_t{20} << 20, 'x'), taken.Teller());
   EXPECT_EQ(taken.Wait(), false);
   EXPECT_TRUE(gone.Wait());
+}
+
+TEST_F(EventStreamTest, OfWhatAClientDoesNotReadTheSystemTakesLittle) {
+  Start({.ping_interval = kNever});
+  HttpSocket client(server_->address(), 4096);
+  client.Send(kGet);
+  const auto exchange = Next();
+  exchange->BeginEvents({});
+  constexpr int kEvents = 256;
+  const auto taken = std::make_shared<std::atomic<int>>(0);
+  for (int i = 0; i < kEvents; ++i) {
+    exchange->Send(std::string(4096, 'x'), [taken](bool ok) { *taken += ok ? 1 : 0; });
+  }
+  Learned tried;
+  exchange->Post(tried.Teller());
+  ASSERT_TRUE(tried.Wait());
+  EXPECT_LE(*taken, 16) << "64 KiB";
+  exchange->EndEvents();
+  EXPECT_TRUE(client->ReadAnswer().whole);
+}
+
+TEST_F(EventStreamTest, WhoIsIdleOrSlowOrDoesNotReadKeepsNobodyWaiting) {
+  Start({.acceptor = {.max_connections = 400, .max_connections_of_peer = 400},
+         .ping_interval = absl::Milliseconds(5)});
+  std::vector<std::unique_ptr<HttpSocket>> others;
+  std::vector<std::shared_ptr<HttpExchange>> unread;
+  for (int i = 0; i < 50; ++i) {
+    for (const char* begun :
+         {"", "POST /p HTT", "POST /p HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\na"}) {
+      others.push_back(std::make_unique<HttpSocket>(server_->address()));
+      others.back()->Send(begun);
+    }
+    others.push_back(std::make_unique<HttpSocket>(server_->address(), 4096));
+    others.back()->Send(kGet);
+    unread.push_back(Next());
+    unread.back()->BeginEvents({});
+    unread.back()->Send(std::string(size_t{1} << 20, 'x'), nullptr);
+  }
+  AnswerAtOnce();
+  HttpSocket client(server_->address());
+  client.Send(kGet);
+  EXPECT_EQ(client->ReadAnswer().status, 200);
+}
+
+TEST_F(EventStreamTest, StreamsAreCountedWhileTheyAreOpen) {
+  Start({.ping_interval = kNever});
+  EXPECT_EQ(server_->event_streams(), 0u);
+  for (const bool leaves : {false, true}) {
+    HttpSocket client(server_->address());
+    client.Send(kGet);
+    const auto exchange = Next();
+    Learned gone;
+    exchange->OnGone(gone.Teller());
+    exchange->BeginEvents({});
+    client->ReadHead();
+    EXPECT_EQ(server_->event_streams(), 1u);
+    if (leaves) {
+      client.Reset();
+      EXPECT_TRUE(gone.Wait());
+    } else {
+      exchange->EndEvents();
+      client->ReadUntil("0\r\n\r\n");
+      client.Send(kGet);
+      Next()->Respond({});
+      client->ReadAnswer();
+    }
+    EXPECT_EQ(server_->event_streams(), 0u);
+  }
 }
 
 TEST_F(EventStreamTest, AReaderWhoTakesItsTimeGetsAllOfIt) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
@@ -107,12 +108,19 @@ class HttpFixture : public testing::Test {
   }
   void Start(std::unique_ptr<HttpServer> server) {
     server_ = std::move(server);
-    server_->Start({.check = [this](const HttpRequest& head) { return Check(head); },
-                    .handle = [this](auto exchange) { Handle(std::move(exchange)); },
-                    .error_body =
-                        [](const std::string& path, int status, const std::string& message) {
-                          return absl::StrCat(path, "|", status, "|", message);
-                        }});
+    server_->Start(
+        {.check = [this](const HttpRequest& head) { return Check(head); },
+         .handle = [this](auto exchange) { Handle(std::move(exchange)); },
+         .error_body =
+             [](const std::string& path, int status, const std::string& message) {
+               return absl::StrCat(path, "|", status, "|", message);
+             },
+         .answered =
+             [this](const std::string& path, int status, std::optional<absl::Duration> since_head) {
+               absl::MutexLock lock(&mutex_);
+               answered_.push_back(
+                   absl::StrCat(path, " ", status, since_head.has_value() ? " timed" : ""));
+             }});
   }
 
   // The next exchange that is handled.
@@ -136,6 +144,11 @@ class HttpFixture : public testing::Test {
   size_t handled() {
     absl::MutexLock lock(&mutex_);
     return handled_;
+  }
+  // What was told of the answers so far.
+  std::vector<std::string> answered() {
+    absl::MutexLock lock(&mutex_);
+    return answered_;
   }
   // What `check` answers; null: nothing.
   void SetCheck(std::function<std::optional<HttpResponse>(const HttpRequest&)> check) {
@@ -167,6 +180,7 @@ class HttpFixture : public testing::Test {
   absl::Mutex mutex_;
   bool at_once_ ABSL_GUARDED_BY(mutex_) = false;
   size_t handled_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::string> answered_ ABSL_GUARDED_BY(mutex_);
   std::function<std::optional<HttpResponse>(const HttpRequest&)> check_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::shared_ptr<HttpExchange>> exchanges_ ABSL_GUARDED_BY(mutex_);
 };

@@ -87,6 +87,20 @@ TEST_F(HttpServerTest, AConnectionIsClosedAfterTheAnswerWhereTheClientSaysSo) {
   EXPECT_TRUE(client->AtEnd());
 }
 
+TEST_F(HttpServerTest, EachAnswerIsToldOnceWithWhatWasAskedFor) {
+  Start({.max_body_bytes = 10});
+  AnswerAtOnce();
+  HttpSocket client(server_->address());
+  client.Send(Post("1"));
+  client->ReadAnswer();
+  client.Send(Post("more than ten bytes"));
+  client->ReadAnswer();
+  HttpSocket other(server_->address());
+  other.Send("no request\r\n\r\n");
+  EXPECT_EQ(other->ReadAnswer().status, 400);
+  EXPECT_THAT(answered(), testing::ElementsAre("/p 200 timed", "/p 413 timed", " 400"));
+}
+
 TEST_F(HttpServerTest, Http10ClosesUnlessAskedToKeepTheConnection) {
   Start();
   AnswerAtOnce();
