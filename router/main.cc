@@ -23,6 +23,7 @@
 #include "router/http/http_server.h"
 #include "router/router.h"
 #include "router/router_flags.h"
+#include "router/web/web_metrics.h"
 
 namespace baton {
 namespace {
@@ -151,6 +152,7 @@ int Main(int argc, char** argv) {
   if (!listening.ok()) return ExitUsage(kProgram, listening.status());
   http = *std::move(listening);
   flags.router.name = NameOf(flags);
+  if (http != nullptr) AddHttpGauges(*http, metrics);
   flags.router.short_of_memory = [&process] { return (*process)->short_of_memory(); };
   router = std::make_unique<Router>(**model, flags.router, (*process)->credentials(), metrics);
   ready_router.store(router.get());

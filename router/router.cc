@@ -105,7 +105,9 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
   web_ =
       std::make_unique<WebService>(*intake_, parts, *page_,
                                    WebService::Options{.cors_origins = options_.http_cors_origins,
-                                                       .ready = [this] { return Ready(); }});
+                                                       .ready = [this] { return Ready(); },
+                                                       .trust = credentials.trust()},
+                                   metrics);
   loop_->Post([this] { registry_->Start(); });
   poller_ = std::make_unique<TargetPoller>(
       options_.workers, options_.poll_interval, [this](std::vector<WorkerTarget> targets) {

@@ -70,7 +70,7 @@ ARROWS = {
     "router/tools": "base grammar jinja protocol rpc",
     "router/api": "base rpc router/http router/tools",
     "router/openai": "base rpc protocol tokenizer router/api router/http router/tools",
-    "router/web": "access base rpc protocol tokenizer net router/anthropic router/api router/calls router/fleet router/front router/http router/openai router/page router/request router/responses router/tenants router/tools",
+    "router/web": "access base rpc certificates protocol tokenizer net router/anthropic router/api router/calls router/fleet router/front router/http router/openai router/page router/request router/responses router/tenants router/tools",
     "router/responses": "base rpc router/api router/openai",
     "router/anthropic": "base rpc router/api router/openai",
     "router": "base gguf hugging_face grammar rpc flags certificates net protocol router/",

@@ -12,6 +12,9 @@
 # connection's first headers and from a stream's headers to its message; BATON_FRONT_CONNECTIONS_OF_PEER (256),
 # BATON_FRONT_CONNECTIONS_PER_10S (500), BATON_FRONT_REQUESTS_PER_10S (2000) and BATON_FRONT_REQUESTS_PER_S (500), the limits of
 # one client's address.
+# HTTP too, where BATON_FRONT_HTTP is given: the address where its clients connect. BATON_FRONT_HTTP_ROUTER is then what
+# --http-listen of the router names, whose certificate must have the name BATON_FRONT_HTTP_NAME (localhost); the router must have
+# --tls-cert and the others, since it knows this front by its certificate.
 set -euo pipefail
 
 fail() {
@@ -25,6 +28,8 @@ command -v haproxy >/dev/null || fail "haproxy is missing; install it (Debian's 
 for file in "$2" "${2%.crt}.key" "$3" "${@:5}"; do
   [[ -r "$file" ]] || fail "$file cannot be read; \`baton certs init\` and \`baton certs issue front\` make such files"
 done
+[[ -z "${BATON_FRONT_HTTP:-}" || -n "${BATON_FRONT_HTTP_ROUTER:-}" ]] ||
+  fail "BATON_FRONT_HTTP is given and BATON_FRONT_HTTP_ROUTER is not; set it to the router's --http-listen"
 [[ "${5:-}" != *[[:space:]]* ]] || fail "$5: HAProxy would take the blank in the list's path for its end; rename it"
 
 export BATON_FRONT_LISTEN="$1" BATON_FRONT_CERT="$2" BATON_FRONT_CA="$3" BATON_FRONT_SOCKET="$4"

@@ -2,7 +2,6 @@
 
 #include <openssl/err.h>
 
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -66,11 +65,18 @@ bool IsFromFront(const grpc::AuthContext& connection) {
 absl::StatusOr<std::optional<Peer>> ClientBehindFront(const grpc::AuthContext& connection,
                                                       const CallHeaders& headers) {
   if (!IsFromFront(connection)) return std::nullopt;
+  std::vector<std::string> values;
   const auto [first, last] = headers.equal_range(kClientCertificateHeader);
-  if (first == last) return std::nullopt;
-  if (std::next(first) != last) return Unreadable("came twice");
-  absl::StatusOr<Peer> peer =
-      PeerInHeader(absl::string_view(first->second.data(), first->second.size()));
+  for (auto header = first; header != last; ++header) {
+    values.emplace_back(header->second.data(), header->second.size());
+  }
+  return ClientInHeaders(values);
+}
+
+absl::StatusOr<std::optional<Peer>> ClientInHeaders(const std::vector<std::string>& values) {
+  if (values.empty()) return std::nullopt;
+  if (values.size() > 1) return Unreadable("came twice");
+  absl::StatusOr<Peer> peer = PeerInHeader(values.front());
   if (!peer.ok()) return peer.status();
   return *std::move(peer);
 }

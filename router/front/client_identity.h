@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -36,6 +37,10 @@ bool IsFromFront(const grpc::AuthContext& connection);
 // Baton.
 absl::StatusOr<std::optional<Peer>> ClientBehindFront(const grpc::AuthContext& connection,
                                                       const CallHeaders& headers);
+
+// Who has the certificate that the front passed on in the values of kClientCertificateHeader; as the
+// above. REQUIRES: the front sent them.
+absl::StatusOr<std::optional<Peer>> ClientInHeaders(const std::vector<std::string>& values);
 
 // Where who calls through the front calls from; empty for every call that is not the front's.
 std::string AddressBehindFront(const grpc::AuthContext& connection, const CallHeaders& headers);

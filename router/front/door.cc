@@ -29,26 +29,20 @@ bool IsLocal(const std::string& peer) {
   return IsLoopback(absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}}));
 }
 
-// The name in the client's certificate: of the connection, or of the client behind the front. Empty
-// in an operator's.
-absl::StatusOr<std::optional<std::string>> CertificateName(const grpc::ServerContextBase& context) {
+// Who the certificate is of: of the connection, or of the client behind the front.
+absl::StatusOr<std::optional<Peer>> Certified(const grpc::ServerContextBase& context) {
   const auto connection = context.auth_context();
-  std::optional<Peer> peer;
-  if (IsFromFront(*connection)) {
-    auto client = ClientBehindFront(*connection, context.client_metadata());
-    if (!client.ok()) return Refuse("CERTIFICATE_UNREADABLE", client.status().message());
-    peer = *std::move(client);
-  } else if (connection->IsPeerAuthenticated()) {
-    peer = PeerOf(context);
-  }
-  if (!peer.has_value()) return std::nullopt;
-  if (peer->role == Role::kOperator) return "";
-  if (peer->role != Role::kClient) return std::nullopt;
-  return std::move(peer->name);
+  if (IsFromFront(*connection)) return ClientBehindFront(*connection, context.client_metadata());
+  if (!connection->IsPeerAuthenticated()) return std::nullopt;
+  return PeerOf(context);
 }
 
-// Fills `shown`; with an error too, as far as it can.
-absl::Status Look(const grpc::ServerContextBase& context, Door::Shown& shown) {
+const std::string& AddressOf(const Door::Shown& shown) {
+  return shown.address_behind_front.empty() ? shown.peer : shown.address_behind_front;
+}
+
+Door::Shown Look(const grpc::ServerContextBase& context) {
+  Door::Shown shown;
   const auto auth = context.auth_context();
   shown.peer = context.peer();
   shown.address_behind_front = AddressBehindFront(*auth, context.client_metadata());
@@ -59,19 +53,23 @@ absl::Status Look(const grpc::ServerContextBase& context, Door::Shown& shown) {
   for (auto entry = begin; entry != end; ++entry) {
     shown.authorization.emplace_back(entry->second.data(), entry->second.size());
   }
-  BATON_ASSIGN_OR_RETURN(shown.certificate_name, CertificateName(context));
-  return absl::OkStatus();
+  const absl::StatusOr<std::optional<Peer>> peer = Certified(context);
+  shown.unreadable = peer.status();
+  if (peer.ok() && peer->has_value()) shown.certificate_name = Door::CertificateName(**peer);
+  return shown;
 }
 
 }  // namespace
 
+std::optional<std::string> Door::CertificateName(const Peer& peer) {
+  if (peer.role == Role::kOperator) return "";
+  if (peer.role != Role::kClient) return std::nullopt;
+  return peer.name;
+}
+
 absl::StatusOr<Caller> Door::Identify(const grpc::ServerContextBase& context,
                                       absl::string_view method) {
-  Shown shown;
-  const absl::Status status = Look(context, shown);
-  if (status.ok()) return Identify(shown, method);
-  Refused(shown, method, "", status);
-  return status;
+  return Identify(Look(context), method);
 }
 
 absl::StatusOr<Caller> Door::Identify(const Shown& shown, absl::string_view method) {
@@ -91,6 +89,7 @@ absl::StatusOr<Caller> Door::Identify(const Shown& shown, absl::string_view meth
 }
 
 absl::Status Door::FindTenant(const Shown& shown, std::string& tenant) const {
+  if (!shown.unreadable.ok()) return Refuse("CERTIFICATE_UNREADABLE", shown.unreadable.message());
   if (!shown.authorization.empty()) return FindHolderOfKey(shown, tenant);
   tenant = shown.certificate_name.value_or("");
   if (shown.certificate_name.has_value() || !needs_identity_) return absl::OkStatus();
@@ -121,6 +120,16 @@ absl::Status Door::FindHolderOfKey(const Shown& shown, std::string& tenant) cons
                                                 " was revoked; ask the operator for another"));
 }
 
+void Door::RefusedRole(const Peer& peer, const Shown& shown, absl::string_view method,
+                       const absl::Status& status) {
+  const absl::StatusOr<std::string> id = PeerId(peer);
+  audit_log_.Refused({.method = method,
+                      .peer = id.ok() ? *id : peer.name,
+                      .address = AddressOf(shown),
+                      .reason = status.message()},
+                     SteadyNow());
+}
+
 void Door::Refused(const Shown& shown, absl::string_view method, const std::string& tenant,
                    const absl::Status& status) {
   const std::string reason = ErrorReason(status);
@@ -129,10 +138,9 @@ void Door::Refused(const Shown& shown, absl::string_view method, const std::stri
                   "Calls whose caller did not show who it is.",
                   {{"reason", reason}, {"tenant", tenant}})
       .Add();
-  const std::string& address =
-      shown.address_behind_front.empty() ? shown.peer : shown.address_behind_front;
-  audit_log_.Refused({.method = method, .peer = tenant, .address = address, .reason = reason},
-                     SteadyNow());
+  audit_log_.Refused(
+      {.method = method, .peer = tenant, .address = AddressOf(shown), .reason = reason},
+      SteadyNow());
 }
 
 }  // namespace baton

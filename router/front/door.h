@@ -11,6 +11,7 @@
 #include "grpcpp/server_context.h"
 
 #include "common/access/audit_log.h"
+#include "common/access/peer.h"
 #include "common/net/metrics.h"
 #include "router/tenants/api_keys.h"
 #include "router/tenants/caller.h"
@@ -28,7 +29,11 @@ class Door {
     std::vector<std::string> authorization{};  // the values of that header
     // Of a client's certificate that was verified. Empty: an operator's, who is no tenant.
     std::optional<std::string> certificate_name{};
+    // Why nobody can tell whose certificate it is, which the front has passed on.
+    absl::Status unreadable{};
   };
+  // What Shown has of who shows a certificate; nullopt for roles that are no caller's.
+  static std::optional<std::string> CertificateName(const Peer& peer);
 
   // `keys` may be null: no key is known. Who shows neither key nor certificate is refused where
   // `needs_identity`. Borrows `keys` and `metrics`.
@@ -43,6 +48,9 @@ class Door {
   // taken only where nobody else can have read it: with TLS, on loopback and on Unix sockets.
   absl::StatusOr<Caller> Identify(const grpc::ServerContextBase& context, absl::string_view method);
   absl::StatusOr<Caller> Identify(const Shown& shown, absl::string_view method);
+  // The audit log's line of a caller whose role may not call `method`.
+  void RefusedRole(const Peer& peer, const Shown& shown, absl::string_view method,
+                   const absl::Status& status);
 
  private:
   // Fills `tenant`; with an error too, if it is known.

@@ -27,8 +27,9 @@ constexpr char kPolicy[] =
 constexpr char kChallenge[] = "WWW-Authenticate";
 constexpr absl::string_view kRequests = "/page/requests/";
 
-// A proxy on this machine lets others in.
+// A proxy or a front on this machine lets others in.
 bool CameThroughProxy(const HttpRequest& head) {
+  if (CameByFront(head)) return true;
   for (const char* header : {"forwarded", "x-forwarded-for", "via"}) {
     if (!head.HeaderValues(header).empty()) return true;
   }

@@ -14,21 +14,26 @@ struct Entry {
   FoundRoute found;
 };
 
+FoundRoute Generates(Route route, Api api) {
+  return {.route = route, .posts = true, .generates = true, .method = kGenerateMethod, .api = api};
+}
+
 // In no order but the reader's: no path begins another but "/models/".
 const Entry kEntries[] = {
     {"/health", {.route = Route::kHealth, .open = true}},
     {"/v1/models", {.route = Route::kModels}},
-    {"/v1/chat/completions", {.route = Route::kChatCompletions, .posts = true, .generates = true}},
-    {"/v1/completions", {.route = Route::kCompletions, .posts = true, .generates = true}},
-    {"/v1/responses",
-     {.route = Route::kResponses, .posts = true, .generates = true, .api = Api::kResponses}},
-    {"/v1/messages",
-     {.route = Route::kMessages, .posts = true, .generates = true, .api = Api::kAnthropic}},
+    {"/v1/chat/completions", Generates(Route::kChatCompletions, Api::kOpenAi)},
+    {"/v1/completions", Generates(Route::kCompletions, Api::kOpenAi)},
+    {"/v1/responses", Generates(Route::kResponses, Api::kResponses)},
+    {"/v1/messages", Generates(Route::kMessages, Api::kAnthropic)},
     {"/v1/messages/count_tokens",
-     {.route = Route::kCountTokens, .posts = true, .api = Api::kAnthropic}},
+     {.route = Route::kCountTokens,
+      .posts = true,
+      .method = kTokenizeMethod,
+      .api = Api::kAnthropic}},
     {"/v1/embeddings", {.route = Route::kNotServed, .posts = true}},
-    {"/tokenize", {.route = Route::kTokenize, .posts = true}},
-    {"/detokenize", {.route = Route::kDetokenize, .posts = true}},
+    {"/tokenize", {.route = Route::kTokenize, .posts = true, .method = kTokenizeMethod}},
+    {"/detokenize", {.route = Route::kDetokenize, .posts = true, .method = kDetokenizeMethod}},
     {"/tokenizer_info", {.route = Route::kTokenizerInfo}},
 };
 constexpr absl::string_view kVersion = "/v1";
@@ -38,15 +43,24 @@ bool Matches(absl::string_view path, absl::string_view of_entry) {
   return path == of_entry || (absl::ConsumePrefix(&of_entry, kVersion) && path == of_entry);
 }
 
-absl::StatusOr<FoundRoute> FindPath(absl::string_view path) {
+const Entry* FindEntry(absl::string_view path) {
   for (const Entry& entry : kEntries) {
-    if (Matches(path, entry.path)) return entry.found;
+    if (Matches(path, entry.path)) return &entry;
   }
+  return nullptr;
+}
+
+// The id in the path of a model; empty: it is none.
+absl::string_view ModelIdOf(absl::string_view path) {
+  absl::ConsumePrefix(&path, kVersion);
+  return absl::ConsumePrefix(&path, kModelPath) ? path : "";
+}
+
+absl::StatusOr<FoundRoute> FindPath(absl::string_view path) {
+  if (const Entry* entry = FindEntry(path); entry != nullptr) return entry->found;
   if (path == "/" || absl::StartsWith(path, "/page/")) return FoundRoute{.route = Route::kPage};
-  absl::string_view rest = path;
-  absl::ConsumePrefix(&rest, kVersion);
-  if (absl::ConsumePrefix(&rest, kModelPath) && !rest.empty()) {
-    return FoundRoute{.route = Route::kModel, .rest = std::string(rest)};
+  if (const absl::string_view id = ModelIdOf(path); !id.empty()) {
+    return FoundRoute{.route = Route::kModel, .rest = std::string(id)};
   }
   return absl::NotFoundError(
       absl::StrCat("there is no ", LogSafe(std::string(path)), " here; see docs/http.md"));
@@ -65,6 +79,11 @@ absl::StatusOr<FoundRoute> FindRoute(const HttpRequest& head) {
 Api ApiOfPath(absl::string_view path) {
   const absl::StatusOr<FoundRoute> found = FindPath(path);
   return found.ok() ? found->api : Api::kOpenAi;
+}
+
+absl::string_view RouteName(absl::string_view path) {
+  if (const Entry* entry = FindEntry(path); entry != nullptr) return entry->path;
+  return ModelIdOf(path).empty() ? "other" : "/v1/models/{id}";
 }
 
 }  // namespace baton

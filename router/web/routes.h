@@ -29,12 +29,19 @@ enum class Route {
 // Whose words and envelope a route's errors have.
 enum class Api { kOpenAi, kResponses, kAnthropic };
 
+inline constexpr char kGenerateMethod[] = "/baton.v1.GenerationService/Generate";
+inline constexpr char kTokenizeMethod[] = "/baton.v1.GenerationService/Tokenize";
+inline constexpr char kDetokenizeMethod[] = "/baton.v1.GenerationService/Detokenize";
+inline constexpr char kListModelsMethod[] = "/baton.v1.GenerationService/ListModels";
+
 struct FoundRoute {
   Route route = Route::kHealth;
   std::string rest{};
   bool posts = false;      // takes a body
   bool open = false;       // needs no key
   bool generates = false;  // runs prompts
+  // The method of gRPC that does the same, and that is open to the same roles.
+  const char* method = kListModelsMethod;
   Api api = Api::kOpenAi;
 };
 
@@ -43,5 +50,7 @@ struct FoundRoute {
 absl::StatusOr<FoundRoute> FindRoute(const HttpRequest& head);
 // Of that path; OpenAI's where it is unknown.
 Api ApiOfPath(absl::string_view path);
+// The path of the route as it is documented, such as "/v1/models/{id}"; "other" where it is unknown.
+absl::string_view RouteName(absl::string_view path);
 
 }  // namespace baton

@@ -1,13 +1,13 @@
 #include "router/web/shown_caller.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+
+#include "router/front/client_identity.h"
 
 namespace baton {
 namespace {
@@ -28,6 +28,16 @@ std::string AsBearer(const std::string& authorization) {
 
 }  // namespace
 
+bool CameByFront(const HttpRequest& head) {
+  const std::optional<Peer>& peer = head.client.certificate;
+  return peer.has_value() && peer->role == Role::kFront;
+}
+
+absl::StatusOr<std::optional<Peer>> CertifiedBy(const HttpRequest& head) {
+  if (!CameByFront(head)) return head.client.certificate;
+  return ClientInHeaders(head.HeaderValues(kClientCertificateHeader));
+}
+
 Door::Shown ShownBy(const HttpRequest& head, const Door& door) {
   Door::Shown shown{.peer = head.client.address, .encrypted = head.client.encrypted};
   if (door.takes_keys()) {
@@ -38,9 +48,13 @@ Door::Shown ShownBy(const HttpRequest& head, const Door& door) {
       shown.authorization.push_back(absl::StrCat("Bearer ", key));
     }
   }
-  if (const std::optional<Peer>& peer = head.client.certificate; peer.has_value()) {
-    if (peer->role == Role::kOperator) shown.certificate_name = "";
-    if (peer->role == Role::kClient) shown.certificate_name = peer->name;
+  if (CameByFront(head)) {
+    shown.address_behind_front = std::string(head.Header(kClientAddressHeader));
+  }
+  const absl::StatusOr<std::optional<Peer>> certified = CertifiedBy(head);
+  shown.unreadable = certified.status();
+  if (certified.ok() && certified->has_value()) {
+    shown.certificate_name = Door::CertificateName(**certified);
   }
   return shown;
 }

@@ -1,10 +1,22 @@
 // What a request shows of its caller.
 #pragma once
 
+#include <optional>
+
+#include "absl/status/statusor.h"
+
+#include "common/access/peer.h"
 #include "router/front/door.h"
 #include "router/http/message.h"
 
 namespace baton {
+
+// The connection is that of a front, which passes on what clients show.
+bool CameByFront(const HttpRequest& head);
+
+// Who has the certificate that the request came with: of the connection, or of the client behind a
+// front.
+absl::StatusOr<std::optional<Peer>> CertifiedBy(const HttpRequest& head);
 
 // A key comes as `Authorization: Bearer KEY`, as Anthropic's clients send it (x-api-key), or, from a
 // browser that has opened the router's page, as the password of `Authorization: Basic`, whatever the

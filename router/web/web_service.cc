@@ -1,19 +1,15 @@
 #include "router/web/web_service.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 
+#include "common/access/access_table.h"
 #include "common/base/clock.h"
-#include "common/base/random.h"
 #include "common/base/status_macros.h"
-#include "common/rpc/limits.h"
 #include "router/anthropic/messages_request.h"
 #include "router/api/api_error.h"
+#include "router/front/client_identity.h"
 #include "router/openai/chat_request.h"
 #include "router/openai/completion_request.h"
 #include "router/openai/model_routes.h"
@@ -23,32 +19,11 @@
 #include "router/web/browser_guard.h"
 #include "router/web/http_answer.h"
 #include "router/web/refusal.h"
+#include "router/web/request_id.h"
 #include "router/web/shown_caller.h"
 
 namespace baton {
 namespace {
-
-// The client's own id of the request: x-request-id, or the trace that it belongs to (W3C's Trace
-// Context: 00-TRACE-PARENT-FLAGS in lower hexadecimal digits). Else a new one.
-std::string RequestIdOf(const HttpRequest& head) {
-  const absl::string_view given = head.Header(kRequestIdHeader);
-  const auto is_printed = [](unsigned char c) { return absl::ascii_isgraph(c); };
-  if (!given.empty() && given.size() <= kMaxNameBytes &&
-      std::all_of(given.begin(), given.end(), is_printed)) {
-    return std::string(given);
-  }
-  constexpr size_t kTraceParentSize = 55, kTraceBegin = 3, kTraceSize = 32;
-  const absl::string_view trace = head.Header("traceparent");
-  if (trace.size() == kTraceParentSize && absl::StartsWith(trace, "00-")) {
-    const absl::string_view id = trace.substr(kTraceBegin, kTraceSize);
-    const auto is_digit = [](unsigned char c) {
-      return absl::ascii_isxdigit(c) && !absl::ascii_isupper(c);
-    };
-    const bool nonzero = id.find_first_not_of('0') != absl::string_view::npos;
-    if (nonzero && std::all_of(id.begin(), id.end(), is_digit)) return std::string(id);
-  }
-  return absl::StrFormat("%016x%016x", RandomUint64(), RandomUint64());
-}
 
 absl::Status PoolBusy() { return QueueFull("the tokenizer's threads are busy"); }
 
@@ -72,21 +47,43 @@ struct WebService::Call {
 };
 
 WebService::WebService(Intake& intake, const Intake::Parts& parts, const PageService& page,
-                       Options options)
-    : intake_(intake), parts_(parts), page_(page), options_(std::move(options)) {}
+                       Options options, Metrics& metrics)
+    : intake_(intake),
+      parts_(parts),
+      page_(page),
+      options_(std::move(options)),
+      metrics_(metrics) {}
 
 HttpServer::Handler WebService::handler() {
-  return {.check = [this](const HttpRequest& head) { return Check(head); },
-          .handle = [this](std::shared_ptr<HttpExchange> e) { Handle(std::move(e)); },
-          .error_body =
-              [](const std::string& path, int status, const std::string& message) {
-                return ErrorBody(ApiOfPath(path), ApiErrorWithStatus(status, message), "");
-              }};
+  return {
+      .check = [this](const HttpRequest& head) { return Check(head); },
+      .handle = [this](std::shared_ptr<HttpExchange> e) { Handle(std::move(e)); },
+      .error_body =
+          [](const std::string& path, int status, const std::string& message) {
+            return ErrorBody(ApiOfPath(path), ApiErrorWithStatus(status, message), "");
+          },
+      .answered =
+          [this](const std::string& path, int status, std::optional<absl::Duration> since_head) {
+            metrics_.Answered(path, status, since_head);
+          }};
+}
+
+absl::Status WebService::CheckRole(const Peer& peer, const Door::Shown& shown,
+                                   const FoundRoute& found) {
+  absl::Status status =
+      options_.trust != nullptr ? options_.trust->CheckDomain(peer) : absl::OkStatus();
+  if (status.ok()) status = CheckAccess(peer, found.method);
+  if (!status.ok()) parts_.door.RefusedRole(peer, shown, found.method, status);
+  return status;
 }
 
 absl::StatusOr<Caller> WebService::Identify(const HttpRequest& head, const FoundRoute& found) {
   if (found.open) return Caller{};
+  const absl::StatusOr<std::optional<Peer>> certified = CertifiedBy(head);
   const Door::Shown shown = ShownBy(head, parts_.door);
+  if (certified.ok() && certified->has_value()) {
+    BATON_RETURN_IF_ERROR(CheckRole(**certified, shown, found));
+  }
   const bool anonymous = shown.authorization.empty() && !head.client.certificate.has_value();
   if (anonymous) BATON_RETURN_IF_ERROR(CheckNoForeignPage(head, options_.cors_origins));
   if (ShowsPassword(head)) BATON_RETURN_IF_ERROR(CheckOwnPage(head));
@@ -248,6 +245,7 @@ void WebService::Generate(const Call& call) {
       intake_.CountRefused(request.status());
       return call.Refuse(request.status());
     }
+    call.exchange->DropBody();
     std::vector<const v1::GenerateRequest*> prompts;
     for (const v1::GenerateRequest& prompt : request->prompts) prompts.push_back(&prompt);
     absl::StatusOr<std::vector<Intake::Place>> places = intake_.Admit(

@@ -9,23 +9,29 @@
 
 #include "absl/status/statusor.h"
 
+#include "common/certificates/peer_trust.h"
 #include "router/api/answer_format.h"
 #include "router/front/intake.h"
 #include "router/http/http_server.h"
 #include "router/web/page_service.h"
 #include "router/web/routes.h"
+#include "router/web/web_metrics.h"
 
 namespace baton {
 
-// Thread-safe. Borrows `intake`, `page` and all of Parts. It is destroyed after the server whose handler it
+// Thread-safe. Borrows `intake`, `page`, all of Parts and the Metrics. It is destroyed after the
+// server whose handler it
 // is was closed.
 class WebService {
  public:
   struct Options {
     std::vector<std::string> cors_origins{};
     std::function<bool()> ready{};  // whether a request would find its workers
+    // Which clients count that a front passes on; null where there are no certificates.
+    std::shared_ptr<const PeerTrust> trust{};
   };
-  WebService(Intake& intake, const Intake::Parts& parts, const PageService& page, Options options);
+  WebService(Intake& intake, const Intake::Parts& parts, const PageService& page, Options options,
+             Metrics& metrics);
 
   HttpServer::Handler handler();
 
@@ -36,6 +42,8 @@ class WebService {
   std::optional<HttpResponse> Check(const HttpRequest& head);
   void Handle(std::shared_ptr<HttpExchange> exchange);
 
+  // Whether the role of whoever shows the certificate may ask for this.
+  absl::Status CheckRole(const Peer& peer, const Door::Shown& shown, const FoundRoute& found);
   // The caller of a request, as far as its headers tell.
   absl::StatusOr<Caller> Identify(const HttpRequest& head, const FoundRoute& found);
   ApiContext ContextOf(const Call& call) const;
@@ -52,6 +60,7 @@ class WebService {
   const Intake::Parts parts_;
   const PageService& page_;
   const Options options_;
+  WebMetrics metrics_;
 };
 
 }  // namespace baton

@@ -15,8 +15,8 @@ SILENCE_S, HANDSHAKE_S = 3, 1
 class FrontedCluster(Cluster):
     """`folder` is a new one. `ours` in it has certificates of the roles client, prefill and front, and `foreign` that of another
     authority's client. `key` is an API key. `front_address` is where clients connect. `secured`: the servers have certificates
-    too. `requests_per_s`: the limit of an address. The front looks clients up in the revocation list of `ours`, anew after
-    reload_front()."""
+    too, and the front has a port for HTTP, `http_port`. `requests_per_s`: the limit of an address. The front looks clients up in
+    the revocation list of `ours`, anew after reload_front()."""
 
     def __init__(self, folder, secured=False, requests_per_s=500):
         self.ours, self.foreign, self.socket = folder / "ours", folder / "foreign", folder / "front.sock"
@@ -29,13 +29,18 @@ class FrontedCluster(Cluster):
                        "BATON_FRONT_PATIENCE": f"{HANDSHAKE_S}s", "BATON_FRONT_REQUESTS_PER_S": str(requests_per_s)}
         self.front_address, self.front = f"127.0.0.1:{free_port()}", None
         self.key = new_key(folder / "keys.toml", "--tenant=acme")
+        self.http_port, self.router_http_port = free_port(), free_port()
+        if secured:
+            self.limits.update(BATON_FRONT_HTTP=f"127.0.0.1:{self.http_port}",
+                               BATON_FRONT_HTTP_ROUTER=f"127.0.0.1:{self.router_http_port}")
 
         def flags(role):
             return tls_flags(self.ours, role) if secured else []
 
         super().__init__(prefill_args=flags("prefill"), decode_args=flags("decode"),
                          router_args=["--disaggregate=always", f"--front-socket={self.socket}", f"--front-uid={os.getuid()}",
-                                      f"--api-keys={folder}/keys.toml", *flags("router")],
+                                      f"--api-keys={folder}/keys.toml", *flags("router"),
+                                      *([f"--http-listen=127.0.0.1:{self.router_http_port}"] if secured else [])],
                          credentials=channel_credentials(self.ours, "operator") if secured else None)
 
     def __enter__(self):

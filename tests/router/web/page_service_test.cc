@@ -153,8 +153,8 @@ TEST_F(PageServiceTest, RefusalsAreCountedByReasonAndTold) {
 }
 
 TEST_F(PageServiceTest, PagesOfOthersMayNotReadIt) {
-  cors_origins_ = {"https://friend.example"};
-  options_.http_cors_origins = cors_origins_;
+  http_options_.cors_origins = {"https://friend.example"};
+  options_.http_cors_origins = http_options_.cors_origins;
   StartHttp();
   const auto get = [&](const httplib::Headers& headers) {
     return NewClient().Get("/page/fleet", headers)->status;

@@ -46,6 +46,15 @@ TEST(Routes, OnlyHealthNeedsNoKey) {
   }
 }
 
+TEST(Routes, ARoutesNameIsNoneOfTheClientsWords) {
+  EXPECT_EQ(RouteName("/completions"), "/v1/completions");
+  EXPECT_EQ(RouteName("/v1/completions"), "/v1/completions");
+  EXPECT_EQ(RouteName("/models/some/model"), "/v1/models/{id}");
+  EXPECT_EQ(RouteName("/v1/models/"), "other");
+  EXPECT_EQ(RouteName("/some/thing"), "other");
+  EXPECT_EQ(RouteName(""), "other");
+}
+
 TEST(Routes, ErrorsAreThoseOfThePathsApi) {
   EXPECT_EQ(ApiOfPath("/v1/messages"), Api::kAnthropic);
   EXPECT_EQ(ApiOfPath("/v1/messages/count_tokens"), Api::kAnthropic);

@@ -1,8 +1,10 @@
-// A router with mock workers and its HTTP server, over real sockets.
+// A router with mock workers, its HTTP API on a real socket, and a client of it.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <httplib.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,7 +28,7 @@ class WebFixture : public RouterFixture {
   void StartHttp() {
     Start();
     auto http = HttpServer::Listen("--http-listen", "127.0.0.1:0", Credentials::Loopback(),
-                                   /*certificate_optional=*/false, {.cors_origins = cors_origins_});
+                                   /*certificate_optional=*/false, http_options_);
     ASSERT_TRUE(http.ok()) << http.status();
     http_ = *std::move(http);
     http_->Start(router_->http_handler());
@@ -40,6 +42,21 @@ class WebFixture : public RouterFixture {
                        const httplib::Headers& headers = {}) {
     return NewClient().Post(path, headers, body.dump(), "application/json");
   }
+  // Gives `take` the pieces of an answer as they come, until it returns false.
+  void Stream(const Json& body, const std::function<bool(const char*, size_t)>& take) {
+    httplib::Request request;
+    request.method = "POST";
+    request.path = "/v1/completions";
+    request.headers = {{"Content-Type", "application/json"}};
+    request.body = body.dump();
+    request.content_receiver = [&](const char* data, size_t size, uint64_t, uint64_t) {
+      return take(data, size);
+    };
+    httplib::Response response;
+    httplib::Error error;
+    httplib::Client client = NewClient();
+    client.send(request, response, error);
+  }
   // What a client asks so that the mock workers answer with letters, and the same by gRPC.
   static Json Completion(const std::string& prompt, int max_tokens) {
     return {{"prompt", prompt},
@@ -48,8 +65,20 @@ class WebFixture : public RouterFixture {
             {"ignore_eos", true},
             {"temperature", 1}};
   }
+  std::string ExpectedText(const std::string& prompt, uint32_t max_tokens) {
+    return Generate(Request(prompt, max_tokens)).text;
+  }
+  // The data of each event of a stream.
+  static std::vector<std::string> Events(const std::string& body) {
+    std::vector<std::string> events;
+    std::istringstream lines(body);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("data: ")) events.push_back(line.substr(6));
+    }
+    return events;
+  }
 
-  std::vector<std::string> cors_origins_;
+  HttpServer::Options http_options_;
   // Outlives the router, whose last answers it sends.
   std::unique_ptr<HttpServer> http_;
 };

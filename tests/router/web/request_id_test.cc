@@ -1,0 +1,53 @@
+#include "router/web/request_id.h"
+
+#include <gtest/gtest.h>
+
+namespace baton {
+namespace {
+
+constexpr char kTrace[] = "0af7651916cd43dd8448eb211c80319c";
+constexpr char kTraceParent[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+std::string IdOf(std::vector<HttpHeader> headers) {
+  return RequestIdOf({.method = "GET", .path = "/", .headers = std::move(headers)});
+}
+
+TEST(RequestId, AClientsOwnIdComesFirstThenItsTrace) {
+  EXPECT_EQ(IdOf({{"x-request-id", "mine"}, {"traceparent", kTraceParent}}), "mine");
+  EXPECT_EQ(IdOf({{"traceparent", kTraceParent}}), kTrace);
+}
+
+TEST(RequestId, AnIdThatALogOrAHeaderCannotHoldIsReplaced) {
+  for (const std::string& bad : {std::string("two words"), std::string("\x01"), std::string("é"),
+                                 std::string(100000, 'a'), std::string()}) {
+    const std::string id = IdOf({{"x-request-id", bad}});
+    EXPECT_NE(id, bad);
+    EXPECT_EQ(id.size(), 32u);
+    EXPECT_NE(id, IdOf({{"x-request-id", bad}})) << "each request has its own";
+  }
+}
+
+TEST(TraceParent, ALaterVersionIsReadAsFarAsItIsKnown) {
+  const std::string rest = std::string(kTraceParent).substr(2);
+  EXPECT_EQ(TraceOf("01" + rest), kTrace);
+  EXPECT_EQ(TraceOf("01" + rest + "-more"), kTrace);
+  EXPECT_EQ(TraceOf("01" + rest + "more"), "");
+  EXPECT_EQ(TraceOf("ff" + rest), "");
+  EXPECT_EQ(TraceOf("00" + rest + "-more"), "");
+}
+
+TEST(TraceParent, WhatTheStandardForbidsIsNoTrace) {
+  EXPECT_EQ(TraceOf(kTraceParent), kTrace);
+  for (size_t i = 0; i < sizeof(kTraceParent) - 1; ++i) {
+    std::string wrong = kTraceParent;
+    wrong[i] = 'G';
+    EXPECT_EQ(TraceOf(wrong), "") << wrong;
+    EXPECT_EQ(TraceOf(std::string(kTraceParent).substr(0, i)), "");
+  }
+  EXPECT_EQ(TraceOf("00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01"), "");
+  EXPECT_EQ(TraceOf("00-00000000000000000000000000000000-b7ad6b7169203331-01"), "");
+  EXPECT_EQ(TraceOf("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"), "");
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,94 @@
+// Who may call the HTTP API.
+#include <unistd.h>
+
+#include "router/tenants/api_key.h"
+#include "router/web/web_service.h"
+#include "tests/router/web/web_fixture.h"
+
+namespace baton {
+namespace {
+
+class WebAccessTest : public WebFixture {};
+
+TEST_F(WebAccessTest, PagesOfOthersMayNotCallARouterWithoutKeys) {
+  StartHttp();
+  const auto get = [&](const httplib::Headers& headers) {
+    return NewClient().Get("/v1/models", headers)->status;
+  };
+  EXPECT_EQ(get({}), 200);
+  EXPECT_EQ(get({{"Origin", "https://evil.example"}}), 403);
+  EXPECT_EQ(get({{"Host", "evil.example"}}), 403);
+  EXPECT_EQ(get({{"Authorization", "Bearer none"}}), 200) << "clients always send some key";
+  EXPECT_EQ(get({{"Host", "evil.example"}, {"Authorization", "Bearer none"}}), 403);
+  EXPECT_EQ(NewClient().Post("/v1/completions", "{}", "text/plain")->status, 415);
+}
+
+TEST_F(WebAccessTest, AKeyIsNeededWhereKeysAreSet) {
+  const std::string path = testing::TempDir() + "web_service_test.toml";
+  const std::string key = MakeApiKey();
+  KeysFile file;
+  file.keys.push_back({.hash = HashApiKey(key), .tenant = "acme"});
+  file.tenants["acme"] = {};
+  ASSERT_TRUE(WriteKeysFile(path, file).ok());
+  const std::unique_ptr<ApiKeys> keys = *ApiKeys::Load(path, metrics_, absl::Minutes(1));
+  options_.keys = keys.get();
+  options_.needs_identity = true;
+  AddPrefill();
+  AddDecode();
+  StartHttp();
+  const Json request = Completion("abc", 5);
+  auto answer = Post("/v1/completions", request);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 401) << answer->body;
+  EXPECT_EQ(answer->get_header_value("WWW-Authenticate"), "Bearer");
+  EXPECT_EQ(Json::parse(answer->body)["error"]["type"], "authentication_error");
+  EXPECT_EQ(Post("/v1/completions", request, {{"Authorization", "Bearer x"}})->status, 401);
+  EXPECT_EQ(Post("/v1/completions", request, {{"Authorization", "Bearer " + key}})->status, 200);
+  EXPECT_EQ(Post("/v1/completions", request, {{"x-api-key", key}})->status, 200);
+  EXPECT_EQ(NewClient().Get("/health")->status, 200) << "probes have no key";
+  Stop();
+  unlink(path.c_str());
+}
+
+TEST_F(WebAccessTest, ACertificateOpensWhatItsRoleMayAskForByGrpc) {
+  StartHttp();
+  const HttpServer::Handler handler = router_->http_handler();
+  // The status of a refusal; 0: none.
+  const auto refused = [&](Role role, const char* method, const char* path) {
+    HttpRequest head{.method = method, .path = path};
+    head.headers = {{"content-type", "application/json"}};
+    head.client.certificate = Peer{.role = role, .trust_domain = "", .name = "x"};
+    const std::optional<HttpResponse> answer = handler.check(head);
+    return answer.has_value() ? answer->status : 0;
+  };
+  for (const char* path : {"/v1/chat/completions", "/v1/completions", "/v1/responses",
+                           "/v1/messages", "/tokenize", "/detokenize"}) {
+    EXPECT_EQ(refused(Role::kClient, "POST", path), 0) << path;
+    EXPECT_EQ(refused(Role::kOperator, "POST", path), 403) << path;
+  }
+  EXPECT_EQ(refused(Role::kOperator, "GET", "/v1/models"), 0);
+  EXPECT_EQ(refused(Role::kOperator, "GET", "/health"), 0);
+  EXPECT_EQ(refused(Role::kPrefill, "GET", "/v1/models"), 403);
+}
+
+TEST_F(WebAccessTest, AClientBehindAFrontIsWhoTheFrontSays) {
+  options_.needs_identity = true;
+  StartHttp();
+  const HttpServer::Handler handler = router_->http_handler();
+  HttpRequest head{.method = "GET", .path = "/v1/models"};
+  head.headers = {{"baton-client-certificate", "no certificate"}};
+  const auto status = [&] {
+    const std::optional<HttpResponse> answer = handler.check(head);
+    return answer.has_value() ? answer->status : 0;
+  };
+  head.client.certificate = Peer{.role = Role::kClient, .trust_domain = "", .name = "x"};
+  EXPECT_EQ(status(), 0) << "a client's own header is nobody's";
+  head.client.certificate->role = Role::kFront;
+  EXPECT_EQ(status(), 401);
+  head.headers.clear();
+  EXPECT_EQ(status(), 401) << "the front itself is nobody";
+  options_.keys = nullptr;
+}
+
+}  // namespace
+}  // namespace baton
