@@ -50,8 +50,11 @@ Connection::Connection(int descriptor, std::string address, SslSession session,
   descriptor_.emplace(surroundings_.io);
   boost::system::error_code error;
   descriptor_->assign(descriptor, error);
-  if (error) close(descriptor);
-  BoundUnsent(descriptor);
+  if (error) {
+    close(descriptor);
+  } else {
+    BoundUnsent(descriptor);
+  }
   timer_.emplace(surroundings_.io);
   stream_.emplace(descriptor, std::move(session));
 }
