@@ -50,6 +50,8 @@ const Entry* FindEntry(absl::string_view path) {
   return nullptr;
 }
 
+bool IsOfPage(absl::string_view path) { return path == "/" || absl::StartsWith(path, "/page/"); }
+
 // The id in the path of a model; empty: it is none.
 absl::string_view ModelIdOf(absl::string_view path) {
   absl::ConsumePrefix(&path, kVersion);
@@ -58,7 +60,7 @@ absl::string_view ModelIdOf(absl::string_view path) {
 
 absl::StatusOr<FoundRoute> FindPath(absl::string_view path) {
   if (const Entry* entry = FindEntry(path); entry != nullptr) return entry->found;
-  if (path == "/" || absl::StartsWith(path, "/page/")) return FoundRoute{.route = Route::kPage};
+  if (IsOfPage(path)) return FoundRoute{.route = Route::kPage};
   if (const absl::string_view id = ModelIdOf(path); !id.empty()) {
     return FoundRoute{.route = Route::kModel, .rest = std::string(id)};
   }
@@ -83,6 +85,7 @@ Api ApiOfPath(absl::string_view path) {
 
 absl::string_view RouteName(absl::string_view path) {
   if (const Entry* entry = FindEntry(path); entry != nullptr) return entry->path;
+  if (IsOfPage(path)) return "/page/";
   return ModelIdOf(path).empty() ? "other" : "/v1/models/{id}";
 }
 
