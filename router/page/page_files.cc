@@ -1,7 +1,0 @@
-#include "router/page/page_files.h"
-
-namespace baton {
-
-absl::Span<const PageFile> PageFiles() { return {}; }
-
-}  // namespace baton
