@@ -55,7 +55,8 @@ export function duration(ms) {
 export function percent(part) {
   if (!known(part)) return UNKNOWN;
   const value = 100 * part;
-  return `${value > 0 && value < 10 ? value.toFixed(1) : value.toFixed(0)} %`;
+  const small = value !== 0 && Math.abs(value) < 10;
+  return `${value.toFixed(small ? 1 : 0)} %`;
 }
 
 // The time of day of Unix seconds, by this browser's clock and zone.

@@ -8,7 +8,7 @@ import {isUnderWay, requestBadge} from "./states.js";
 import {tokensPanel} from "./tokens.js";
 import {waterfall} from "./waterfall.js";
 
-// The stages that follow one another, in order; what they leave of the total is the network and the router.
+// The stages that follow one another, in order.
 const STAGES = [
   ["queue_ms", "Queue of the router"],
   ["prefill_queue_ms", "Queue of the prefill worker"],
@@ -27,14 +27,20 @@ function row(key, name, ms, total) {
     make("td", {}, duration(ms)), make("td", {}, total ? percent(ms / total) : "–"));
 }
 
-export function timingsTable(timings) {
+// What the stages leave of the total. It is negative where they overlap: a decode worker may begin while the prefill worker still
+// waits to hear that all has arrived.
+function restOf(timings, rest) {
+  if (rest < 0) return "Decode beside the end of the transfer";
+  return timings.attempts > 1 ? "The rest: lost attempts, network, router" : "The rest: network, router";
+}
+
+function timingsTable(timings) {
   const total = timings.total_ms;
   const stages = STAGES.filter(([key]) => timings[key] !== undefined);
   const spent = stages.reduce((sum, [key]) => sum + timings[key], 0);
   const rows = stages.map(([key, name]) => row(key, name, timings[key], total));
   if (total !== undefined) {
-    const rest = timings.attempts > 1 ? "The rest: lost attempts, network, router" : "The rest: network, router";
-    rows.push(row("rest_ms", rest, Math.max(0, total - spent), total));
+    rows.push(row("rest_ms", restOf(timings, total - spent), total - spent, total));
     rows.push(row("total_ms", "Total", total, total));
   }
   const beside = BESIDE.filter(([key]) => timings[key] !== undefined)
