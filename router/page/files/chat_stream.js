@@ -26,6 +26,12 @@ async function* eventsOf(body) {
   }
 }
 
+// A chunk as an object. Seeds have 64 bits, more than a number here: they stay the text that they are. A quote within a string is
+// escaped, so only a member of that name is found.
+function parseChunk(data) {
+  return JSON.parse(data.replace(/"seed":(-?\d+)/g, '"seed":"$1"'));
+}
+
 // Streams the answer of `body`. `onChunk` gets each chunk. Resolves to undefined when the answer is whole, to {error} when it is
 // not, and to {stopped: true} when `signal` was aborted.
 export async function streamChat(body, requestId, signal, onChunk) {
@@ -39,7 +45,7 @@ export async function streamChat(body, requestId, signal, onChunk) {
     if (!response.ok) return {error: await errorOf(response)};
     for await (const data of eventsOf(response.body)) {
       if (data.startsWith("[DONE]")) return undefined;
-      const chunk = JSON.parse(data);
+      const chunk = parseChunk(data);
       if (chunk.error) return {error: {status: response.status, requestId, ...chunk.error}};
       onChunk(chunk);
     }

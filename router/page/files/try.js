@@ -15,10 +15,11 @@ function anySeed() {
   return crypto.getRandomValues(new Uint32Array(1))[0] % SEEDS;
 }
 
-// The bodies of the requests for one question: two where a second answer of another seed is wanted beside the first.
-function bodiesOf(body, beside) {
-  if (beside !== "seed") return [body];
-  return [body, {...body, seed: body.seed === undefined ? anySeed() : (body.seed + 1) % SEEDS}];
+// The bodies of the requests for one question: two where a second answer of another seed is wanted beside the first. Each has a
+// seed that can be typed into its field again.
+function bodiesOf(given, beside) {
+  const body = {...given, seed: given.seed ?? anySeed()};
+  return beside === "seed" ? [body, {...body, seed: (body.seed + 1) % SEEDS}] : [body];
 }
 
 // What is sent and where it is shown: {record, shown} for each body, with an element of `shown` for each choice of the record.

@@ -40,11 +40,12 @@ function workerRow() {
   const tokens = make("span");
   const whose = make("span", {class: "more"});
   const handoffs = make("span");
+  const rate = make("span", {class: "more"});
   const exposed = make("span", {class: "more"});
   const element = make("tr", {},
     make("th", {scope: "row"}, make("div", {class: "cell"}, name, about, address)),
     cell("State", badge.element, problem, heard), cell("Running", running), cell("Waiting", waiting),
-    cell("KV blocks", bar.element), cell("Tokens", tokens, whose), cell("Hand-offs", handoffs, exposed));
+    cell("KV blocks", bar.element), cell("Tokens", tokens, whose), cell("Hand-offs", handoffs, rate, exposed));
   let state;
   let changedAt;
   return {
@@ -66,11 +67,10 @@ function workerRow() {
       setText(waiting, count(worker.waiting));
       bar.set(worker.blocks);
       setText(tokens, perSecond(worker.tokens_per_second));
-      setText(whose, worker.role === "prefill" ? "of prompts" : "of answers");
+      setText(whose, worker.role === "prefill" ? "prompts" : "answers");
       setText(handoffs, perSecond(worker.handoffs_per_second));
-      setText(exposed, remark(
-        worker.handoff_bytes_per_second !== undefined && `${bytes(worker.handoff_bytes_per_second)}/s`,
-        worker.exposed_transfer_ms !== undefined && `${duration(worker.exposed_transfer_ms)} exposed`));
+      setText(rate, worker.handoff_bytes_per_second === undefined ? "" : `${bytes(worker.handoff_bytes_per_second)}/s`);
+      setText(exposed, worker.exposed_transfer_ms === undefined ? "" : `${duration(worker.exposed_transfer_ms)} exposed`);
       setText(heard, worker.silent_ms === undefined ? "not heard yet" : `heard ${duration(worker.silent_ms)} ago`);
     },
   };
