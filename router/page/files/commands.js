@@ -18,7 +18,7 @@ export function asCurl(body, router) {
 }
 
 // JSON's literals are Python's but for three words; its strings are Python's as they are.
-export function toPython(value, indent = "") {
+function toPython(value, indent = "") {
   const inner = `${indent}    `;
   if (value === null || value === undefined) return "None";
   if (value === true) return "True";
@@ -55,7 +55,7 @@ function grpcMessage(message) {
 }
 
 // The same request as baton.v1.GenerateRequest in protobuf's JSON.
-export function grpcRequest(body) {
+function grpcRequest(body) {
   const made = {chat: {messages: body.messages.map(grpcMessage)}, samplingParams: {}, stream: true};
   const sampling = made.samplingParams;
   const take = (name, value) => {

@@ -1,6 +1,6 @@
 // Numbers as people read them: always with their unit, in figures of one width. What is unknown is a dash.
 
-export const UNKNOWN = "–";
+const UNKNOWN = "–";
 const known = (value) => typeof value === "number" && Number.isFinite(value);
 const grouped = new Intl.NumberFormat("en-US", {maximumFractionDigits: 0});
 

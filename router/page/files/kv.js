@@ -11,7 +11,7 @@ const STATES = ["used", "cached", "free"];
 const TYPES = ["f16", "int8", "int4"];
 
 // How many of the picture's cells each state has: rounded, but a state that is there has at least one.
-export function cellsOf(blocks) {
+function cellsOf(blocks) {
   const total = blocks?.total || 0;
   const cells = Math.min(CELLS, total);
   const shares = ["used", "cached"].map((state) => {

@@ -10,7 +10,7 @@ const MOST_DEPTH = 12;  // deeper rows are not indented further
 
 // Rows, each a page with the `tokens` and the number of `pages` that it stands for, and its `level` in the tree: parents
 // before their children, the most reused first.
-export function prefixRows(prefixes) {
+function prefixRows(prefixes) {
   const children = new Map();
   const known = new Set(prefixes.map((each) => each.page));
   for (const each of prefixes) {

@@ -10,7 +10,7 @@ const COLUMNS = ["Worker", "State", "Running", "Waiting", "KV blocks", "Tokens",
 const ORDER = {prefill: 0, decode: 1};
 
 // A bar of blocks by state, and its figures in words.
-export function blocksBar() {
+function blocksBar() {
   const parts = {used: make("span", {class: "used"}), cached: make("span", {class: "cached"})};
   const text = make("span", {class: "more"});
   return {
