@@ -44,7 +44,11 @@ def router(tmp_path_factory):
 
 def exchange(port, data, cut):
     """What is answered to `data`, which comes in two pieces, and after which no more comes."""
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+    try:
+        made = socket.create_connection(("127.0.0.1", port), timeout=60)
+    except ConnectionResetError:  # by the system, which has had a connection of these two ports just before
+        return b""
+    with made as connection:
         received = b""
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
