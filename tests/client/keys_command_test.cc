@@ -81,8 +81,10 @@ TEST_F(KeysCommandTest, AnotherKeyChangesTheLimitsThatAreGivenAndNoOthers) {
   New({"--tenant=other"});
   New({"--tenant=acme", "--streams=0", "--requests-per-second=0.5", "--share=docs", "--operator"});
   EXPECT_EQ(Content().keys.size(), 3u);
-  EXPECT_EQ(Content().tenants.at("acme"),
-            (Tenant{.requests_per_second = 0.5, .tokens_per_minute = 600, .share = "docs", .operates = true}));
+  EXPECT_EQ(Content().tenants.at("acme"), (Tenant{.requests_per_second = 0.5,
+                                                  .tokens_per_minute = 600,
+                                                  .share = "docs",
+                                                  .operates = true}));
   EXPECT_EQ(Content().tenants.at("other"), Tenant());
 }
 
