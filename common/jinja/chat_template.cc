@@ -72,7 +72,7 @@ absl::StatusOr<std::vector<TextPiece>> Run(const jinja::Block& block, const Valu
   variables.emplace_back("eos_token", eos);
   variables.emplace_back("tools", tools);
   variables.emplace_back("documents", Value{jinja::None{}});
-  for (const auto& [name, json] : options.variables.items()) {
+  for (const auto& [name, json] : options.variables.items()) {  // no step: FromJson counts them
     if (IsChatVariable(name)) {
       return absl::InvalidArgumentError(absl::StrCat("the variable ", name, " is the chat's own"));
     }

@@ -156,7 +156,7 @@ class Maker:
     def route(self):
         path = self.random.choice(["/", "/v2/models", "/v1/completions/", "/v1//completions", "/v1/nothing", "/../v1/models",
                                    "/v1/completions%00"])
-        return Malformed("", sized(path, b"{}"), {400, 404})
+        return Malformed("", sized(path, b"{}"), {400, 404, 405})
 
     def method(self):
         method = self.random.choice([b"PUT", b"DELETE", b"GET", b"PATCH", b"post", b"TRACE", b"X"])

@@ -103,8 +103,12 @@ def test_a_killed_worker_is_seen_and_its_request_keeps_its_broken_try(served):
     with urllib.request.urlopen(made, timeout=60) as response:
         while b"text" not in response.readline():
             pass
-        told = get(served, "/page/requests/broken")
-        assert told["state"] == "decode"
+
+        def decoding():  # which the first token may come before
+            record = get(served, "/page/requests/broken")
+            return record["state"] == "decode" and record
+
+        told = wait_until(decoding, 30, "the request decodes")
         workers = {worker["name"]: worker["address"] for worker in get(served, "/page/fleet")["workers"]}
         next(w for w in served.decode if w.address == workers[told["decode_worker"]]).kill()
         assert b"[DONE]" in response.read()
