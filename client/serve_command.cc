@@ -42,10 +42,10 @@ constexpr absl::string_view kForRouter[] = {
 
 // What to type to try the HTTP API at `address`.
 std::string CurlLine(const std::string& address, bool needs_key) {
-  return absl::StrCat("  curl http://", address,
-                      "/v1/chat/completions -H 'Content-Type: application/json' ",
-                      needs_key ? "-H \"Authorization: Bearer $BATON_API_KEY\" " : "",
-                      R"(-d '{"messages": [{"role": "user", "content": "Hello"}]}')");
+  return absl::StrCat(
+      "  curl http://", address, "/v1/chat/completions -H 'Content-Type: application/json' ",
+      needs_key ? "-H \"Authorization: Bearer $BATON_API_KEY\" " : "",
+      R"(-d '{"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 60}')");
 }
 
 int RunCluster(const LocalClusterOptions& options, bool needs_key,
