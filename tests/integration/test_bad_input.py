@@ -85,8 +85,12 @@ def test_no_input_at_all_is_refused(cluster):
 
 
 def test_unsupported_public_fields_are_refused_by_name(cluster):
+    assert failure(cluster.stub, request(prompt="a", bad_words=["a"])).fields == ["sampling_params.bad_words"]
+
+
+def test_variables_of_the_chat_itself_are_refused_by_name(cluster):
     made = request(chat=[("user", "a")])
-    made.chat.chat_template_kwargs["x"] = 1
+    made.chat.chat_template_kwargs["messages"] = 1
     assert failure(cluster.stub, made).fields == ["chat.chat_template_kwargs"]
 
 
