@@ -135,7 +135,9 @@ TEST(CompletionAnswer, AChoiceThatEndsFirstHasTheEchoedPromptToo) {
   format->Add(0, Complete(1, "p", v1::FINISH_REASON_LENGTH), out);
   format->Add(0, first, out);
   format->Finish(out);
-  for (const Json& choice : Json::parse(out)["choices"]) {
+  const Json answer = Json::parse(out);
+  ASSERT_EQ(answer["choices"].size(), 2u);
+  for (const Json& choice : answer["choices"]) {
     EXPECT_EQ(choice["logprobs"]["tokens"], Json::parse(R"(["p"])"));
   }
 }
