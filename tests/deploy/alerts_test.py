@@ -1,0 +1,86 @@
+"""The alerts read metrics that the programs have, and docs/operations.md says of each what to do."""
+
+import pathlib
+import re
+import sys
+import unittest
+
+import yaml
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import deploy_tree  # noqa: E402
+import systemd_tree  # noqa: E402
+
+ROOT = deploy_tree.ROOT
+SOURCES = "\n".join(
+    path.read_text() for folder in ("common", "router", "prefill_worker", "decode_worker") for path in (ROOT / folder).rglob("*.cc")
+) + "\n".join(path.read_text() for path in (ROOT / "common/rpc").glob("*.h"))
+LITERALS = set(re.findall(r'"([^"\n]*)"', SOURCES))
+METRIC = re.compile(r"\b(?:baton|process)_[a-z_]+\b")
+OF_PROMETHEUS = {"job": {"baton"}}  # labels that it sets itself, with the values that prometheus.yml gives them
+# Abseil's names, in which requests are counted.
+STATUSES = {"ABORTED", "DATA_LOSS", "INTERNAL", "UNAVAILABLE", "UNKNOWN"}
+
+
+def alerts():
+    groups = yaml.safe_load((ROOT / "deploy/monitoring/rules.yml").read_text())["groups"]
+    return {rule["alert"]: rule for group in groups for rule in group["rules"]}
+
+
+def cases():
+    for name in ("alerts.yml", "alerts_of_days.yml"):
+        for test in yaml.safe_load((ROOT / "tests/deploy" / name).read_text())["tests"]:
+            yield from test["alert_rule_test"]
+
+
+def unknown_metrics(text):
+    """The metrics in `text` that no source names."""
+    return sorted({name for name in METRIC.findall(text)
+                   if name not in LITERALS and re.sub(r"_(bucket|count|sum)$", "", name) not in LITERALS})
+
+
+class Alerts(unittest.TestCase):
+    def test_the_programs_have_the_metrics(self):
+        for name, alert in alerts().items():
+            with self.subTest(alert=name):
+                self.assertEqual(unknown_metrics(alert["expr"]), [])
+
+    def test_the_tests_of_alerts_use_metrics_that_the_programs_have(self):
+        for file in ROOT.glob("tests/deploy/alerts*.yml"):
+            with self.subTest(file=file.name):
+                self.assertEqual(unknown_metrics(file.read_text()), [])
+
+    def test_the_programs_have_the_labels_and_their_values(self):
+        for name, alert in alerts().items():
+            for label, values in re.findall(r'\b(\w+)=~?"([^"]*)"', alert["expr"]):
+                with self.subTest(alert=name, label=label):
+                    self.assertIn(label, LITERALS | set(OF_PROMETHEUS))
+                    self.assertLessEqual(set(values.split("|")), OF_PROMETHEUS.get(label, LITERALS | STATUSES))
+
+    def test_each_alert_is_tried_firing_and_silent(self):
+        for name in alerts():
+            of_alert = [case for case in cases() if case["alertname"] == name]
+            with self.subTest(alert=name):
+                self.assertEqual({bool(case.get("exp_alerts")) for case in of_alert}, {True, False})
+
+    def test_each_alert_has_a_runbook(self):
+        text = (ROOT / "docs/operations.md").read_text()
+        sections = dict(re.findall(r"^### (Baton\w+)\n\n(.*?)(?=^#|\Z)", text, re.MULTILINE | re.DOTALL))
+        self.assertEqual(sorted(sections), sorted(alerts()))
+        for name, section in sections.items():
+            with self.subTest(alert=name):
+                for part in ("**Means**", "**Look**", "**Do**"):
+                    self.assertIn(part, section)
+
+    def test_the_metrics_of_the_runbooks_exist(self):
+        self.assertEqual(unknown_metrics((ROOT / "docs/operations.md").read_text()), [])
+
+    def test_prometheus_asks_the_parts_that_systemd_runs(self):
+        (job,) = yaml.safe_load((ROOT / "deploy/monitoring/prometheus.yml").read_text())["scrape_configs"]
+        self.assertIn(job["job_name"], OF_PROMETHEUS["job"])
+        given = {deploy_tree.parse_toml(config.read_text())["metrics-listen"] for _, config in systemd_tree.PARTS.values()}
+        self.assertEqual(set(job["static_configs"][0]["targets"]), given)
+
+
+if __name__ == "__main__":
+    unittest.main()
