@@ -53,6 +53,20 @@ class Documents(unittest.TestCase):
         ]
         self.assertEqual(broken, [])
 
+    def test_every_named_test_is_in_the_file_that_is_named_before_it(self):
+        named, broken, file = set(), [], None
+        for word in re.findall(r"`([^`\n]+)`", prose(ROOT / "docs/complaints.md")):
+            if PATH.fullmatch(f"`{word}`"):
+                file = ROOT / word
+            elif match := re.fullmatch(r"(test_\w+)|([A-Z]\w+)\.([A-Z]\w+)", word):
+                python, suite, test = match.groups()
+                definition = rf"def {python}\(" if python else rf"TEST(_F|_P)?\({suite},\s*{test}\)"
+                named.add(word)
+                if not re.search(definition, file.read_text(encoding="utf-8")):
+                    broken.append(f"{relative(file)}: {word}")
+        self.assertEqual(broken, [])
+        self.assertGreater(len(named), 30)
+
     def test_the_architecture_is_one_page(self):
         words = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split()
         self.assertLessEqual(len(words), 1250)
