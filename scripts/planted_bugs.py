@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Plants the bugs of tests/planted_bugs, one at a time, in a copy of the tree and asks whether the tests notice.
 
-    scripts/planted_bugs.py [--scratch DIR] [--jobs N] [--write] [NAME...]
+    scripts/planted_bugs.py [--check] [--scratch DIR] [--jobs N] [--write] [NAME...]
 
 A bug is a file: what it is, the source file, the tests that should fail, a text that occurs there exactly once, and what takes
-its place. A text that does not occur any more ends the run: the bug has to be written anew. NAME may be a part of names: all
-that begin with it. --write puts the result into docs/planted_bugs.md; of bugs that were not tried the row stays as it is.
-The copy and its build stay in DIR (default build/planted), so that a second run is quick.
+its place. A text that does not occur any more ends the run: the bug has to be written anew. --check builds nothing: it only
+looks at the texts. NAME may be a part of names: all that begin with it. --write puts the result into docs/planted_bugs.md; of
+bugs that were not tried the row stays as it is. The copy and its build stay in DIR (default build/planted), so that a second
+run is quick.
 """
 import argparse
 import os
@@ -34,11 +35,15 @@ class Bug:
         self.file = fields["file"]
         self.tests = fields["tests"].split()
 
-    def planted(self, source):
-        count = source.count(self.find)
+    def outdated(self):
+        """Why it cannot be planted any more; None if it can."""
+        path = ROOT / self.file
+        if not path.is_file():
+            return f"{self.name}: there is no {self.file}; write the bug anew"
+        count = path.read_text().count(self.find)
         if count != 1:
-            sys.exit(f"{self.name}: its text occurs {count} times in {self.file}, not once; write the bug anew")
-        return source.replace(self.find, self.replace)
+            return f"{self.name}: its text occurs {count} times in {self.file}, not once; write the bug anew"
+        return None
 
 
 def copy_tree(scratch):
@@ -74,7 +79,7 @@ def try_bug(bug, scratch, jobs):
     """The tests that notice it; None when it does not even compile."""
     path = scratch / bug.file
     original = path.read_text()
-    path.write_text(bug.planted(original))
+    path.write_text(original.replace(bug.find, bug.replace))
     try:
         if build(scratch, bug.tests, jobs).returncode != 0:
             return None
@@ -113,6 +118,7 @@ def write(bugs, results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
     parser.add_argument("--scratch", type=pathlib.Path, default=ROOT / "build" / "planted")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--write", action="store_true")
@@ -120,8 +126,11 @@ def main():
     options = parser.parse_args()
     every = [Bug(path) for path in sorted(BUGS.glob("*.bug"))]
     bugs = [bug for bug in every if bug.name.startswith(tuple(options.names or [""]))]
-    for bug in bugs:  # all bugs are checked before time is spent on building
-        bug.planted((ROOT / bug.file).read_text())
+    outdated = [why for bug in bugs if (why := bug.outdated())]  # before time is spent on building
+    if outdated:
+        sys.exit("\n".join(outdated))
+    if options.check:
+        return
 
     scratch = options.scratch.resolve()
     scratch.mkdir(parents=True, exist_ok=True)
