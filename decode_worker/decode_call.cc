@@ -253,7 +253,10 @@ void DecodeCall::On(const PromptScored& event) {
 void DecodeCall::On(const TokenProduced& event) {
   BATON_FAILPOINT("decode.before_token");
   absl::MutexLock lock(&mutex_);
-  QueueToken(OutputTokenToProto(event.token, event.choice));
+  internal::v1::OutputToken token = OutputTokenToProto(event.token, event.choice);
+  token.set_guessed(event.guessed);
+  token.set_refused_guesses(static_cast<uint32_t>(event.refused_guesses));
+  QueueToken(std::move(token));
 }
 
 void DecodeCall::On(const SequencePreempted& event) {

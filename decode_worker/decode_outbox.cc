@@ -73,8 +73,6 @@ void DecodeOutbox::PushFinished(const SequenceFinished& timings, bool local, boo
   }
   finished.set_preemptions(static_cast<uint32_t>(timings.preemptions));
   finished.set_exact(exact);
-  finished.set_accepted_guesses(static_cast<uint32_t>(timings.accepted_guesses));
-  finished.set_refused_guesses(static_cast<uint32_t>(timings.refused_guesses));
   finished.set_choice(static_cast<uint32_t>(timings.choice));
   Push(std::move(response));
 }

@@ -187,8 +187,6 @@ void Guesser::Checked(const ScheduledTokens& scheduled, int accepted, const Outp
   SequenceGuesses& guesses = scheduled.sequence->guesses;
   const int guessed = scheduled.guess_count();
   guesses.in_flight = false;
-  guesses.accepted += accepted;
-  guesses.refused += guessed - accepted;
   if (guesses.next.empty()) return guesses.draft_acceptance.Fade();
   Acceptance& acceptance = guesses.drafted ? guesses.draft_acceptance : guesses.acceptance;
   // The forced ones say nothing about the others.

@@ -101,8 +101,6 @@ struct SequenceGuesses {
   DraftKv draft_kv;
   bool in_flight = false;  // a step in flight has guesses, and tells how many tokens there are
   bool awaited = false;    // it pays to know the pending output, for guesses behind it
-  int accepted = 0;        // guesses that came true
-  int refused = 0;         // guesses that did not, and those behind them
 };
 
 // When a sequence reached what.

@@ -26,8 +26,6 @@ SequenceFinished TimingsUntil(absl::Time now, const Sequence& sequence) {
       .prefill = times.prefill_end.value_or(first_step) - first_step,
       .decode = now - times.first_decode.value_or(now),
       .preemptions = sequence.preemptions,
-      .accepted_guesses = sequence.guesses.accepted,
-      .refused_guesses = sequence.guesses.refused,
       .choice = sequence.choice(),
   };
 }

@@ -82,9 +82,14 @@ struct PromptScored {
   int first_token = 0;
   std::vector<TokenLogprobs> tokens;  // not empty
 };
+// Guesses depend on time, as durations do.
 struct TokenProduced {
   OutputToken token;
   int choice = 0;
+  bool guessed = false;  // a guess that came true
+  // The guesses of its step that did not, and those behind a token that ends the sequence: rows
+  // that were computed in vain. Told with the last token that the step has made.
+  int refused_guesses = 0;
 };
 struct SequencePreempted {
   int choice = 0;
@@ -98,9 +103,6 @@ struct SequenceFinished {
   absl::Duration prefill;
   absl::Duration decode;  // from the first decode step to the last token
   int preemptions = 0;
-  // Guesses of its tokens whose rows were computed. They depend on time, as these durations do.
-  int accepted_guesses = 0;
-  int refused_guesses = 0;
   int choice = 0;
 };
 // This sequence alone failed. Its blocks are given back as after SequenceFinished: those of

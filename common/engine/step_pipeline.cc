@@ -216,7 +216,7 @@ int StepPipeline::Apply(const Schedule& schedule, absl::Span<absl::StatusOr<Outp
     std::vector<Sequence*> choices = scheduled.parted;
     choices.insert(choices.begin(), &sequence);
     for (size_t i = 0; i < choices.size(); ++i) {
-      if (Produce(*choices[i], std::move(made[i]))) parts_.guesser.Continue(*choices[i]);
+      if (Produce(*choices[i], std::move(made[i]), {})) parts_.guesser.Continue(*choices[i]);
     }
   }
   return accepted;
@@ -246,16 +246,18 @@ int StepPipeline::ApplyRun(const ScheduledTokens& scheduled,
                            absl::Span<absl::StatusOr<OutputToken>> tokens) {
   Sequence& sequence = *scheduled.sequence;
   const int accepted = CountAccepted(scheduled, tokens);
+  const int refused = scheduled.guess_count() - accepted;
   if (tokens[0].ok()) parts_.guesser.Checked(scheduled, accepted, *tokens[0]);
   parts_.stats.totals.accepted_guesses += static_cast<uint64_t>(accepted);
-  parts_.stats.totals.refused_guesses += static_cast<uint64_t>(scheduled.guess_count() - accepted);
+  parts_.stats.totals.refused_guesses += static_cast<uint64_t>(refused);
   const int end = scheduled.end_token();
   for (int layer = 0; accepted > 0 && layer < parts_.cache.layout().layers; ++layer) {
     StorePageCrcs(parts_.cache, sequence.blocks.table, layer, end, end + accepted);
   }
   for (int i = 0; i <= accepted; ++i) {
     if (i > 0) parts_.sequences.MarkComputed(sequence, end + i);
-    if (!Produce(sequence, std::move(tokens[static_cast<size_t>(i)]))) return accepted;
+    const Guessed guessed = {.is_guess = i < accepted, .refused = refused};
+    if (!Produce(sequence, std::move(tokens[static_cast<size_t>(i)]), guessed)) return accepted;
   }
   parts_.guesser.Continue(sequence);
   return accepted;
@@ -288,7 +290,7 @@ void StepPipeline::ApplyComputed(const ScheduledTokens& scheduled) {
   Tell(sequence, ChunkComputed{.end_token = scheduled.end_token()});
 }
 
-bool StepPipeline::Produce(Sequence& sequence, absl::StatusOr<OutputToken> token) {
+bool StepPipeline::Produce(Sequence& sequence, absl::StatusOr<OutputToken> token, Guessed guessed) {
   if (token.ok()) {
     token->finish_reason = parts_.ending.ReasonOf(sequence, *token);
     if (absl::Status status = sequence.tokens.AddOutput(token->token_id); !status.ok()) {
@@ -301,7 +303,11 @@ bool StepPipeline::Produce(Sequence& sequence, absl::StatusOr<OutputToken> token
   }
   ++parts_.stats.totals.generated_tokens;
   const bool ends = token->finish_reason != FinishReason::kNone;
-  Tell(sequence, TokenProduced{*std::move(token), sequence.choice()});
+  const bool steps_last = ends || !guessed.is_guess;
+  Tell(sequence, TokenProduced{.token = *std::move(token),
+                               .choice = sequence.choice(),
+                               .guessed = guessed.is_guess,
+                               .refused_guesses = steps_last ? guessed.refused : 0});
   if (ends) parts_.ending.Finish(sequence);
   return !ends;
 }
@@ -313,7 +319,7 @@ void StepPipeline::ProducePrefilled(Sequence& sequence,
     if (!token.ok()) return parts_.ending.Fail(sequence, WhyNoToken(sequence, token.status()));
     token->finish_reason = parts_.ending.ReasonOf(sequence, *token);
     ++parts_.stats.totals.generated_tokens;
-    Tell(sequence, TokenProduced{*std::move(token), sequence.choices[i]});
+    Tell(sequence, TokenProduced{.token = *std::move(token), .choice = sequence.choices[i]});
   }
   parts_.ending.Finish(sequence);
 }

@@ -79,8 +79,13 @@ class StepPipeline {
   int ApplyRun(const ScheduledTokens& scheduled, absl::Span<absl::StatusOr<OutputToken>> tokens);
   int CountAccepted(const ScheduledTokens& scheduled,
                     absl::Span<const absl::StatusOr<OutputToken>> tokens) const;
+  // What came of the guesses of the step that makes a token.
+  struct Guessed {
+    bool is_guess = false;  // the token is one of them
+    int refused = 0;
+  };
   // Returns whether the sequence goes on.
-  bool Produce(Sequence& sequence, absl::StatusOr<OutputToken> token);
+  bool Produce(Sequence& sequence, absl::StatusOr<OutputToken> token, Guessed guessed);
   void ProducePrefilled(Sequence& sequence, absl::Span<absl::StatusOr<OutputToken>> tokens);
 
   const size_t steps_ahead_;

@@ -34,6 +34,9 @@ void RequestState::Append(const OutputToken& token) {
   Choice& choice = choices[token.choice()];
   BATON_FAILPOINT("router.before_token");
   choice.log.push_back(token);
+  usage.set_accepted_prediction_tokens(usage.accepted_prediction_tokens() + token.guessed());
+  usage.set_rejected_prediction_tokens(usage.rejected_prediction_tokens() +
+                                       token.refused_guesses());
   if (!timings.has_time_to_first_token()) {
     *timings.mutable_time_to_first_token() = DurationToProto(now - spec.received);
   }
@@ -91,11 +94,6 @@ void RequestState::CountQueue(absl::Duration waited) {
 void RequestState::CountCachedTokens(uint32_t tokens) {
   if (std::exchange(cached_tokens_known, true)) return;
   usage.set_cached_tokens(std::min(tokens, usage.prompt_tokens()));
-}
-
-void RequestState::CountGuesses(uint32_t accepted, uint32_t refused) {
-  usage.set_accepted_prediction_tokens(usage.accepted_prediction_tokens() + accepted);
-  usage.set_rejected_prediction_tokens(usage.rejected_prediction_tokens() + refused);
 }
 
 Complete RequestState::MakeComplete() {

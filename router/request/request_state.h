@@ -53,8 +53,8 @@ struct RequestState {
   RequestState(RequestSpec request, const TokenTable& token_table,
                const RequestMachineOptions& machine_options);
 
-  // Logs a token that was checked and that the log does not have, and delivers what it lets
-  // through.
+  // Logs a token that was checked and that the log does not have, counts what was guessed for it,
+  // and delivers what it lets through.
   void Append(const internal::v1::OutputToken& token);
   // What an attempt of this request has to send of its prompt's log probabilities: nothing yet.
   PromptLogprobs NewPromptLogprobs() const;
@@ -72,11 +72,10 @@ struct RequestState {
   // Whether `workers` compute with the very numerics of the tokens so far, if there are any.
   bool Continues(const WorkersChosen& workers) const;
   // For the client's account: the workers of an attempt; more time that it waited for them; prompt
-  // tokens that its prefill found cached, of which the first attempt's count; guessed tokens.
+  // tokens that its prefill found cached, of which the first attempt's count.
   void TellWorkers(const WorkersChosen& workers);
   void CountQueue(absl::Duration waited);
   void CountCachedTokens(uint32_t tokens);
-  void CountGuesses(uint32_t accepted, uint32_t refused);
 
   const RequestSpec spec;
   const TokenTable& table;

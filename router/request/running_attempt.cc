@@ -243,7 +243,6 @@ void RunningAttempt::Finished(const internal::v1::DecodeFinished& finished) {
   attempt_.choices[*found].decode_finished = true;
   attempt_.calls.decode_exact &= finished.exact();
   AddDecode(finished, attempt_.local(), &request_.timings);
-  request_.CountGuesses(finished.accepted_guesses(), finished.refused_guesses());
   MaybeFinish();
 }
 

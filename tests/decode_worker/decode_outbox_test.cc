@@ -137,8 +137,6 @@ TEST_F(DecodeOutboxTest, TheEndOfAChoiceSaysWhereItsTimeWentByWhoComputedTheProm
                                  .prefill = absl::Seconds(2),
                                  .decode = absl::Seconds(3),
                                  .preemptions = 4,
-                                 .accepted_guesses = 6,
-                                 .refused_guesses = 7,
                                  .choice = 5};
   outbox_.PushFinished(timings, /*local=*/true, /*exact=*/true);
   outbox_.PushFinished(timings, /*local=*/false, /*exact=*/false);
@@ -148,8 +146,6 @@ TEST_F(DecodeOutboxTest, TheEndOfAChoiceSaysWhereItsTimeWentByWhoComputedTheProm
   EXPECT_FALSE(local.has_queue());
   EXPECT_EQ(local.decode().seconds(), 3);
   EXPECT_EQ(local.preemptions(), 4u);
-  EXPECT_EQ(local.accepted_guesses(), 6u);
-  EXPECT_EQ(local.refused_guesses(), 7u);
   EXPECT_EQ(local.choice(), 5u);
   EXPECT_TRUE(local.exact());
   const internal::v1::DecodeFinished received = Next().finished();

@@ -199,6 +199,14 @@ std::vector<uint32_t> HandoffResult::token_ids() const {
   return ids;
 }
 
+void HandoffResult::Add(internal::v1::OutputToken token) {
+  accepted_guesses += token.guessed() ? 1 : 0;
+  refused_guesses += token.refused_guesses();
+  token.clear_guessed();
+  token.clear_refused_guesses();
+  tokens.push_back(std::move(token));
+}
+
 HandoffCalls::HandoffCalls(TestWorker* prefill, TestWorker& decode, const SequenceSpec& spec,
                            const std::string& decode_address)
     : prefill_(prefill == nullptr ? nullptr
@@ -226,7 +234,7 @@ HandoffResult HandoffCalls::Run(const HandoffHooks& hooks) {
       }
     }
     if (response.has_committed()) result.committed = true;
-    for (const auto& token : response.tokens().tokens()) result.tokens.push_back(token);
+    for (const auto& token : response.tokens().tokens()) result.Add(token);
     if (response.has_finished()) {
       result.finished = response.finished();
       result.finished_choices.push_back(response.finished().choice());

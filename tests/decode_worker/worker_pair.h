@@ -108,8 +108,12 @@ class TestWorker {
 struct HandoffResult {
   grpc::Status decode_status;
   grpc::Status prefill_status;
-  std::vector<internal::v1::OutputToken> tokens;  // from the decode worker
+  // From the decode worker, without what they tell of guesses, which depends on time.
+  std::vector<internal::v1::OutputToken> tokens;
   std::vector<uint32_t> token_ids() const;
+  uint32_t accepted_guesses = 0;
+  uint32_t refused_guesses = 0;
+  void Add(internal::v1::OutputToken token);
   bool accepted = false;
   bool committed = false;
   internal::v1::DecodeFinished finished;  // the end of the choice that came last

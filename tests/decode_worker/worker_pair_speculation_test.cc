@@ -43,8 +43,8 @@ TEST(WorkerPairSpeculation, AnswersAreThoseWithoutGuessesAlsoWhereARequestRunsAl
       EXPECT_TRUE(result.finished.exact());
       ExpectSameTokens(result, RunLocally(plain, spec));
       ExpectSameTokens(other, RunLocally(plain, beside));
-      accepted += result.finished.accepted_guesses();
-      refused += result.finished.refused_guesses();
+      accepted += result.accepted_guesses;
+      refused += result.refused_guesses;
     }
     EXPECT_GT(accepted, 10u) << isolate;
     EXPECT_GT(refused, 3u) << isolate;

@@ -28,6 +28,13 @@ struct SimRequest {
     // Outputs that a worker got wrong because it read forged KV, by their index: the last attempt
     // in which one did.
     std::map<int, uint32_t> wrong;
+    // What came of guesses, as decode workers told it with an output, by its index: of the attempt
+    // that told most.
+    struct Guessed {
+      uint32_t accepted = 0;
+      uint32_t refused = 0;
+    };
+    std::map<int, Guessed> guessed;
   };
   int index = 0;
   std::vector<int32_t> prompt;
@@ -42,9 +49,6 @@ struct SimRequest {
   uint32_t deadly_choice = 0;
   int deadly_chunk = -1;
   int kills = 0;
-  // Guesses in the accounts that decode workers have given.
-  uint32_t accepted_guesses = 0;
-  uint32_t refused_guesses = 0;
   // Attempts in which a worker gave a token; those that their decode worker ended because of who
   // pushed; and those of these that the router heard of while the request ran.
   std::set<uint32_t> gave_tokens;

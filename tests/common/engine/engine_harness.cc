@@ -180,6 +180,8 @@ void EngineHarness::Hear(EventLog& log, const SequenceEvent& event) {
       EXPECT_EQ(log.tokens.back().finish_reason, FinishReason::kNone);
     }
     log.tokens.push_back(produced->token);
+    log.accepted_guesses += produced->guessed ? 1 : 0;
+    log.refused_guesses += produced->refused_guesses;
   } else if (std::holds_alternative<SequencePreempted>(event)) {
     ++log.preempted;
   } else if (const auto* finished = std::get_if<SequenceFinished>(&event)) {
@@ -187,8 +189,6 @@ void EngineHarness::Hear(EventLog& log, const SequenceEvent& event) {
     EXPECT_GE(finished->queue, absl::ZeroDuration());
     EXPECT_GE(finished->prefill, absl::ZeroDuration());
     EXPECT_GE(finished->decode, absl::ZeroDuration());
-    log.accepted_guesses = finished->accepted_guesses;
-    log.refused_guesses = finished->refused_guesses;
     log.finished = true;
   } else {
     log.failure = std::get<SequenceFailed>(event).status;

@@ -47,6 +47,16 @@ inline internal::v1::OutputToken LastToken(uint32_t index, uint32_t id, v1::Fini
   return token;
 }
 
+// The token of a step that guessed it, and of a step that `refused` guesses were wrong in.
+inline internal::v1::OutputToken Guessed(internal::v1::OutputToken token) {
+  token.set_guessed(true);
+  return token;
+}
+inline internal::v1::OutputToken Refusing(internal::v1::OutputToken token, uint32_t refused) {
+  token.set_refused_guesses(refused);
+  return token;
+}
+
 // Feeds a machine and collects what it asks for and delivers.
 class MachineHarness {
  public:
@@ -109,8 +119,6 @@ class MachineHarness {
   void DecodeFinishes() {
     DecodeMessage event{.attempt = machine.attempt(), .message = {}};
     event.message.mutable_finished()->set_exact(true);
-    event.message.mutable_finished()->set_accepted_guesses(5);
-    event.message.mutable_finished()->set_refused_guesses(2);
     Feed(event);
   }
   void DecodeEnds(absl::Status status) { Feed(DecodeEnded{machine.attempt(), std::move(status)}); }

@@ -177,7 +177,6 @@ TEST(ScoringRequest, HoldsBackADecodeWorkerThatIsHeardBeforeThem) {
   harness.PrefillFinishes();
   ASSERT_EQ(harness.Count<Complete>(), 1);
   EXPECT_TRUE(harness.complete().timings().exact());
-  EXPECT_EQ(harness.complete().usage().accepted_prediction_tokens(), 5u) << "its account too";
 }
 
 TEST(ScoringRequest, GoesOnBehindADecodeWorkerThatDiedWhileItWasHeldBack) {

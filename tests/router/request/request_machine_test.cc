@@ -48,12 +48,39 @@ TEST(RequestMachine, DeliversEachTokenOnceAndCompletesWithUsageAndTimeline) {
   EXPECT_EQ(harness.complete().text(), "") << "it was streamed";
   EXPECT_EQ(harness.complete().usage().completion_tokens(), 3u);
   EXPECT_EQ(harness.complete().usage().total_tokens(), 6u);
-  EXPECT_EQ(harness.complete().usage().accepted_prediction_tokens(), 5u);
-  EXPECT_EQ(harness.complete().usage().rejected_prediction_tokens(), 2u);
   EXPECT_EQ(harness.complete().timings().kv_transfer_bytes(), 1000u);
   EXPECT_TRUE(harness.complete().timings().exact());
   EXPECT_EQ(harness.Count<CancelDecode>() + harness.Count<CancelPrefill>(), 0);
   EXPECT_EQ(harness.Count<CloseDecode>(), 1);
+}
+
+TEST(RequestMachine, EndsAtAStopStringInsideARunOfGuessedTokensAndCountsNothingBehindIt) {
+  for (const bool one_message : {true, false}) {
+    MachineHarness harness = Prefilling(/*max_tokens=*/20, {"cd"});
+    harness.PrefillSends(Token(0, 0));
+    harness.PrefillFinishes();
+    harness.PrefillEnds(absl::OkStatus());
+    harness.DecodeCommits();
+    const std::vector<OutputToken> tokens = {
+        Token(0, 0),          Guessed(Token(1, 1)),    Refusing(Token(2, 25), 3),
+        Guessed(Token(3, 2)), Guessed(Token(4, 3)),    Guessed(Token(5, 4)),
+        Guessed(Token(6, 5)), Refusing(Token(7, 6), 9)};
+    if (one_message) {
+      harness.DecodeSends(tokens);
+    } else {
+      for (const OutputToken& token : tokens) harness.DecodeSends({token});
+    }
+    EXPECT_EQ(harness.Count<SendToDecode>(), 1) << "the worker is told to stop";
+    harness.DecodeFinishes();
+    ASSERT_EQ(harness.Count<Complete>(), 1);
+    EXPECT_EQ(harness.text, "abz");
+    EXPECT_EQ(harness.ids, (std::vector<uint32_t>{0, 1, 25, 2, 3}));
+    EXPECT_EQ(harness.complete().matched_stop_str(), "cd");
+    const v1::Usage& usage = harness.complete().usage();
+    EXPECT_EQ(usage.completion_tokens(), 5u);
+    EXPECT_EQ(usage.accepted_prediction_tokens(), 3u);
+    EXPECT_EQ(usage.rejected_prediction_tokens(), 3u);
+  }
 }
 
 TEST(RequestMachine, GivesTheSameWhicheverWorkersTokenComesFirst) {

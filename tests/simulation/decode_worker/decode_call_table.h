@@ -22,9 +22,7 @@ struct SimDecodeChoice {
   std::vector<int32_t> outputs;  // that it has given
   SimGrammar grammar;            // behind its outputs
   bool ended = false;            // by its last output
-  uint32_t accepted_guesses = 0;
-  uint32_t refused_guesses = 0;
-  Forgers forgers = 0;  // whose KV it rests on
+  Forgers forgers = 0;           // whose KV it rests on
   bool preempted = false;
   bool was_preempted = false;
   bool stepping = false;  // a step is on its way

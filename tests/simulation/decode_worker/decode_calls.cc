@@ -159,12 +159,6 @@ void DecodeCalls::EndChoice(SimAttemptId id, uint32_t number) {
   internal::v1::DecodeFinished& finished = *response.mutable_finished();
   finished.set_exact(true);
   finished.set_choice(number);
-  if (const SimDecodeChoice* choice = parts_.table.FindChoice(id, number); choice != nullptr) {
-    finished.set_accepted_guesses(choice->accepted_guesses);
-    finished.set_refused_guesses(choice->refused_guesses);
-    call.attempt.right->accepted_guesses += choice->accepted_guesses;
-    call.attempt.right->refused_guesses += choice->refused_guesses;
-  }
   parts_.table.Tell(call, response);
   if (call.going.empty()) return End(id, absl::OkStatus());
   parts_.engine.DropChoice(call, number);

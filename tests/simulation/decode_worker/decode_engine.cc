@@ -17,6 +17,12 @@ std::vector<int32_t> Tokens(const SimDecodeCall& call, uint32_t number) {
   return ids;
 }
 
+void NoteGuessed(SimRequest::Choice& output, const internal::v1::OutputToken& token) {
+  SimRequest::Choice::Guessed& most = output.guessed[static_cast<int>(token.output_index())];
+  most.accepted = std::max<uint32_t>(most.accepted, token.guessed());
+  most.refused = std::max(most.refused, token.refused_guesses());
+}
+
 }  // namespace
 
 DecodeEngine::DecodeEngine(Sim& sim, WorkerCore& core, DecodeBlocks& blocks, DecodeCallTable& table,
@@ -208,15 +214,18 @@ void DecodeEngine::GiveRun(SimDecodeCall& call, uint32_t number, int tokens,
   for (bool more = true; more;) {
     internal::v1::OutputToken& token = *response.mutable_tokens()->add_tokens();
     token = Give(call, number, tokens + ++given, choice.forgers);
-    more = given <= guesses.accepted && !token.ends_sequence();
+    token.set_guessed(given <= guesses.accepted);
+    more = token.guessed() && !token.ends_sequence();
+    if (!more) {
+      const int accepted = std::min(guesses.accepted, given);
+      token.set_refused_guesses(static_cast<uint32_t>(guesses.count - accepted));
+    }
+    NoteGuessed(call.attempt.right->choices[number], token);
     if (more && sim_.random.Chance(700)) continue;
     table_.Tell(call, response);
     response.Clear();
   }
   choice.decoded_tokens += given;
-  const int accepted = std::min(guesses.accepted, given);
-  choice.accepted_guesses += static_cast<uint32_t>(accepted);
-  choice.refused_guesses += static_cast<uint32_t>(guesses.count - accepted);
   sim_.coverage.runs += given > 1 ? 1 : 0;
   sim_.coverage.runs_by_grammar += given > 1 && !call.attempt.right->grammar.empty() ? 1 : 0;
   if (guesses.took_block) blocks_.SettleAhead(choice.held, tokens + given);
