@@ -117,9 +117,10 @@ void ExpectSameTensors(const GgufFile& folder, const GgufFile& twin) {
   }
 }
 
-TEST(HuggingFaceTwins, ALlamaFolderInTwoShardsOfBf16) {
-  const GgufFile folder = OpenOrDie(kArch + "llama-hf");
-  const GgufFile twin = OpenOrDie(kArch + "llama-hf-twin-f16.gguf");
+// A folder of the test data, in two shards, and its twin's name.
+void ExpectFolderOf(const std::string& name, const std::string& twin_name, uint64_t file_type) {
+  const GgufFile folder = OpenOrDie(kArch + name);
+  const GgufFile twin = OpenOrDie(kArch + twin_name);
   ExpectSameKeys(folder, twin);
   ExpectSameTensors(folder, twin);
   for (const char* key :
@@ -128,7 +129,15 @@ TEST(HuggingFaceTwins, ALlamaFolderInTwoShardsOfBf16) {
   }
   EXPECT_FALSE(*folder.GetBool("tokenizer.ggml.add_bos_token"));
   EXPECT_EQ(*folder.GetInts("tokenizer.ggml.eos_token_ids"), (std::vector<int64_t>{0, 2}));
-  EXPECT_EQ(*folder.GetUint("general.file_type"), 32u);
+  EXPECT_EQ(*folder.GetUint("general.file_type"), file_type);
+}
+
+TEST(HuggingFaceTwins, ALlamaFolderInTwoShardsOfBf16) {
+  ExpectFolderOf("llama-hf", "llama-hf-twin-f16.gguf", 32);
+}
+
+TEST(HuggingFaceTwins, AQwen3FolderInTwoShardsOfF32WithTheNewerRopeParameters) {
+  ExpectFolderOf("qwen3-hf", "qwen3-hf-twin-f32.gguf", 0);
 }
 
 // Writes the twin's folder, reads it, and compares.

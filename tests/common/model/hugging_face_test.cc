@@ -23,18 +23,26 @@ std::vector<float> LogitsOf(GgufFile file, Quantisation quantisation) {
 }
 
 TEST(HuggingFaceFolder, HasTheLogitsOfItsTwinAlsoWhenBothAreQuantised) {
-  std::vector<std::vector<float>> different;
-  for (const Quantisation quantisation :
-       {Quantisation::kNone, Quantisation::kQ8_0, Quantisation::kQ4_0}) {
-    const std::vector<float> folder = LogitsOf(*OpenModelFile(kArch + "llama-hf"), quantisation);
-    const std::vector<float> twin =
-        LogitsOf(*OpenModelFile(kArch + "llama-hf-twin-f16.gguf"), quantisation);
-    ASSERT_EQ(folder.size(), 10u * 310);
-    EXPECT_EQ(folder, twin);
-    different.push_back(folder);
+  struct Folder {
+    std::string name;
+    std::string twin;
+    size_t vocab_size;
+  };
+  for (const Folder& model : {Folder{"llama-hf", "llama-hf-twin-f16.gguf", 310},
+                              Folder{"qwen3-hf", "qwen3-hf-twin-f32.gguf", 312}}) {
+    SCOPED_TRACE(model.name);
+    std::vector<std::vector<float>> different;
+    for (const Quantisation quantisation :
+         {Quantisation::kNone, Quantisation::kQ8_0, Quantisation::kQ4_0}) {
+      const std::vector<float> folder = LogitsOf(*OpenModelFile(kArch + model.name), quantisation);
+      const std::vector<float> twin = LogitsOf(*OpenModelFile(kArch + model.twin), quantisation);
+      ASSERT_EQ(folder.size(), 10 * model.vocab_size);
+      EXPECT_EQ(folder, twin);
+      different.push_back(folder);
+    }
+    EXPECT_NE(different[0], different[1]);
+    EXPECT_NE(different[1], different[2]);
   }
-  EXPECT_NE(different[0], different[1]);
-  EXPECT_NE(different[1], different[2]);
 }
 
 TEST(HuggingFaceFolder, OfGptOssHasTheLogitsOfItsTwin) {

@@ -12,6 +12,8 @@
 
 #include "nlohmann/json.hpp"
 
+#include "common/base/check.h"
+#include "common/hugging_face/open_model_file.h"
 #include "tests/support/exactness.h"
 #include "tests/support/instruction_sets.h"
 #include "tests/support/model_runner.h"
@@ -26,8 +28,16 @@ struct ArchitectureCase {
   // Of quantised weights: the largest mean distance, twice that of llama.cpp, whose activations are
   // int8 too.
   double mean_distance = 0.14;
+  bool folder = false;  // the Hugging Face folder with the numbers of the file
 
-  std::string path() const { return BATON_TEST_DATA "/arch/" + json + "-" + types + ".gguf"; }
+  std::string path() const {
+    return BATON_TEST_DATA "/arch/" + json + (folder ? "" : "-" + types + ".gguf");
+  }
+  GgufFile Open() const {
+    auto file = OpenModelFile(path());
+    BATON_CHECK(file.ok(), "a sound model");
+    return *std::move(file);
+  }
   // The prompts of the model, by name.
   nlohmann::json Prompts() const {
     std::ifstream in(BATON_TEST_DATA "/arch/" + json + ".json");
@@ -40,31 +50,55 @@ struct ArchitectureCase {
 void PrintTo(const ArchitectureCase& model, std::ostream* out) { *out << model.path(); }
 
 std::string NameOfCase(const testing::TestParamInfo<ArchitectureCase>& info) {
-  std::string name = info.param.json + "_" + info.param.types;
+  std::string name = info.param.json + "_" + (info.param.folder ? "folder" : info.param.types);
   if (info.param.max_model_len > 0) name += "_" + std::to_string(info.param.max_model_len);
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
 
+// Of the files beside which there are Hugging Face folders, the folders too.
 std::vector<ArchitectureCase> FloatModels() {
-  return {{"qwen3-tied", "f16"},    {"qwen3-untied", "f32"}, {"gemma3", "f16"},
-          {"gemma3-scaled", "f16"}, {"mistral3", "f32"},     {"llama-yarn", "f32"},
-          {"smollm3", "f16"},       {"granite", "f32"},      {"phi3", "f16", 512},
-          {"phi3", "f16", 1024},    {"olmo2", "f32"},        {"olmo3", "f16"},
-          {"qwen3moe", "f16"},      {"llama-moe", "f16"},    {"granitemoe", "f16"},
-          {"gpt-oss", "f16"}};
+  return {{"qwen3-tied", "f16"},
+          {"qwen3-untied", "f32"},
+          {"gemma3", "f16"},
+          {"gemma3-scaled", "f16"},
+          {"mistral3", "f32"},
+          {"llama-yarn", "f32"},
+          {"smollm3", "f16"},
+          {"granite", "f32"},
+          {"phi3", "f16", 512},
+          {"phi3", "f16", 1024},
+          {"olmo2", "f32"},
+          {"olmo3", "f16"},
+          {"qwen3moe", "f16"},
+          {"llama-moe", "f16"},
+          {"granitemoe", "f16"},
+          {"gpt-oss", "f16"},
+          {"llama-hf", "twin-f16"},
+          {"qwen3-hf", "twin-f32"},
+          {.json = "llama-hf", .types = "twin-f16", .folder = true},
+          {.json = "qwen3-hf", .types = "twin-f32", .folder = true}};
 }
 
 std::vector<ArchitectureCase> QuantisedModels() {
-  return {{"qwen3-untied", "q4_0"},      {"smollm3", "q4_0"},
-          {"phi3", "q8_0", 512},         {"phi3", "q8_0", 1024},
-          {"qwen3moe", "q8_0", 0, 0.12}, {"llama-moe", "q4_0", 0, 0.32},
+  return {{"qwen3-tied", "q8_0"},
+          {"qwen3-untied", "q4_0"},
+          {"gemma3", "q8_0"},
+          {"mistral3", "q8_0"},
+          {"smollm3", "q4_0"},
+          {"granite", "q8_0"},
+          {"phi3", "q8_0", 512},
+          {"phi3", "q8_0", 1024},
+          {"olmo2", "q8_0"},
+          {"qwen3moe", "q8_0", 0, 0.12},
+          {"llama-moe", "q4_0", 0, 0.32},
           {"gpt-oss", "mxfp4", 0, 0.06}};
 }
 
 ModelRunner RunnerOf(const ArchitectureCase& model, KvType kv_dtype) {
+  const GgufFile file = model.Open();
   return ModelRunner(
-      {.path = model.path(), .kv_dtype = kv_dtype, .max_model_len = model.max_model_len});
+      {.path = "", .file = &file, .kv_dtype = kv_dtype, .max_model_len = model.max_model_len});
 }
 
 // The distances of the log-probabilities of a prompt's tokens from those that the reference lists.
@@ -153,8 +187,9 @@ class EveryArchitecture : public testing::TestWithParam<ArchitectureCase> {};
 
 TEST_P(EveryArchitecture, EveryWayToComputeGivesTheSameBits) {
   const std::vector<int32_t> tokens = GetParam().Prompts().at("mid").at("token_ids");
+  const GgufFile file = GetParam().Open();
   const ModelRunnerOptions options = {
-      .path = GetParam().path(), .max_tokens = 2000, .max_model_len = GetParam().max_model_len};
+      .path = "", .file = &file, .max_tokens = 2000, .max_model_len = GetParam().max_model_len};
   ModelRunner first(With(options, Way{}));
   const int vocab_size = first.vocab_size();
   const Outcome expected = Compute(first, first.AddSequence(), tokens, Schedule::kAtOnce);
