@@ -13,10 +13,12 @@
 #include "nlohmann/json.hpp"
 
 #include "common/base/check.h"
+#include "common/gguf/quantisation.h"
 #include "common/hugging_face/open_model_file.h"
 #include "tests/support/exactness.h"
 #include "tests/support/instruction_sets.h"
 #include "tests/support/model_runner.h"
+#include "tests/support/rewritten_model.h"
 
 namespace baton {
 namespace {
@@ -29,6 +31,7 @@ struct ArchitectureCase {
   // int8 too.
   double mean_distance = 0.14;
   bool folder = false;  // the Hugging Face folder with the numbers of the file
+  Quantisation quantisation = Quantisation::kNone;  // while the file is loaded
 
   std::string path() const {
     return BATON_TEST_DATA "/arch/" + json + (folder ? "" : "-" + types + ".gguf");
@@ -36,7 +39,7 @@ struct ArchitectureCase {
   GgufFile Open() const {
     auto file = OpenModelFile(path());
     BATON_CHECK(file.ok(), "a sound model");
-    return *std::move(file);
+    return GgufFile::Quantised(*std::move(file), quantisation);
   }
   // The prompts of the model, by name.
   nlohmann::json Prompts() const {
@@ -51,48 +54,53 @@ void PrintTo(const ArchitectureCase& model, std::ostream* out) { *out << model.p
 
 std::string NameOfCase(const testing::TestParamInfo<ArchitectureCase>& info) {
   std::string name = info.param.json + "_" + (info.param.folder ? "folder" : info.param.types);
+  for (const auto& [flag, quantisation] : Quantisations()) {
+    if (quantisation != Quantisation::kNone && quantisation == info.param.quantisation) {
+      name += "_as_" + flag;
+    }
+  }
   if (info.param.max_model_len > 0) name += "_" + std::to_string(info.param.max_model_len);
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
 
-// Of the files beside which there are Hugging Face folders, the folders too.
-std::vector<ArchitectureCase> FloatModels() {
-  return {{"qwen3-tied", "f16"},
-          {"qwen3-untied", "f32"},
-          {"gemma3", "f16"},
-          {"gemma3-scaled", "f16"},
-          {"mistral3", "f32"},
-          {"llama-yarn", "f32"},
-          {"smollm3", "f16"},
-          {"granite", "f32"},
-          {"phi3", "f16", 512},
-          {"phi3", "f16", 1024},
-          {"olmo2", "f32"},
-          {"olmo3", "f16"},
-          {"qwen3moe", "f16"},
-          {"llama-moe", "f16"},
-          {"granitemoe", "f16"},
-          {"gpt-oss", "f16"},
-          {"llama-hf", "twin-f16"},
-          {"qwen3-hf", "twin-f32"},
-          {.json = "llama-hf", .types = "twin-f16", .folder = true},
-          {.json = "qwen3-hf", .types = "twin-f32", .folder = true}};
+std::vector<ArchitectureCase> FloatFiles() {
+  return {{"qwen3-tied", "f16"},    {"qwen3-untied", "f32"},  {"gemma3", "f16"},
+          {"gemma3-scaled", "f16"}, {"mistral3", "f32"},      {"llama-yarn", "f32"},
+          {"smollm3", "f16"},       {"granite", "f32"},       {"phi3", "f16", 512},
+          {"phi3", "f16", 1024},    {"olmo2", "f32"},         {"olmo3", "f16"},
+          {"qwen3moe", "f16"},      {"llama-moe", "f16"},     {"granitemoe", "f16"},
+          {"gpt-oss", "f16"},       {"llama-hf", "twin-f16"}, {"qwen3-hf", "twin-f32"}};
 }
 
+std::vector<ArchitectureCase> FloatModels() {
+  std::vector<ArchitectureCase> models = FloatFiles();
+  models.push_back({.json = "llama-hf", .types = "twin-f16", .folder = true});
+  models.push_back({.json = "qwen3-hf", .types = "twin-f32", .folder = true});
+  return models;
+}
+
+// Those that are quantised here are judged by what the reference computed from their floats.
 std::vector<ArchitectureCase> QuantisedModels() {
-  return {{"qwen3-tied", "q8_0"},
-          {"qwen3-untied", "q4_0"},
-          {"gemma3", "q8_0"},
-          {"mistral3", "q8_0"},
-          {"smollm3", "q4_0"},
-          {"granite", "q8_0"},
-          {"phi3", "q8_0", 512},
-          {"phi3", "q8_0", 1024},
-          {"olmo2", "q8_0"},
-          {"qwen3moe", "q8_0", 0, 0.12},
-          {"llama-moe", "q4_0", 0, 0.32},
-          {"gpt-oss", "mxfp4", 0, 0.06}};
+  std::vector<ArchitectureCase> models = {{"qwen3-tied", "q8_0"},
+                                          {"qwen3-untied", "q4_0"},
+                                          {"gemma3", "q8_0"},
+                                          {"mistral3", "q8_0"},
+                                          {"smollm3", "q4_0"},
+                                          {"granite", "q8_0"},
+                                          {"phi3", "q8_0", 512},
+                                          {"phi3", "q8_0", 1024},
+                                          {"olmo2", "q8_0"},
+                                          {"qwen3moe", "q8_0", 0, 0.12},
+                                          {"llama-moe", "q4_0", 0, 0.32},
+                                          {"gpt-oss", "mxfp4", 0, 0.06}};
+  for (const auto& [json, types] :
+       {std::pair("gemma3-scaled", "f16"), std::pair("llama-yarn", "f32"),
+        std::pair("granitemoe", "f16"), std::pair("olmo3", "f16"),
+        std::pair("llama-hf", "twin-f16"), std::pair("qwen3-hf", "twin-f32")}) {
+    models.push_back({.json = json, .types = types, .quantisation = Quantisation::kQ8_0});
+  }
+  return models;
 }
 
 ModelRunner RunnerOf(const ArchitectureCase& model, KvType kv_dtype) {
@@ -182,6 +190,39 @@ TEST_P(QuantisedArchitecture, LogProbabilitiesAreAsNearAsActivationsOfEightBitsA
 
 INSTANTIATE_TEST_SUITE_P(Tiny, QuantisedArchitecture, testing::ValuesIn(QuantisedModels()),
                          NameOfCase);
+
+class EveryFloatType : public testing::TestWithParam<ArchitectureCase> {};
+
+// Products widen each weight exactly. So what the reference says of the files is true of the same
+// numbers in the other types.
+TEST_P(EveryFloatType, GivesTheSameBits) {
+  const std::vector<int32_t> tokens = GetParam().Prompts().at("mid").at("token_ids");
+  const auto compute = [&](const GgufFile& file, const Way& way) {
+    const ModelRunnerOptions options = {
+        .path = "", .file = &file, .max_model_len = GetParam().max_model_len};
+    ModelRunner runner(With(options, way));
+    return Compute(runner, runner.AddSequence(), tokens, way.schedule);
+  };
+  const Outcome expected = compute(GetParam().Open(), Way{});
+  ASSERT_TRUE(AllFinite(expected));
+  const auto vocab_size = static_cast<int>(expected.logits.size() / tokens.size());
+  for (const GgmlType type : {GgmlType::kF32, GgmlType::kF16, GgmlType::kBf16}) {
+    const GgufFile file = Retyped(GetParam().path(), type);
+    for (const GgufTensor& tensor : file.tensors()) {
+      if (tensor.name.starts_with("rope_")) continue;  // exact in F32 only
+      ASSERT_EQ(tensor.type, type) << tensor.name;
+    }
+    for (const CpuIsa isa : InstructionSets()) {
+      for (const Schedule schedule : {Schedule::kAtOnce, Schedule::kOneByOne}) {
+        const Way way = {.isa = isa, .threads = 2, .schedule = schedule};
+        EXPECT_EQ(FirstDifference(expected, compute(file, way), vocab_size), "")
+            << GgmlTypeName(type) << ", " << Describe(way);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, EveryFloatType, testing::ValuesIn(FloatFiles()), NameOfCase);
 
 class EveryArchitecture : public testing::TestWithParam<ArchitectureCase> {};
 
