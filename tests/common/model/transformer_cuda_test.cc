@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "nlohmann/json.hpp"
 
+#include "common/base/check.h"
+#include "common/hugging_face/open_model_file.h"
 #include "tests/support/model_runner.h"
 
 namespace baton {
@@ -20,17 +23,17 @@ const char* const kData = BATON_TEST_DATA "/";
 constexpr size_t kSteps = 2;  // decoded after a prompt
 
 struct Case {
-  std::string file;   // without .gguf
+  std::string file;   // without .gguf, or a folder
   std::string json;   // without .json
   std::string model;  // its name in the json
   // How far a logit may be from the reference's (they reach 30), where the products of 16 rows and
   // more round their input to the weights' type.
   float tolerance;
   const char* prompt = "long";  // the second one, beside "short"
+  int max_model_len = 0;
 };
 
-// The llama models, then one model for each operation that other architectures add: norms of heads,
-// YaRN, scales of queries, layers without RoPE, norms behind the sublayers, experts.
+// The llama models, then those of other architectures.
 std::vector<Case> Cases() {
   return {{"tiny/tiny-llama-f32", "tiny/tiny-llama", "f32", 1e-3f},
           {"tiny/tiny-llama-f16", "tiny/tiny-llama", "f16", 0.05f},
@@ -46,7 +49,32 @@ std::vector<Case> Cases() {
           {"arch/mistral3-f32", "arch/mistral3", "mistral3-f32", 1e-3f},
           {"arch/smollm3-f16", "arch/smollm3", "smollm3-f16", 0.05f, "mid"},
           {"arch/olmo2-f32", "arch/olmo2", "olmo2-f32", 1e-3f, "mid"},
-          {"arch/qwen3moe-f16", "arch/qwen3moe", "qwen3moe-f16", 0.05f, "mid"}};
+          {"arch/qwen3moe-f16", "arch/qwen3moe", "qwen3moe-f16", 0.05f, "mid"},
+          {"arch/qwen3-tied-f16", "arch/qwen3-tied", "qwen3-tied-f16", 0.05f, "mid"},
+          {"arch/gemma3-f16", "arch/gemma3", "gemma3-f16", 0.05f, "mid"},
+          {"arch/gemma3-scaled-f16", "arch/gemma3-scaled", "gemma3-scaled-f16", 0.05f, "mid"},
+          {"arch/llama-moe-f16", "arch/llama-moe", "llama-moe-f16", 0.05f, "mid"},
+          {"arch/granite-f32", "arch/granite", "granite-f32", 1e-3f, "mid"},
+          {"arch/granitemoe-f16", "arch/granitemoe", "granitemoe-f16", 0.05f, "mid"},
+          {"arch/phi3-f16", "arch/phi3", "phi3-f16@512", 0.05f, "mid", 512},
+          {"arch/phi3-f16", "arch/phi3", "phi3-f16@1024", 0.05f, "mid", 1024},
+          {"arch/olmo3-f16", "arch/olmo3", "olmo3-f16", 0.05f, "mid"},
+          {"arch/gpt-oss-f16", "arch/gpt-oss", "gpt-oss-f16", 0.05f, "mid"},
+          {"arch/llama-hf-twin-f16", "arch/llama-hf", "llama-hf-twin-f16", 0.05f, "mid"},
+          {"arch/qwen3-hf-twin-f32", "arch/qwen3-hf", "qwen3-hf-twin-f32", 1e-3f, "mid"},
+          {"arch/llama-hf", "arch/llama-hf", "llama-hf-twin-f16", 0.4f, "mid"},
+          {"arch/qwen3-hf", "arch/qwen3-hf", "qwen3-hf-twin-f32", 1e-3f, "mid"},
+          {"arch/qwen3-tied-q8_0", "arch/qwen3-tied", "qwen3-tied-q8_0", 0.4f, "mid"},
+          {"arch/qwen3-untied-q4_0", "arch/qwen3-untied", "qwen3-untied-q4_0", 0.4f, "mid"},
+          {"arch/gemma3-q8_0", "arch/gemma3", "gemma3-q8_0", 0.4f, "mid"},
+          {"arch/mistral3-q8_0", "arch/mistral3", "mistral3-q8_0", 0.4f, "mid"},
+          {"arch/smollm3-q4_0", "arch/smollm3", "smollm3-q4_0", 0.4f, "mid"},
+          {"arch/granite-q8_0", "arch/granite", "granite-q8_0", 0.4f, "mid"},
+          {"arch/phi3-q8_0", "arch/phi3", "phi3-q8_0@1024", 0.4f, "mid", 1024},
+          {"arch/olmo2-q8_0", "arch/olmo2", "olmo2-q8_0", 0.4f, "mid"},
+          {"arch/qwen3moe-q8_0", "arch/qwen3moe", "qwen3moe-q8_0", 0.4f, "mid"},
+          {"arch/llama-moe-q4_0", "arch/llama-moe", "llama-moe-q4_0", 0.4f, "mid"},
+          {"arch/gpt-oss-mxfp4", "arch/gpt-oss", "gpt-oss-mxfp4", 0.4f, "mid"}};
 }
 // Those that pass composition is tested with: one type without rounding, one with.
 std::vector<Case> PassCases() {
@@ -57,6 +85,7 @@ std::vector<Case> PassCases() {
 std::string CaseName(const testing::TestParamInfo<Case>& info) {
   std::string name = info.param.file;
   name.erase(0, name.find('/') + 1);
+  if (info.param.max_model_len > 0) name += "_" + std::to_string(info.param.max_model_len);
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
@@ -67,8 +96,15 @@ nlohmann::json PromptsOf(const Case& model) {
 }
 
 ModelRunner MakeRunner(const Case& model, KvType kv_dtype) {
-  return ModelRunner(
-      {.path = kData + model.file + ".gguf", .backend = {.device = "cuda"}, .kv_dtype = kv_dtype});
+  std::string path = kData + model.file;
+  if (!std::filesystem::is_directory(path)) path += ".gguf";
+  const auto file = OpenModelFile(path);
+  BATON_CHECK(file.ok(), "a sound model");
+  return ModelRunner({.path = "",
+                      .file = &*file,
+                      .backend = {.device = "cuda"},
+                      .kv_dtype = kv_dtype,
+                      .max_model_len = model.max_model_len});
 }
 
 float LargestDifference(const std::vector<float>& logits, const std::vector<float>& expected) {
