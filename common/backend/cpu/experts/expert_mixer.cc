@@ -7,16 +7,12 @@
 #include "common/backend/cpu/kernels/kernels.h"
 #include "common/backend/cpu/product/cpu_weight.h"
 #include "common/base/check.h"
+#include "common/base/grow.h"
 
 namespace baton {
 namespace {
 
 bool Quantised(const Weight& weight) { return static_cast<const CpuWeight&>(weight).quantised(); }
-
-template <class T>
-void Grow(size_t size, std::vector<T>& values) {
-  if (values.size() < size) values.resize(size);
-}
 
 size_t Elements(int rows, int columns) {
   return static_cast<size_t>(rows) * static_cast<size_t>(columns);
@@ -82,12 +78,12 @@ void ExpertMixer::Add(const ExpertMix& mix, std::vector<ProductScratch>& scratch
                   mix.in.rows == mix.out.rows && mix.in.columns == mix.out.columns,
               "shapes");
   if (mix.out.rows == 0) return;
-  Grow(Elements(mix.out.rows, experts.used), choices_);
+  GrowTo(Elements(mix.out.rows, experts.used), choices_);
   ChooseExperts(isa_, pool_, mix.router, experts.used, choices_.data());
   pairs_.Sort(absl::MakeSpan(choices_).first(Elements(mix.out.rows, experts.used)), experts.used,
               mix.router.columns);
   PrepareInput(mix);
-  Grow(Elements(mix.out.rows, mix.out.columns), sums_);
+  GrowTo(Elements(mix.out.rows, mix.out.columns), sums_);
   for (Wave wave; wave.first < pairs_.size(); wave.first = wave.end) {
     wave.end = pairs_.WaveEnd(wave.first, kWavePairs);
     Gather(mix, wave);
@@ -114,11 +110,11 @@ void ExpertMixer::Gather(const ExpertMix& mix, Wave wave) {
   const Experts& experts = mix.experts;
   const int width = mix.out.columns;
   const int expert_width = experts.gate[0]->rows();
-  if (blocks_wanted_) Grow(Elements(wave.size(), width / kQuantBlock), blocks_);
-  if (floats_wanted_) Grow(Elements(wave.size(), width), floats_);
-  Grow(Elements(wave.size(), expert_width), gate_);
-  Grow(Elements(wave.size(), expert_width), up_);
-  Grow(Elements(wave.size(), width), down_);
+  if (blocks_wanted_) GrowTo(Elements(wave.size(), width / kQuantBlock), blocks_);
+  if (floats_wanted_) GrowTo(Elements(wave.size(), width), floats_);
+  GrowTo(Elements(wave.size(), expert_width), gate_);
+  GrowTo(Elements(wave.size(), expert_width), up_);
+  GrowTo(Elements(wave.size(), width), down_);
   const bool biases =
       experts.gate_bias != nullptr || experts.up_bias != nullptr || experts.down_bias != nullptr;
   bool several = false;

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "common/backend/cpu/kernels/kernels.h"
+#include "common/base/grow.h"
 
 namespace baton {
 
@@ -15,7 +16,7 @@ void ProductInput::Prepare(const CpuKernels& kernels, ThreadPool& pool, ProductI
   const size_t size = static_cast<size_t>(rows_) * static_cast<size_t>(columns_);
   if (quantised) {
     const size_t blocks = size / kQuantBlock * static_cast<size_t>(terms_);
-    if (blocks_.size() < blocks) blocks_.resize(blocks);
+    GrowTo(blocks, blocks_);
     args.blocks = blocks_.data();
   }
   floats_ = args.in.data;
@@ -25,7 +26,7 @@ void ProductInput::Prepare(const CpuKernels& kernels, ThreadPool& pool, ProductI
   if (floats && !in_place) {
     float_stride_ = FloatStride(columns_);
     const size_t stored = static_cast<size_t>(rows_) * static_cast<size_t>(float_stride_);
-    if (float_storage_.size() < stored) float_storage_.resize(stored);
+    GrowTo(stored, float_storage_);
     args.floats = float_storage_.data();
     args.float_stride = float_stride_;
     floats_ = args.floats;
