@@ -1,9 +1,13 @@
 #include "common/backend/cpu/experts/expert_mixer.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <cstring>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +15,7 @@
 #include "gtest/gtest.h"
 
 #include "common/backend/cpu/cpu_backend.h"
+#include "common/base/check.h"
 #include "common/base/float_types.h"
 #include "tests/support/instruction_sets.h"
 #include "tests/support/random_values.h"
@@ -312,6 +317,64 @@ TEST(AddExperts, GivesTheSameBitsInManyWaves) {
   Rows one_expert = RandomRows(ExpertMixer::kWavePairs + 5, c.experts, 12);
   for (size_t i = 0; i < one_expert.router.size(); i += 5) one_expert.router[i] = 100;
   ExpectComposedBits(c, one_expert, "an expert of more rows than a wave");
+}
+
+// The whole pages within a weight, which end the process if they are touched while this lives.
+class GuardedWeight {
+ public:
+  explicit GuardedWeight(const Weight& weight) {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const uint8_t* data = static_cast<const CpuWeight&>(weight).data();
+    const size_t before = (page - reinterpret_cast<uintptr_t>(data) % page) % page;
+    BATON_CHECK(weight.size_bytes() >= before + page, "a weight with a whole page");
+    pages_ = const_cast<uint8_t*>(data) + before;
+    bytes_ = (weight.size_bytes() - before) / page * page;
+    BATON_CHECK(mprotect(pages_, bytes_, PROT_NONE) == 0, "a guard");
+  }
+  GuardedWeight(const GuardedWeight&) = delete;
+  GuardedWeight& operator=(const GuardedWeight&) = delete;
+  ~GuardedWeight() { mprotect(pages_, bytes_, PROT_READ | PROT_WRITE); }
+
+ private:
+  void* pages_;
+  size_t bytes_;
+};
+
+std::set<int> ChosenExperts(const Rows& r, int used) {
+  ThreadPool pool(1, {});
+  std::vector<float> logits = r.router;
+  const int experts = static_cast<int>(logits.size()) / r.rows;
+  std::vector<ExpertChoice> choices(static_cast<size_t>(r.rows * used));
+  ChooseExperts(CpuIsa::kPortable, pool, {logits.data(), r.rows, experts}, used, choices.data());
+  std::set<int> chosen;
+  for (const ExpertChoice& choice : choices) chosen.insert(choice.expert);
+  return chosen;
+}
+
+TEST(AddExperts, TouchesTheWeightsOfTheChosenExpertsOnly) {
+  for (const GgmlType type : {GgmlType::kF32, GgmlType::kF16}) {
+    const MixtureCase c{.experts = 12, .biases = true, .in_type = type, .out_type = type};
+    for (const CpuIsa isa : InstructionSets()) {
+      CpuBackend backend(isa, 2, {});
+      const RandomExperts experts(c, backend);
+      const Experts view = experts.view();
+      for (const int rows : {1, 4}) {
+        const Rows r = RandomRows(rows, c.experts, 5);
+        const std::vector<float> expected = Mix(backend, view, r);
+        const std::set<int> chosen = ChosenExperts(r, c.used);
+        std::vector<std::unique_ptr<GuardedWeight>> guards;
+        for (int expert = 0; expert < c.experts; ++expert) {
+          if (chosen.contains(expert)) continue;
+          const auto e = static_cast<size_t>(expert);
+          for (const Weight* weight : {view.gate[e].get(), view.up[e].get(), view.down[e].get()}) {
+            guards.push_back(std::make_unique<GuardedWeight>(*weight));
+          }
+        }
+        ASSERT_FALSE(guards.empty());
+        EXPECT_EQ(Mix(backend, view, r), expected) << CpuIsaName(isa) << ", " << rows << " rows";
+      }
+    }
+  }
 }
 
 }  // namespace
