@@ -3,24 +3,16 @@ import pathlib
 
 import llama_server_suite
 import pypi_packages
-import pytest
 
 SUPPORT = pathlib.Path(__file__).resolve().parent.parent / "support"
 
 
-def or_skip(fetch, *arguments):
-    try:
-        return fetch(*arguments)
-    except RuntimeError as error:
-        pytest.skip(str(error).splitlines()[0])
-
-
 def packages(name):
     """The folder of the packages of tests/support/NAME_requirements.txt."""
-    return or_skip(pypi_packages.fetch, SUPPORT / f"{name}_requirements.txt")
+    return pypi_packages.or_skip(pypi_packages.fetch, SUPPORT / f"{name}_requirements.txt")
 
 
 def suite():
     """The folder of llama.cpp's server tests, whose packages are there too."""
     packages("llama_server")
-    return or_skip(llama_server_suite.fetch)
+    return pypi_packages.or_skip(llama_server_suite.fetch)

@@ -1,29 +1,22 @@
 """aiperf puts load on the router; what it counts is what the router counts, and its times fit together (docs/clients.md)."""
 import json
 import os
-import pathlib
 import subprocess
 import sys
 
 import pytest
 
 import fetched
-from cluster import MODEL
+from programs import hugging_face_folder
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 REQUESTS, WARMUP = 24, 2
 PROMPT_TOKENS, OUTPUT_TOKENS = 48, 16
-
-
-def script(*args):
-    done = subprocess.run([sys.executable, *map(str, args)], check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    return done.stdout.strip()
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
     """The model's tokenizer as transformers reads it; aiperf makes prompts and counts their tokens with it."""
-    return script("scripts/hugging_face_folder.py", script("scripts/requantise_model.py", MODEL, "F16"))
+    return hugging_face_folder()[1]
 
 
 def counted(served):

@@ -15,7 +15,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support
 import pypi_packages  # noqa: E402
 
 REQUIREMENTS = pathlib.Path(__file__).resolve().parent / "requirements.txt"
-lacking = pypi_packages.lacking
 
 
 def install():

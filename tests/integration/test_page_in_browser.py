@@ -222,9 +222,7 @@ def test_the_commands_to_copy_do_what_the_page_does(served, page):
     asked = json_format.Parse(grpcurl.split("<<'JSON'\n")[1].removesuffix("JSON"), pb.GenerateRequest())
     assert "".join(each.chunk.text for each in served.stub.Generate(asked, timeout=ANSWER_S)) == text
 
-    if (why := pypi_packages.lacking()) is not None:
-        pytest.skip(why)
-    pypi_packages.install(HERE.parent / "support" / "client_requirements.txt")
+    pypi_packages.or_skip(pypi_packages.install, HERE.parent / "support" / "client_requirements.txt")
     done = subprocess.run([sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{python}"],
                           capture_output=True, text=True, timeout=ANSWER_S)
     assert done.stdout == text + "\n", done.stderr

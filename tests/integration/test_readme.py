@@ -59,9 +59,7 @@ def test_what_is_printed_works(server, folder, program, text):
         pytest.skip(f"{program} is not installed")
     environment = dict(os.environ)
     if "from openai" in text:
-        if (why := pypi_packages.lacking()) is not None:
-            pytest.skip(why)
-        packages = pypi_packages.install(ROOT / "tests" / "support" / "client_requirements.txt")
+        packages = pypi_packages.or_skip(pypi_packages.fetch, ROOT / "tests" / "support" / "client_requirements.txt")
         environment["PYTHONPATH"] = str(packages)
     text = text.replace("127.0.0.1:8080", server.http_address).replace("127.0.0.1:50051", server.address)
     command = [sys.executable, "-c", text] if program == "python" else ["bash", "-euc", text]

@@ -9,7 +9,7 @@ import schema_requests
 from cluster import Cluster, complete
 from stubs import pb
 
-schema_requests.schema_cases.install()
+schema_requests.schema_cases.install(schema_requests.schema_cases.pypi_packages.or_skip)
 ALL = os.environ.get("STRUCTURED_SCHEMAS") == "all"
 SCHEMAS, SEEDS = (None, schema_requests.SEEDS) if ALL else (10, schema_requests.SEEDS[:1])
 DISTURBED, EVERY_S = (200, 2) if ALL else (24, 1)

@@ -9,6 +9,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import unittest
 
 
 def lacking():
@@ -41,6 +42,26 @@ def fetch(requirements, *options):
         cache.mkdir(parents=True, exist_ok=True)
         _install(requirements, options, folder)
     return folder
+
+
+def or_skip(fetch, *arguments):
+    """What `fetch(*arguments)` returns. The test of unittest or pytest that calls it is skipped, and says why, where the wheels do not
+    run or PyPI is out of reach."""
+    if (why := lacking()) is not None:
+        raise unittest.SkipTest(why)
+    try:
+        return fetch(*arguments)
+    except RuntimeError as error:
+        raise unittest.SkipTest(str(error).splitlines()[0]) from error
+
+
+def or_end(fetch, *arguments):
+    """The same for a program that is a test: it ends as CTest's skipped ones do."""
+    try:
+        return or_skip(fetch, *arguments)
+    except unittest.SkipTest as why:
+        print(f"skipped: {why}")
+        sys.exit(77)
 
 
 def _install(requirements, options, folder):

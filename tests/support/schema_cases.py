@@ -6,7 +6,6 @@ import functools
 import json
 import pathlib
 import subprocess
-import sys
 
 import pypi_packages
 
@@ -14,12 +13,9 @@ DATA = pathlib.Path(__file__).resolve().parent.parent / "data" / "schemas"
 SUITES = ("written", "json_schema_test_suite", "datamodel_code_generator")
 
 
-def install():
-    """jsonschema and llguidance are modules from now on. Ends the program, as one that was skipped, where that cannot be."""
-    if reason := pypi_packages.lacking():
-        print(f"skipped: {reason}")
-        sys.exit(77)
-    pypi_packages.install(pathlib.Path(__file__).resolve().parent / "schema_requirements.txt")
+def install(otherwise):
+    """jsonschema and llguidance are modules from now on. `otherwise`: `or_skip` or `or_end` of pypi_packages, where that cannot be."""
+    otherwise(pypi_packages.install, pathlib.Path(__file__).resolve().parent / "schema_requirements.txt")
 
 
 def cases():

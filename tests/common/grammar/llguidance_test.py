@@ -12,9 +12,10 @@ import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+import pypi_packages
 import schema_cases
 
-schema_cases.install()
+schema_cases.install(pypi_packages.or_end)
 import llguidance
 
 PREFIXES, SEED = int(os.environ.get("SCHEMA_PREFIXES", 40)), int(os.environ.get("SCHEMA_SEED", 0))

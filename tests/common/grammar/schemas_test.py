@@ -12,9 +12,10 @@ import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+import pypi_packages
 import schema_cases
 
-schema_cases.install()
+schema_cases.install(pypi_packages.or_end)
 from jsonschema import ValidationError, validators
 
 WALKS, SEED = int(os.environ.get("SCHEMA_WALKS", 3)), int(os.environ.get("SCHEMA_SEED", 0))

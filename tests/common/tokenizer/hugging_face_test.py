@@ -16,10 +16,7 @@ import pypi_packages
 
 TOKENIZE = sys.argv.pop(1)
 COUNT, SEED = int(os.environ.get("TOKENIZER_STRINGS", 400)), int(os.environ.get("TOKENIZER_SEED", 0))
-if pypi_packages.lacking():
-    print(f"skipped: {pypi_packages.lacking()}")
-    sys.exit(77)
-pypi_packages.install(pathlib.Path(__file__).with_name("tokenizers_requirements.txt"))
+pypi_packages.or_end(pypi_packages.install, pathlib.Path(__file__).with_name("tokenizers_requirements.txt"))
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers  # noqa: E402
 
 CORPUS = ["The quick brown fox jumps over the lazy dog. Don't you think it's fine? I'LL see.", "for i in range(10):\n    print(i)\n\n\n",

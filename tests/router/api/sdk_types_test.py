@@ -13,14 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
 import pypi_packages
 
 PLAY_ANSWERS = sys.argv.pop(1)
-if pypi_packages.lacking():
-    print(f"skipped: {pypi_packages.lacking()}")
-    sys.exit(77)
-try:
-    pypi_packages.install(pathlib.Path(__file__).with_name("sdk_requirements.txt"))
-except RuntimeError as error:
-    print(f"skipped: {error}")
-    sys.exit(77)
+pypi_packages.or_end(pypi_packages.install, pathlib.Path(__file__).with_name("sdk_requirements.txt"))
 sys.dont_write_bytecode = False  # the packages' bytecode stays beside them: without it they take seconds to load
 import anthropic  # noqa: E402
 import httpx2  # noqa: E402

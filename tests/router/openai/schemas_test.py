@@ -11,10 +11,12 @@ import sys
 import unittest
 
 TESTS = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TESTS))
-from support import pypi_packages  # noqa: E402
+sys.path.insert(0, str(TESTS / "support"))
+import pypi_packages  # noqa: E402
 
 PROGRAM = sys.argv.pop(1)
+pypi_packages.or_end(pypi_packages.install, TESTS / "support/schema_requirements.txt")
+import jsonschema  # noqa: E402
 
 
 def undo_habits(body):
@@ -27,12 +29,8 @@ def undo_habits(body):
                 del logprobs[name][0]
 
 
-@unittest.skipIf(pypi_packages.lacking(), pypi_packages.lacking())
 class Schemas(unittest.TestCase):
     def test_every_answer_is_of_its_type(self):
-        pypi_packages.install(TESTS / "support/schema_requirements.txt")
-        import jsonschema
-
         schemas = json.loads((TESTS / "data/openai/schemas.json").read_text(encoding="utf-8"))
         printed = subprocess.run([PROGRAM], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
         seen = set()
