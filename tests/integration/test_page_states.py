@@ -124,6 +124,21 @@ def test_every_control_has_a_name_and_tab_reaches_it(browser, router, view):
     assert set(range(count)) <= reached
 
 
+def test_the_link_that_skips_the_navigation_leads_into_the_view_that_is_shown(browser, router):
+    show(browser, router, "requests")
+    browser.press("TAB")
+    assert browser.js("return document.activeElement.className") == "skip"
+    browser.press("ENTER")
+    browser.wait(lambda: browser.js("return document.activeElement.id") == "content", 10, "the content has the focus")
+    assert browser.js("return location.hash") == "#/requests" and browser.shown(VIEWS["requests"])
+
+
+@pytest.mark.parametrize("view", ["toString", "constructor/1", "unheard-of"])
+def test_what_is_no_view_is_the_fleet(browser, router, view):
+    browser.open(f"{router.address}/#/{view}")
+    browser.wait(lambda: browser.shown(VIEWS["fleet"]), 10, "the fleet")
+
+
 def test_arrow_keys_go_from_span_to_span_of_the_waterfall(browser, router):
     show(browser, router, "requests/mine")
     browser.js("document.querySelector('#waterfall .span[tabindex=\"0\"]').focus()")

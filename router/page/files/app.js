@@ -35,7 +35,7 @@ function place() {
   } catch {
     argument = "";
   }
-  return views[name] ? {name, argument} : {name: "fleet", argument: ""};
+  return Object.hasOwn(views, name) ? {name, argument} : {name: "fleet", argument: ""};
 }
 
 function show() {
@@ -114,6 +114,11 @@ async function poll() {
   timer = setTimeout(poll, pause);
 }
 
+// By itself the link would change what stands behind #, and with that the view.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  content.focus();
+});
 keepTheme(document.getElementById("theme"));
 window.addEventListener("hashchange", show);
 document.addEventListener("visibilitychange", poll);
