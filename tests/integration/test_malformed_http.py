@@ -114,7 +114,7 @@ def test_malformed_requests_are_refused_and_others_served(router):
     print("\n".join(f"{count:6d}  {kind} {status}" for (kind, status), count in sorted(seen.items(), key=str)))
     assert not wrong, "\n".join(wrong.values())
     # Of very many short connections the system resets one or another, which then has no answer.
-    assert sum(count for (_, how), count in seen.items() if how == "reset") <= REQUESTS // 10_000, seen
+    assert sum(count for (_, how), count in seen.items() if how == "reset") <= 2 + REQUESTS // 10_000, seen
     assert len({kind for kind, _ in seen}) == len(maker.kinds), "each kind was tried"
     assert router.process.poll() is None, router.log_text()
     assert completion(router.http_port) == expected
