@@ -1,11 +1,15 @@
 """What the router's page reads: the fleet, a request's waterfall, the KV; and `baton status`, which shows it in a terminal."""
+import contextlib
 import json
+import os
+import signal
+import subprocess
 import urllib.error
 import urllib.request
 
 import pytest
 
-from cluster import Cluster, free_port, wait_until
+from cluster import BIN, Cluster, free_port, wait_until
 from programs import assert_one_clear_line, run
 
 LANES = {"queue": "queue_ms", "prefill": "prefill_ms", "transfer": "kv_transfer_ms", "decode_queue": "decode_queue_ms",
@@ -91,6 +95,45 @@ def test_status_says_what_is_wrong():
     assert_one_clear_line(run("baton", "status", f"--http=127.0.0.1:{port}"), f"127.0.0.1:{port}", "--http-listen", code=1)
     assert_one_clear_line(run("baton", "status", "--http=example.org:80"), "example.org", code=1)
     assert_one_clear_line(run("baton", "status", "--http=nonsense"), "--http")
+
+
+@contextlib.contextmanager
+def watching(command, *args, **streams):
+    process = subprocess.Popen([str(BIN / "baton"), *command, *args], **streams)
+    try:
+        yield process
+        assert process.poll() is None, "it goes on until it is interrupted"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == -signal.SIGINT
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("command", [["top"], ["status", "--watch"]], ids=["top", "watch"])
+def test_the_fleet_is_shown_again_and_again(served, command):
+    with watching(command, f"--http={served.http}", "--json", stdout=subprocess.PIPE) as shown:
+        first, second = (json.loads(shown.stdout.readline()) for _ in range(2))
+        assert second["now"] > first["now"] and len(second["workers"]) == 3
+
+
+def test_a_terminal_shows_the_newest_alone(served):
+    clear = "\033[H\033[2J\033[3J"
+    terminal, its_end = os.openpty()
+    with watching(["top"], f"--http={served.http}", stdout=its_end):
+        os.close(its_end)
+        text = ""
+        while text.count(clear) < 2 or not text.endswith("\n"):
+            text += os.read(terminal, 65536).decode()
+    os.close(terminal)
+    shown = text.split(clear)
+    assert shown[0] == "" and all(one.count("ROUTER") == 1 for one in shown[1:])
+
+
+def test_a_router_that_is_not_there_is_asked_again():
+    address = f"127.0.0.1:{free_port()}"
+    with watching(["top"], f"--http={address}", stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as shown:
+        assert all(address in shown.stderr.readline() for _ in range(2))
 
 
 def test_a_killed_worker_is_seen_and_its_request_keeps_its_broken_try(served):
