@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 
 #include "common/base/status_macros.h"
@@ -110,7 +111,7 @@ absl::StatusOr<std::string> NormalAddress(absl::string_view text) {
 
 bool IsLoopback(absl::string_view address) {
   if (absl::StartsWith(address, "unix:")) return true;
-  const auto parsed = ParseHostPort(address);
+  const auto parsed = ParseHostPort(absl::StrReplaceAll(address, {{"%5B", "["}, {"%5D", "]"}}));
   if (!parsed.ok()) return false;
   if (parsed->host == "localhost") return true;
   in_addr v4{};

@@ -26,8 +26,8 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view address);
 // ParseHostPort's, but without the text itself.
 absl::StatusOr<std::string> NormalAddress(absl::string_view text);
 
-// 127.0.0.0/8, ::1 and localhost; "unix:..." too. Anything that is not understood is beyond
-// loopback.
+// 127.0.0.0/8, ::1 and localhost; "unix:..." too. Also of peers as gRPC writes them, whose brackets
+// are escaped ("ipv6:%5B::1%5D:80"). Anything that is not understood is beyond loopback.
 bool IsLoopback(absl::string_view address);
 
 // Whether a server could listen on `address` now: one line that names `flag`, address, reason and

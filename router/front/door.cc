@@ -5,7 +5,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "grpc/grpc_security_constants.h"
 
@@ -22,11 +21,6 @@ namespace {
 
 absl::Status Refuse(const char* reason, absl::string_view why) {
   return WithErrorInfo(absl::UnauthenticatedError(why), {.reason = reason});
-}
-
-// gRPC writes the brackets of IPv6 addresses as in a URI.
-bool IsLocal(const std::string& peer) {
-  return IsLoopback(absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}}));
 }
 
 // Who the certificate is of: of the connection, or of the client behind the front.
@@ -103,7 +97,7 @@ absl::Status Door::FindHolderOfKey(const Shown& shown, std::string& tenant) cons
   if (shown.authorization.size() != 1 || !absl::StartsWithIgnoreCase(key, "bearer ")) {
     return Refuse("API_KEY_MALFORMED", "authorization must be one header, 'Bearer KEY'");
   }
-  if (!shown.encrypted && !IsLocal(shown.peer)) {
+  if (!shown.encrypted && !IsLoopback(shown.peer)) {
     return Refuse("API_KEY_UNPROTECTED",
                   "the API key came in plain text from another machine, so others may know it: "
                   "have it revoked, and connect with TLS");

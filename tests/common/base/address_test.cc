@@ -64,11 +64,13 @@ TEST(Address, RefusesAnUnknownSchemeByName) {
 }
 
 TEST(Address, KnowsLoopbackAndTakesTheRestForOutside) {
-  for (const char* text : {"127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "localhost:1", "unix:/tmp/s"}) {
+  for (const char* text : {"127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "localhost:1", "unix:/tmp/s",
+                           "ipv4:127.0.0.1:1", "ipv6:%5B::1%5D:1"}) {
     EXPECT_TRUE(IsLoopback(text)) << text;
   }
-  for (const char* text : {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "localhost.example:1",
-                           "127.0.0.1.example:1", "x", "dns:///prefill:1", "128.0.0.1:1"}) {
+  for (const char* text :
+       {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "localhost.example:1", "127.0.0.1.example:1", "x",
+        "dns:///prefill:1", "128.0.0.1:1", "ipv6:%5B2001:db8::1%5D:1"}) {
     EXPECT_FALSE(IsLoopback(text)) << text;
   }
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/escaping.h"
 
+#include "common/base/address.h"
 #include "router/tenants/api_key.h"
 #include "tests/router/web/web_fixture.h"
 
@@ -150,6 +151,12 @@ TEST_F(PageServiceTest, RefusalsAreCountedByReasonAndTold) {
     return false;
   });
   EXPECT_EQ(Get("/page/fleet")["routers"][0]["refused"]["queue_full"], 1);
+}
+
+TEST_F(PageServiceTest, ThisMachineMayLookByIpv6Too) {
+  if (!CheckListenable("--http-listen", "[::1]:0").ok()) GTEST_SKIP() << "there is no IPv6 here";
+  StartHttp("[::1]:0");
+  Get("/page/fleet");
 }
 
 TEST_F(PageServiceTest, PagesOfOthersMayNotReadIt) {

@@ -25,9 +25,9 @@ class WebFixture : public RouterFixture {
     Stop();
   }
 
-  void StartHttp() {
+  void StartHttp(const std::string& address = "127.0.0.1:0") {
     Start();
-    auto http = HttpServer::Listen("--http-listen", "127.0.0.1:0", Credentials::Loopback(),
+    auto http = HttpServer::Listen("--http-listen", address, Credentials::Loopback(),
                                    /*certificate_optional=*/false, http_options_);
     ASSERT_TRUE(http.ok()) << http.status();
     http_ = *std::move(http);
