@@ -112,6 +112,9 @@ Json TimingsJson(const v1::RequestTimings& timings) {
   }
   result["kv_transfer_bytes"] = timings.kv_transfer_bytes();
   result["kv_transfer_bytes_saved"] = timings.kv_transfer_bytes_saved();
+  result["kv_transfer_bytes_resent"] = timings.kv_transfer_bytes_resent();
+  result["kv_transfer_messages"] = timings.kv_transfer_messages();
+  result["kv_wire_dtype"] = timings.kv_wire_dtype();
   result["attempts"] = timings.attempts();
   result["local_prefill"] = timings.local_prefill();
   result["prefill_worker"] = timings.prefill_worker();

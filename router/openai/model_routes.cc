@@ -19,7 +19,10 @@ Json ModelJson(const v1::ModelCard& card) {
           {"owned_by", "baton"},
           {"root", card.root()},
           {"parent", nullptr},
-          {"max_model_len", card.max_model_len()}};
+          {"max_model_len", card.max_model_len()},
+          {"dtype", card.dtype()},
+          {"kv_cache_dtype", card.kv_cache_dtype()},
+          {"block_size", card.block_size()}};
 }
 
 }  // namespace
