@@ -68,6 +68,8 @@ void PrintAll() {
   }
   v1::ListModelsResponse models;
   models.add_models()->set_id("org/m");
+  models.add_models()->set_id("n");
+  Print("ModelList", Json::parse(ModelListBody(models)));
   Print("Model", Json::parse(*ModelBody(models, "org/m")));
   const ApiError errors[] = {{.status = 400, .type = "invalid_request_error", .message = "m"},
                              {.type = "server_error", .code = "c", .param = "p", .message = "m"}};
