@@ -59,12 +59,16 @@ absl::StatusOr<std::string> WithPort(const std::string& address) {
   return absl::StrCat(absl::StripSuffix(address, "0"), port);
 }
 
-// The first address from 127.0.0.1:8080 on where nobody listens.
-absl::StatusOr<std::string> NextHttpAddress() {
+// The first address from 127.0.0.1:8080 on where nobody listens. `claim` keeps it from clusters that
+// look before our router listens there.
+absl::StatusOr<std::string> NextHttpAddress(std::optional<NameClaim>& claim) {
   constexpr int kFirst = 8080, kLast = 8179;
   for (int port = kFirst; port <= kLast; ++port) {
+    std::optional<NameClaim> taking = NameClaim::Take(absl::StrCat("baton-http-", port));
     std::string address = absl::StrCat("127.0.0.1:", port);
-    if (CheckListenable("--http-listen", address).ok()) return address;
+    if (!taking.has_value() || !CheckListenable("--http-listen", address).ok()) continue;
+    claim = std::move(taking);
+    return address;
   }
   return absl::ResourceExhaustedError(absl::StrCat("--http-listen: all ports from ", kFirst, " to ",
                                                    kLast, " are taken; name a free one, or none"));
@@ -148,7 +152,7 @@ absl::StatusOr<LocalCluster::Child> LocalCluster::MakeRouter(const LocalClusterO
                  absl::StrCat("--health-listen=", router.health_address)};
   if (IsLoopback(options.listen)) router.argv.push_back("--expose-workers");
   BATON_ASSIGN_OR_RETURN(http_address_, options.http_listen == kAnyHttpPort
-                                            ? NextHttpAddress()
+                                            ? NextHttpAddress(http_claim_)
                                             : WithPort(options.http_listen));
   if (!http_address_.empty()) {
     router.argv.push_back(absl::StrCat("--http-listen=", http_address_));

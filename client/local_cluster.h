@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "client/child_process.h"
 #include "client/core_division.h"
 #include "client/cpu_claims.h"
+#include "client/name_claim.h"
 #include "common/net/metrics_server.h"
 
 namespace baton {
@@ -91,6 +93,7 @@ class LocalCluster {
   CpuClaims claims_;             // outlives the workers, which run on these CPUs
   std::vector<Child> children_;  // the workers, then the router
   std::string http_address_;
+  std::optional<NameClaim> http_claim_;  // of its port, where that was searched
   std::unique_ptr<MetricsServer> metrics_;
   bool ready_ = false;
 };

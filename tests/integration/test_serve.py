@@ -1,7 +1,10 @@
 """`baton serve` as its operator sees it: what it checks beforehand, the metrics of its parts, and its CPUs."""
+import contextlib
+import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -27,12 +30,18 @@ class Serve:
         self.log = tempfile.NamedTemporaryFile(prefix="serve-", suffix=".log", delete=False)
 
     def __enter__(self):
+        self.start()
+        self.wait_until_ready()
+        return self
+
+    def start(self):
         self.process = subprocess.Popen([str(BIN / "baton"), "serve", MODEL_FLAG, "--listen=127.0.0.1:0", *self.args],
                                         stdout=subprocess.PIPE, stderr=self.log, text=True)
+
+    def wait_until_ready(self):
         line = self.process.stdout.readline()
         assert line.startswith("ready: grpc://"), self.log_text()
         self.address = line.strip().removeprefix("ready: grpc://")
-        return self
 
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGTERM)
@@ -154,6 +163,36 @@ def test_a_taken_port_for_metrics_is_one_clear_line():
         done = run(["baton", "serve"], MODEL_FLAG, "--listen=127.0.0.1:0", f"--metrics-listen={address}",
                    "--log-level=error")
     assert_one_clear_line(done, "--metrics-listen", address)
+
+
+def is_free(port):
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def test_http_is_at_8080_or_the_next_port_that_is_free_also_for_servers_that_start_together():
+    servers = [Serve(), Serve()]
+    with contextlib.ExitStack() as running:
+        for server in servers:
+            server.start()
+            running.push(server)
+        ports = set()
+        for server in servers:
+            server.wait_until_ready()
+            ports.add(int(server.process.stdout.readline().removeprefix("ready: http://127.0.0.1:")))
+        assert len(ports) == 2
+        assert [port for port in range(8080, max(ports)) if is_free(port)] == []
+        curl = servers[1].process.stdout.readline()
+        assert curl.startswith("  curl http://127.0.0.1:")
+        if shutil.which("curl") is None:
+            pytest.skip("curl is not installed")
+        done = subprocess.run(["bash", "-c", curl], capture_output=True, text=True, timeout=60)
+        assert json.loads(done.stdout)["choices"][0]["message"]["content"], done.stdout
 
 
 def test_workers_compute_on_cpus_of_their_own(served):
