@@ -42,11 +42,14 @@ std::vector<ReadyWorkers::Held> WorkerPages::Find(absl::Span<const int32_t> prom
   return held;
 }
 
-std::vector<WorkerPages::ReusedPage> WorkerPages::MostReused(size_t most) const {
+std::vector<WorkerPages::ReusedPage> WorkerPages::MostReused(size_t most,
+                                                             size_t most_workers) const {
   std::vector<ReusedPage> pages;
   for (const PrefixReuse::Page& page : reuse_.MostReused(most)) {
-    ReusedPage& one = pages.emplace_back(ReusedPage{.page = page, .workers = {}});
-    for (const uint32_t slot : index_.Holders(page.page)) {
+    const absl::Span<const uint32_t> holders = index_.Holders(page.page);
+    ReusedPage& one =
+        pages.emplace_back(ReusedPage{.page = page, .holders = holders.size(), .workers = {}});
+    for (const uint32_t slot : holders.subspan(0, most_workers)) {
       one.workers.push_back(by_slot_.find(slot)->second);
     }
   }

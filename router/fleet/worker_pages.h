@@ -49,10 +49,11 @@ class WorkerPages {
   }
   struct ReusedPage {
     PrefixReuse::Page page;
-    std::vector<const Worker*> workers;  // that hold it now
+    size_t holders = 0;                  // workers that hold it now
+    std::vector<const Worker*> workers;  // of them the first `most_workers`
   };
   // As PrefixReuse::MostReused.
-  std::vector<ReusedPage> MostReused(size_t most) const;
+  std::vector<ReusedPage> MostReused(size_t most, size_t most_workers) const;
 
  private:
   // How many of the prompt's first `held` tokens serve a worker some of whose layers have windows.

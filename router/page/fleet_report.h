@@ -57,10 +57,11 @@ struct WorkerReport {
 // A page of prompts that placement has found held.
 struct PrefixPageReport {
   uint64_t page = 0;
-  std::optional<uint64_t> parent{};  // the page before it in the prompt
-  uint32_t depth_tokens = 0;         // tokens up to its end
-  uint64_t reused = 0;               // requests that were placed where it is held
-  std::vector<std::string> workers{};
+  std::optional<uint64_t> parent{};    // the page before it in the prompt
+  uint32_t depth_tokens = 0;           // tokens up to its end
+  uint64_t reused = 0;                 // requests that were placed where it is held
+  size_t holders = 0;                  // workers that hold it
+  std::vector<std::string> workers{};  // names of some of them
 };
 
 struct FleetReport {

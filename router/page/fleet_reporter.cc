@@ -17,6 +17,7 @@ constexpr char kReady[] = "ready", kDraining[] = "draining", kQuarantined[] = "q
                kSuspected[] = "suspected", kUnreachable[] = "unreachable";
 
 constexpr size_t kMostPrefixes = 256;
+constexpr size_t kMostHolders = 8;  // names for each; a large fleet would fill the loop with them
 constexpr uint64_t kTicksOfPrefixes = 4;  // once a second
 
 // Why the worker is in its state is told in `problem`.
@@ -76,12 +77,13 @@ void DescribeCache(const Worker& worker, WorkerReport& report) {
 
 std::vector<PrefixPageReport> DescribePrefixes(const WorkerPages& pages) {
   std::vector<PrefixPageReport> reports;
-  for (const WorkerPages::ReusedPage& one : pages.MostReused(kMostPrefixes)) {
+  for (const WorkerPages::ReusedPage& one : pages.MostReused(kMostPrefixes, kMostHolders)) {
     PrefixPageReport& report = reports.emplace_back();
     report.page = one.page.page;
     report.parent = one.page.parent;
     report.depth_tokens = one.page.depth_tokens;
     report.reused = one.page.count;
+    report.holders = one.holders;
     for (const Worker* worker : one.workers) {
       report.workers.push_back(LogSafe(worker->info.name()));
     }

@@ -190,6 +190,7 @@ std::string KvJson(const FleetReport& fleet) {
     one["tokens"] = kPrefixPageTokens;
     one["depth_tokens"] = page.depth_tokens;
     one["reused"] = page.reused;
+    one["holders"] = page.holders;
     one["workers"] = page.workers;
     json["prefixes"].push_back(std::move(one));
   }

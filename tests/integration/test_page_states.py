@@ -54,7 +54,7 @@ def in_full(name):
 
 def kv():
     one = {**worker(LONG), "bytes_per_token": 23040, "bytes_per_token_of": {"f16": 23040, "int8": 12240, "int4": 6840}, "prefix_pages": 3}
-    pages = [{"page": f"{number:016x}", "tokens": 16, "depth_tokens": 16 * number, "reused": 20 - number, "workers": ["decode-0"],
+    pages = [{"page": f"{number:016x}", "tokens": 16, "depth_tokens": 16 * number, "reused": 20 - number, "holders": 1, "workers": ["decode-0"],
               **({"parent": f"{number - 1:016x}"} if number > 1 else {})} for number in range(1, 6)]
     return {"workers": [one, worker("decode-0", blocks={"total": 4096, "used": 0, "cached": 1, "free": 4095})], "prefixes": pages}
 
@@ -201,6 +201,14 @@ def test_one_who_may_not_look_is_told_what_is_needed(browser, router):
     browser.open(f"{router.address}/")
     browser.wait(lambda: browser.shown("#banner"), 10, "the banner")
     assert "the page is for operators (403)" in browser.text("#banner") and "operator's key" in browser.text("#banner")
+
+
+def test_of_many_holders_of_a_prefix_some_are_named_and_the_others_counted(browser, router):
+    prefixes = router.answers["/page/kv"]["prefixes"]
+    prefixes[0].update(holders=40, workers=["decode-0", "decode-1"])
+    show(browser, router, "kv")
+    rows = browser.js("return [...document.querySelectorAll('#prefixes tr')].map((row) => row.lastElementChild.textContent)")
+    assert rows == ["decode-0, decode-1 and 38 more"] + ["decode-0"] * 4
 
 
 def test_nothing_yet_is_said_in_words(browser, router):

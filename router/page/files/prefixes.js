@@ -8,6 +8,13 @@ const COLUMNS = ["Prefix", "Reused", "Tokens", "Reaches", "Held by"];
 const MOST_ROWS = 200;
 const MOST_DEPTH = 12;  // deeper rows are not indented further
 
+// The router names some of many workers alone.
+function heldBy(page) {
+  const names = page.workers ?? [];
+  const more = (page.holders ?? 0) - names.length;
+  return (names.join(", ") || "–") + (more > 0 ? ` and ${count(more)} more` : "");
+}
+
 // Rows, each a page with the `tokens` and the number of `pages` that it stands for, and its `level` in the tree: parents
 // before their children, the most reused first.
 function prefixRows(prefixes) {
@@ -23,9 +30,9 @@ function prefixRows(prefixes) {
   const stack = (children.get("") ?? []).map((page) => ({page, level: 0})).reverse();
   while (stack.length > 0 && rows.length < MOST_ROWS) {
     const {page, level} = stack.pop();
-    const row = {...page, workers: page.workers ?? [], pages: 1, level};
+    const row = {...page, pages: 1, level};
     let next = children.get(page.page) ?? [];
-    while (next.length === 1 && next[0].reused === row.reused && String(next[0].workers ?? []) === String(row.workers)) {
+    while (next.length === 1 && next[0].reused === row.reused && heldBy(next[0]) === heldBy(row)) {
       row.tokens += next[0].tokens;
       row.depth_tokens = next[0].depth_tokens;
       ++row.pages;
@@ -48,7 +55,7 @@ function prefixRow(row, most) {
       make("span", {class: "number"}, `${count(row.reused)}×`), make("span", {class: "likelihood", "aria-hidden": "true"}, bar))),
     make("td", {"data-label": "Tokens"}, `${counted(row.tokens, "token")} in ${counted(row.pages, "page")}`),
     make("td", {"data-label": "Reaches"}, `token ${count(row.depth_tokens)}`),
-    make("td", {"data-label": "Held by", class: "name"}, row.workers.join(", ") || "–"));
+    make("td", {"data-label": "Held by", class: "name"}, heldBy(row)));
 }
 
 export function prefixTree() {

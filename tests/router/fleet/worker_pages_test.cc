@@ -53,6 +53,18 @@ class WorkerPagesTest : public testing::Test {
   WorkerPages pages_;
 };
 
+TEST_F(WorkerPagesTest, NamesSomeOfTheHoldersOfAReusedPageAndCountsAll) {
+  Announce(first_, 2);
+  Announce(second_, 1);
+  pages_.Reused(second_, prompt_, "", 2 * kPrefixPageTokens);
+  const std::vector<WorkerPages::ReusedPage> pages = pages_.MostReused(10, 1);
+  ASSERT_EQ(pages.size(), 2u);
+  EXPECT_EQ(pages[0].holders, 2u);
+  EXPECT_EQ(pages[0].workers, std::vector<const Worker*>{&first_});
+  EXPECT_EQ(pages[1].holders, 1u);
+  EXPECT_EQ(pages[1].workers, std::vector<const Worker*>{&first_});
+}
+
 TEST_F(WorkerPagesTest, TellsWhichWorkersOfAnyModelHoldHowMuchOfAPrompt) {
   EXPECT_TRUE(Announce(first_, 1));
   EXPECT_TRUE(Announce(second_, 3));
