@@ -12,10 +12,10 @@ constexpr RoleSet kWhoGenerate = {Role::kClient, Role::kFront};
 constexpr RoleSet kWhoProbe = {Role::kClient, Role::kRouter, Role::kFront, Role::kOperator};
 
 constexpr AccessRule kTable[] = {
-    {"/baton.v1.GenerationService/Generate", kWhoGenerate},
-    {"/baton.v1.GenerationService/Tokenize", kWhoGenerate},
-    {"/baton.v1.GenerationService/Detokenize", kWhoGenerate},
-    {"/baton.v1.GenerationService/ListModels", {Role::kClient, Role::kFront, Role::kOperator}},
+    {kGenerateMethod, kWhoGenerate},
+    {kTokenizeMethod, kWhoGenerate},
+    {kDetokenizeMethod, kWhoGenerate},
+    {kListModelsMethod, {Role::kClient, Role::kFront, Role::kOperator}},
     {"/baton.internal.v1.WorkerService/Watch", {Role::kRouter}},
     {"/baton.internal.v1.PrefillService/Prefill", {Role::kRouter}},
     {"/baton.internal.v1.DecodeService/Decode", {Role::kRouter}},

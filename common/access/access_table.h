@@ -10,6 +10,12 @@
 
 namespace baton {
 
+// The methods of clients, which HTTP serves by other names.
+inline constexpr char kGenerateMethod[] = "/baton.v1.GenerationService/Generate";
+inline constexpr char kTokenizeMethod[] = "/baton.v1.GenerationService/Tokenize";
+inline constexpr char kDetokenizeMethod[] = "/baton.v1.GenerationService/Detokenize";
+inline constexpr char kListModelsMethod[] = "/baton.v1.GenerationService/ListModels";
+
 struct AccessRule {
   absl::string_view method;  // "/package.Service/Method", as gRPC writes it
   RoleSet callers;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "common/access/access_table.h"
 #include "common/base/clock.h"
 #include "common/base/failpoint.h"
 #include "common/base/random.h"
@@ -19,12 +20,6 @@
 
 namespace baton {
 namespace {
-
-// The methods as the audit log names them.
-constexpr char kGenerate[] = "/baton.v1.GenerationService/Generate";
-constexpr char kTokenize[] = "/baton.v1.GenerationService/Tokenize";
-constexpr char kDetokenize[] = "/baton.v1.GenerationService/Detokenize";
-constexpr char kListModels[] = "/baton.v1.GenerationService/ListModels";
 
 // The client's deadline on our steady clock, or `otherwise` from now.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context, absl::Time now,
@@ -76,7 +71,8 @@ absl::StatusOr<Intake::Place> GenerationServiceImpl::LetIn(
     const grpc::CallbackServerContext& context, const Received<v1::GenerateRequest>& request) {
   const absl::Time received = SteadyNow();
   absl::Status status = intake_.CheckOpen();
-  absl::StatusOr<Caller> caller = status.ok() ? parts_.door.Identify(context, kGenerate) : status;
+  absl::StatusOr<Caller> caller =
+      status.ok() ? parts_.door.Identify(context, kGenerateMethod) : status;
   status = caller.ok() ? request.status : caller.status();
   if (!status.ok()) {
     intake_.CountRefused(status);
@@ -103,7 +99,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
 grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(
     grpc::CallbackServerContext* context, const Received<v1::TokenizeRequest>* request,
     v1::TokenizeResponse* response) {
-  const absl::Status caller = LetIn(*context, kTokenize);
+  const absl::Status caller = LetIn(*context, kTokenizeMethod);
   const auto answer = [this, request, response] {
     BATON_ASSIGN_OR_RETURN(*response, parts_.model.Tokenize(request->message, parts_.fleet.Get()));
     return absl::OkStatus();
@@ -114,7 +110,7 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(
 grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(
     grpc::CallbackServerContext* context, const Received<v1::DetokenizeRequest>* request,
     v1::DetokenizeResponse* response) {
-  const absl::Status caller = LetIn(*context, kDetokenize);
+  const absl::Status caller = LetIn(*context, kDetokenizeMethod);
   const auto answer = [this, request, response] {
     BATON_ASSIGN_OR_RETURN(*response, parts_.model.Detokenize(request->message));
     return absl::OkStatus();
@@ -125,7 +121,7 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(
 grpc::ServerUnaryReactor* GenerationServiceImpl::ListModels(
     grpc::CallbackServerContext* context, const Received<v1::ListModelsRequest>* request,
     v1::ListModelsResponse* response) {
-  absl::Status status = LetIn(*context, kListModels);
+  absl::Status status = LetIn(*context, kListModelsMethod);
   if (status.ok()) status = request->status;
   if (status.ok()) *response->add_models() = parts_.model.Card(parts_.fleet.Get());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();

@@ -48,7 +48,6 @@ bool Names(absl::string_view if_none_match, absl::string_view etag) {
 HttpResponse FileResponse(const PageFile& file, const HttpRequest& head) {
   HttpResponse response;
   response.headers = {{"Content-Security-Policy", kPolicy},
-                      {"X-Content-Type-Options", "nosniff"},
                       {"Referrer-Policy", "no-referrer"},
                       {"Cache-Control", "no-cache"},
                       {"ETag", std::string(file.etag)}};
@@ -128,7 +127,6 @@ HttpResponse PageService::Answer(const HttpRequest& head, const std::string& req
                    request_id);
   }
   HttpResponse response = JsonResponse(200, *std::move(json));
-  response.headers.push_back({"X-Content-Type-Options", "nosniff"});
   response.headers.push_back({"Cache-Control", "no-store"});
   response.headers.push_back({kRequestIdHeader, request_id});
   return response;

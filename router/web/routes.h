@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+#include "common/access/access_table.h"
 #include "router/http/message.h"
 
 namespace baton {
@@ -28,11 +29,6 @@ enum class Route {
 
 // Whose words and envelope a route's errors have.
 enum class Api { kOpenAi, kResponses, kAnthropic };
-
-inline constexpr char kGenerateMethod[] = "/baton.v1.GenerationService/Generate";
-inline constexpr char kTokenizeMethod[] = "/baton.v1.GenerationService/Tokenize";
-inline constexpr char kDetokenizeMethod[] = "/baton.v1.GenerationService/Detokenize";
-inline constexpr char kListModelsMethod[] = "/baton.v1.GenerationService/ListModels";
 
 struct FoundRoute {
   Route route = Route::kHealth;
