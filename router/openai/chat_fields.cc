@@ -9,6 +9,7 @@
 
 #include "common/rpc/limits.h"
 #include "router/openai/common_fields.h"
+#include "router/openai/tool_fields.h"
 
 namespace baton {
 namespace {
@@ -85,114 +86,6 @@ v1::ChatMessage ReadMessage(JsonFields& message) {
   return result;
 }
 
-void ReadToolList(JsonFields& fields, v1::ChatInput& chat) {
-  const Json* const tools = fields.Array("tools");
-  for (size_t i = 0; tools != nullptr && i < tools->size(); ++i) {
-    const std::string name = absl::StrCat("tools[", i, "]");
-    if (!(*tools)[i].is_object()) return fields.Fail(name, "must be an object");
-    JsonFields tool((*tools)[i], fields.PathOf(name));
-    const Json* const function = tool.Object("function");
-    if (tool.String("type").value_or("") != "function") {
-      tool.Fail("type", "must be function");
-    } else if (function == nullptr) {
-      tool.Fail("function", "is missing");
-    } else {
-      JsonFields inner(*function, tool.PathOf("function"));
-      *chat.add_tools() = ReadFunction(inner);
-      tool.Adopt(inner.status());
-    }
-    fields.Adopt(tool.status());
-  }
-  const Json* const functions = fields.Array("functions");
-  for (size_t i = 0; functions != nullptr && i < functions->size(); ++i) {
-    const std::string name = absl::StrCat("functions[", i, "]");
-    if (!(*functions)[i].is_object()) return fields.Fail(name, "must be an object");
-    JsonFields function((*functions)[i], fields.PathOf(name));
-    *chat.add_tools() = ReadFunction(function);
-    fields.Adopt(function.status());
-  }
-}
-
-bool ReadMode(const std::string& name, v1::ToolChoice& choice) {
-  const std::pair<const char*, v1::ToolChoice::Mode> modes[] = {
-      {"auto", v1::ToolChoice::MODE_AUTO},
-      {"none", v1::ToolChoice::MODE_NONE},
-      {"required", v1::ToolChoice::MODE_REQUIRED},
-  };
-  for (const auto& [known, mode] : modes) {
-    if (name != known) continue;
-    choice.set_mode(mode);
-    return true;
-  }
-  return false;
-}
-
-// The name in {"function": {"name"}} or, in the old form, {"name"}.
-void ReadNamed(JsonFields& choice, v1::ChatInput& chat) {
-  const Json* const function = choice.Object("function");
-  std::string name = choice.String("name").value_or("");
-  if (function != nullptr) {
-    JsonFields inner(*function, choice.PathOf("function"));
-    name = inner.String("name").value_or("");
-    choice.Adopt(inner.status());
-  }
-  if (name.empty()) return choice.Fail("function.name", "is missing");
-  chat.mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_NAMED);
-  chat.mutable_tool_choice()->set_name(name);
-}
-
-// {"mode": "auto" | "required", "tools": [{"type": "function", "function": {"name"}}]}
-void ReadAllowed(JsonFields& choice, v1::ChatInput& chat) {
-  const Json* const object = choice.Object("allowed_tools");
-  if (object == nullptr) return choice.Fail("allowed_tools", "is missing");
-  JsonFields allowed(*object, choice.PathOf("allowed_tools"));
-  if (!ReadMode(allowed.String("mode").value_or(""), *chat.mutable_tool_choice())) {
-    allowed.Fail("mode", "must be auto or required");
-  }
-  const Json* const list = allowed.Array("tools");
-  v1::ChatInput kept;
-  for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
-    v1::ChatInput named;
-    JsonFields tool((*list)[i].is_object() ? (*list)[i] : *object,
-                    allowed.PathOf(absl::StrCat("tools[", i, "]")));
-    ReadNamed(tool, named);
-    allowed.Adopt(tool.status());
-    const auto found = std::find_if(
-        chat.tools().begin(), chat.tools().end(),
-        [&](const v1::Tool& known) { return known.name() == named.tool_choice().name(); });
-    if (found == chat.tools().end()) {
-      allowed.Fail("tools", "has a tool that is not among the request's");
-    } else {
-      *kept.add_tools() = *found;
-    }
-  }
-  if (kept.tools().empty()) allowed.Fail("tools", "must not be empty");
-  chat.mutable_tools()->Swap(kept.mutable_tools());
-  choice.Adopt(allowed.status());
-}
-
-void ReadToolChoice(JsonFields& fields, const char* field, v1::ChatInput& chat) {
-  const Json* const value = fields.Find(field);
-  if (value == nullptr) return;
-  v1::ToolChoice& choice = *chat.mutable_tool_choice();
-  if (value->is_object()) {
-    JsonFields object(*value, fields.PathOf(field));
-    if (object.String("type").value_or("function") == "allowed_tools") {
-      ReadAllowed(object, chat);
-    } else if (object.String("type").value_or("function") == "function") {
-      ReadNamed(object, chat);
-    } else {
-      object.Fail("type", "must be function or allowed_tools");
-    }
-    fields.Adopt(object.status());
-  } else if (!value->is_string() || !ReadMode(value->get<std::string>(), choice)) {
-    fields.Fail(field, "must be none, auto, required, or name a function");
-  }
-  const bool needs_tools =
-      choice.mode() == v1::ToolChoice::MODE_REQUIRED || choice.mode() == v1::ToolChoice::MODE_NAMED;
-  if (needs_tools && chat.tools().empty()) fields.Fail(field, "needs tools, and there are none");
-}
-
 void ToValue(const Json& json, google::protobuf::Value& value) {
   if (json.is_object()) {
     ToStruct(json, *value.mutable_struct_value());
@@ -258,21 +151,11 @@ void ReadMessages(JsonFields& fields, v1::ChatInput& chat) {
   }
 }
 
-v1::Tool ReadFunction(JsonFields& function) {
-  v1::Tool tool;
-  tool.set_name(function.String("name").value_or(""));
-  if (tool.name().empty()) function.Fail("name", "is missing");
-  tool.set_description(function.String("description").value_or(""));
-  if (const Json* const parameters = function.Object("parameters")) {
-    tool.set_parameters(DumpJson(*parameters));
-  }
-  return tool;
-}
-
 void ReadTools(JsonFields& fields, v1::ChatInput& chat) {
-  ReadToolList(fields, chat);
-  ReadToolChoice(fields, "function_call", chat);
-  ReadToolChoice(fields, "tool_choice", chat);
+  ReadToolList(fields, ToolStyle::kInside, chat);
+  ReadFunctionList(fields, chat);
+  ReadToolChoice(fields, "function_call", ToolStyle::kInside, chat);
+  ReadToolChoice(fields, "tool_choice", ToolStyle::kInside, chat);
   const bool parallel = fields.Bool("parallel_tool_calls").value_or(true);
   const bool old = fields.Find("functions") != nullptr;  // whose answers have one call
   if (!parallel || old) chat.mutable_tool_choice()->set_single_call(true);

@@ -23,9 +23,6 @@ void ReadTools(JsonFields& fields, v1::ChatInput& chat);
 // add_generation_prompt and chat_template_kwargs; refuses continue_final_message.
 void ReadTemplateFields(JsonFields& fields, v1::ChatInput& chat);
 
-// {"name", "description", "parameters"}; any of the last two may be absent.
-v1::Tool ReadFunction(JsonFields& function);
-
 // The content `name` of a message: a string, a list of parts of text, or absent ("").
 std::string ReadContent(JsonFields& message, absl::string_view name);
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "router/openai/chat_fields.h"
+#include "router/openai/tool_fields.h"
 
 namespace baton {
 namespace {
@@ -163,87 +163,12 @@ void ReadItems(JsonFields& fields, v1::ChatInput& chat) {
   }
 }
 
-void ReadToolList(JsonFields& fields, v1::ChatInput& chat) {
-  const Json* const tools = fields.Array("tools");
-  for (size_t i = 0; tools != nullptr && i < tools->size(); ++i) {
-    const std::string path = absl::StrCat("tools[", i, "]");
-    if (!(*tools)[i].is_object()) return fields.Fail(path, "must be an object");
-    JsonFields tool((*tools)[i], fields.PathOf(path));
-    if (tool.String("type").value_or("") != "function") {
-      tool.Fail("type", "is not function: only functions are served");
-    } else {
-      *chat.add_tools() = ReadFunction(tool);
-    }
-    fields.Adopt(tool.status());
-  }
-}
-
-bool ReadMode(const std::string& name, v1::ToolChoice& choice) {
-  constexpr std::pair<const char*, v1::ToolChoice::Mode> kModes[] = {
-      {"auto", v1::ToolChoice::MODE_AUTO},
-      {"none", v1::ToolChoice::MODE_NONE},
-      {"required", v1::ToolChoice::MODE_REQUIRED}};
-  for (const auto& [known, mode] : kModes) {
-    if (name == known) choice.set_mode(mode);
-  }
-  return choice.mode() != v1::ToolChoice::MODE_UNSPECIFIED;
-}
-
-// {"type": "allowed_tools", "mode", "tools": [{"type": "function", "name"}]}: the others are left
-// out.
-void ReadAllowed(JsonFields& choice, v1::ChatInput& chat) {
-  if (!ReadMode(choice.String("mode").value_or(""), *chat.mutable_tool_choice())) {
-    choice.Fail("mode", "must be auto or required");
-  }
-  const Json* const allowed = choice.Array("tools");
-  if (allowed == nullptr || allowed->empty()) return choice.Fail("tools", "is missing");
-  v1::ChatInput kept;
-  for (const Json& tool : *allowed) {
-    const Json::const_iterator name = tool.is_object() ? tool.find("name") : tool.end();
-    const auto found =
-        std::find_if(chat.tools().begin(), chat.tools().end(), [&](const v1::Tool& known) {
-          return name != tool.end() && name->is_string() && *name == known.name();
-        });
-    if (found == chat.tools().end()) {
-      return choice.Fail("tools", "has a tool that is not among the request's tools");
-    }
-    *kept.add_tools() = *found;
-  }
-  chat.mutable_tools()->Swap(kept.mutable_tools());
-}
-
-void ReadToolChoice(JsonFields& fields, v1::ChatInput& chat) {
-  const Json* const value = fields.Find("tool_choice");
-  if (value == nullptr) return;
-  v1::ToolChoice& choice = *chat.mutable_tool_choice();
-  if (value->is_object()) {
-    JsonFields object(*value, fields.PathOf("tool_choice"));
-    const std::string type = object.String("type").value_or("");
-    if (type == "function") {
-      choice.set_mode(v1::ToolChoice::MODE_NAMED);
-      choice.set_name(object.RequiredString("name"));
-    } else if (type == "allowed_tools") {
-      ReadAllowed(object, chat);
-    } else {
-      object.Fail("type", "is not function or allowed_tools, which are served");
-    }
-    fields.Adopt(object.status());
-  } else if (!value->is_string() || !ReadMode(value->get<std::string>(), choice)) {
-    fields.Fail("tool_choice", "must be none, auto, required, or name a function");
-  }
-  const bool forced =
-      choice.mode() == v1::ToolChoice::MODE_REQUIRED || choice.mode() == v1::ToolChoice::MODE_NAMED;
-  if (forced && chat.tools().empty()) {
-    fields.Fail("tool_choice", "needs tools, and there are none");
-  }
-}
-
 }  // namespace
 
 void ReadResponsesInput(JsonFields& fields, v1::ChatInput& chat) {
   ReadItems(fields, chat);
-  ReadToolList(fields, chat);
-  ReadToolChoice(fields, chat);
+  ReadToolList(fields, ToolStyle::kBeside, chat);
+  ReadToolChoice(fields, "tool_choice", ToolStyle::kBeside, chat);
   if (!fields.Bool("parallel_tool_calls").value_or(true)) {
     chat.mutable_tool_choice()->set_single_call(true);
   }

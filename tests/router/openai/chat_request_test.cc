@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+
+#include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 #include "tests/router/openai/request_reading.h"
 
@@ -130,6 +133,29 @@ TEST(ChatRequest, ToolChoiceIsAModeOrAName) {
   EXPECT_EQ(allowed.tools(0).name(), "g");
   EXPECT_EQ(WrongChat(R"("tool_choice": "required")"), "tool_choice");
   EXPECT_EQ(WrongChat(std::string(kTools) + R"(, "tool_choice": "some")"), "tool_choice");
+}
+
+TEST(ChatRequest, ToolsAreBoundedInNumberAndAllowedOnesNamedOnce) {
+  const auto tools = [](size_t count) {
+    std::string list;
+    for (size_t i = 0; i < count; ++i) {
+      absl::StrAppend(&list, i > 0 ? "," : "", R"({"type": "function", "function": {"name": "t)", i,
+                      "\"}}");
+    }
+    return absl::StrCat(R"("tools": [)", list, "]");
+  };
+  EXPECT_EQ(Chat(tools(kMaxTools)).chat().tools_size(), static_cast<int>(kMaxTools));
+  EXPECT_EQ(WrongChat(tools(kMaxTools + 1)), "tools");
+  const auto allowing = [&](const std::string& names) {
+    return absl::StrCat(kTools, R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools":
+                                    {"mode": "auto", "tools": [)",
+                        names, "]}}");
+  };
+  EXPECT_EQ(Chat(allowing(R"({"name": "g"}, {"name": "f"})")).chat().tools(1).name(), "f");
+  EXPECT_EQ(WrongChat(allowing(R"({"name": "g"}, {"name": "g"})")),
+            "tool_choice.allowed_tools.tools");
+  EXPECT_EQ(WrongChat(allowing(R"({"name": "h"})")), "tool_choice.allowed_tools.tools");
+  EXPECT_EQ(WrongChat(allowing("")), "tool_choice.allowed_tools.tools");
 }
 
 TEST(ChatRequest, FunctionsOfTheOldFormAreToolsWithOneCall) {

@@ -4,9 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "common/rpc/limits.h"
+#include "router/responses/response_object.h"
 #include "tests/router/api/field_uses.h"
 #include "tests/router/api/shown_chat.h"
 
@@ -127,6 +130,26 @@ TEST(ResponsesRequest, ReadsToolsAndTheirChoice) {
   EXPECT_EQ(WrongFieldOfResponses(absl::StrCat("{", tools, R"(, "tool_choice": {
       "type": "allowed_tools", "mode": "auto", "tools": [{"name": "eat"}]}})")),
             "tool_choice.tools");
+}
+
+TEST(ResponsesRequest, ToolsAreBoundedInNumberAndAllowedOnesNamedOnce) {
+  Json body = {{"input", "x"}, {"tools", Json::array()}};
+  for (size_t i = 0; i < kMaxTools; ++i) {
+    body["tools"].push_back({{"type", "function"}, {"name", absl::StrCat("t", i)}});
+  }
+  EXPECT_TRUE(ReadResponses(body).ok());
+  const auto allow = [&](const std::vector<std::string>& names) {
+    Json tools = Json::array();
+    for (const std::string& name : names) tools.push_back({{"type", "function"}, {"name", name}});
+    body["tool_choice"] = {{"type", "allowed_tools"}, {"mode", "auto"}, {"tools", tools}};
+    return FieldOf(ReadResponses(body).status());
+  };
+  EXPECT_EQ(allow({"t1", "t1"}), "tool_choice.tools");
+  EXPECT_EQ(allow({}), "tool_choice.tools");
+  EXPECT_EQ(allow({""}), "tool_choice.tools[0].name");
+  body.erase("tool_choice");
+  body["tools"].push_back({{"type", "function"}, {"name", "more"}});
+  EXPECT_EQ(FieldOf(ReadResponses(body).status()), "tools");
 }
 
 TEST(ResponsesRequest, ReadsHowToSample) {
