@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -16,11 +17,17 @@ namespace {
 
 constexpr absl::string_view kNameRule = "must be 1 to 128 letters, digits, '_', '-' and '.'";
 
-// How deep brackets are nested in a text, if it is JSON. A deep value would take a deep stack to
-// write.
-size_t JsonDepth(absl::string_view text) {
-  size_t depth = 0;
-  size_t deepest = 0;
+struct JsonSize {
+  size_t depth = 0;        // of nested brackets
+  size_t object_keys = 0;  // of the object with the most
+  size_t keys = 0;         // of all objects
+};
+
+// How large a text is, if it is JSON, up to where it is too deep. A deep value would take a deep stack to write, and a key is
+// found among those before it in time linear in their number.
+JsonSize JsonSizeOf(absl::string_view text) {
+  JsonSize size;
+  std::vector<size_t> keys;  // of each object, or array, that has not ended
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
     if (in_string && text[i] == '\\') {
@@ -28,22 +35,39 @@ size_t JsonDepth(absl::string_view text) {
     } else if (text[i] == '"') {
       in_string = !in_string;
     } else if (!in_string && (text[i] == '{' || text[i] == '[')) {
-      deepest = std::max(deepest, ++depth);
-    } else if (!in_string && (text[i] == '}' || text[i] == ']') && depth > 0) {
-      --depth;
+      keys.push_back(0);
+      size.depth = std::max(size.depth, keys.size());
+      if (size.depth > kMaxJsonDepth) break;
+    } else if (!in_string && (text[i] == '}' || text[i] == ']') && !keys.empty()) {
+      keys.pop_back();
+    } else if (!in_string && text[i] == ':' && !keys.empty()) {
+      size.object_keys = std::max(size.object_keys, ++keys.back());
+      ++size.keys;
     }
   }
-  return deepest;
+  return size;
 }
 
-void CheckDepth(absl::string_view json, const std::string& field, Violations& violations) {
-  if (JsonDepth(json) <= kMaxJsonDepth) return;
-  violations.Add(field, absl::StrCat("is nested deeper than ", kMaxJsonDepth));
+// What the parts of a chat have together.
+struct ChatSize {
+  size_t bytes = 0;
+  size_t keys = 0;  // of JSON objects
+};
+
+// Checks a field that may be JSON, and adds its keys.
+void CheckJson(absl::string_view json, const std::string& field, ChatSize& chat,
+               Violations& violations) {
+  const JsonSize size = JsonSizeOf(json);
+  if (size.depth > kMaxJsonDepth) {
+    violations.Add(field, absl::StrCat("is nested deeper than ", kMaxJsonDepth));
+  }
+  violations.AtMost(size.object_keys, kMaxObjectKeys, field, "keys in one object");
+  chat.keys += size.keys;
 }
 
-// Checks one message and returns its bytes.
-size_t CheckMessage(const v1::ChatMessage& message, const std::string& field,
-                    Violations& violations) {
+// Checks one message and adds what it has.
+void CheckMessage(const v1::ChatMessage& message, const std::string& field, ChatSize& size,
+                  Violations& violations) {
   if (message.role().empty()) violations.Add(absl::StrCat(field, ".role"), "must not be empty");
   violations.AtMost(message.role().size(), kMaxNameBytes, absl::StrCat(field, ".role"), "bytes");
   violations.AtMost(message.name().size(), kMaxNameBytes, absl::StrCat(field, ".name"), "bytes");
@@ -54,7 +78,7 @@ size_t CheckMessage(const v1::ChatMessage& message, const std::string& field,
   }
   violations.AtMost(static_cast<size_t>(message.tool_calls_size()), kMaxToolCalls,
                     absl::StrCat(field, ".tool_calls"), "calls");
-  size_t bytes = message.content().size() + message.reasoning_content().size();
+  size.bytes += message.content().size() + message.reasoning_content().size();
   const int calls = std::min(message.tool_calls_size(), static_cast<int>(kMaxToolCalls));
   for (int i = 0; i < calls; ++i) {
     const v1::ToolCall& call = message.tool_calls(i);
@@ -63,17 +87,16 @@ size_t CheckMessage(const v1::ChatMessage& message, const std::string& field,
       violations.Add(absl::StrCat(call_field, ".name"), std::string(kNameRule));
     }
     violations.AtMost(call.id().size(), kMaxNameBytes, absl::StrCat(call_field, ".id"), "bytes");
-    CheckDepth(call.arguments(), absl::StrCat(call_field, ".arguments"), violations);
-    bytes += call.name().size() + call.arguments().size();
+    CheckJson(call.arguments(), absl::StrCat(call_field, ".arguments"), size, violations);
+    size.bytes += call.name().size() + call.arguments().size();
   }
-  return bytes;
 }
 
-// Checks the tools and returns their bytes.
-size_t CheckTools(const v1::ChatInput& chat, Violations& violations) {
+// Checks the tools and returns what they have.
+ChatSize CheckTools(const v1::ChatInput& chat, Violations& violations) {
   violations.AtMost(static_cast<size_t>(chat.tools_size()), kMaxTools, "chat.tools", "tools");
   std::set<absl::string_view> names;
-  size_t bytes = 0;
+  ChatSize size;
   for (int i = 0; i < std::min(chat.tools_size(), static_cast<int>(kMaxTools)); ++i) {
     const v1::Tool& tool = chat.tools(i);
     const std::string field = absl::StrCat("chat.tools[", i, "]");
@@ -82,15 +105,15 @@ size_t CheckTools(const v1::ChatInput& chat, Violations& violations) {
     } else if (!names.insert(tool.name()).second) {
       violations.Add(absl::StrCat(field, ".name"), "is the name of another tool too");
     }
-    bytes += tool.name().size() + tool.description().size() + tool.parameters().size();
+    size.bytes += tool.name().size() + tool.description().size() + tool.parameters().size();
     if (tool.parameters().empty()) continue;
-    CheckDepth(tool.parameters(), absl::StrCat(field, ".parameters"), violations);
+    CheckJson(tool.parameters(), absl::StrCat(field, ".parameters"), size, violations);
     const absl::string_view schema = absl::StripLeadingAsciiWhitespace(tool.parameters());
     if (!absl::StartsWith(schema, "{") || !nlohmann::json::accept(tool.parameters())) {
       violations.Add(absl::StrCat(field, ".parameters"), "must be a JSON schema, an object");
     }
   }
-  return bytes;
+  return size;
 }
 
 void CheckToolChoice(const v1::ChatInput& chat, Violations& violations) {
@@ -121,12 +144,16 @@ void CheckChat(const v1::ChatInput& chat, Violations& violations) {
   if (chat.messages_size() == 0) violations.Add("chat.messages", "must not be empty");
   violations.AtMost(static_cast<size_t>(chat.messages_size()), kMaxChatMessages, "chat.messages",
                     "messages");
-  size_t bytes = CheckTools(chat, violations);
-  violations.AtMost(bytes, kMaxPromptBytes, "chat.tools", "bytes");
+  ChatSize size = CheckTools(chat, violations);
+  violations.AtMost(size.bytes, kMaxPromptBytes, "chat.tools", "bytes");
+  violations.AtMost(size.keys, kMaxJsonKeys, "chat.tools", "keys of JSON objects");
+  size.keys = 0;
   for (int i = 0; i < std::min(chat.messages_size(), kMaxChatMessages); ++i) {
-    bytes += CheckMessage(chat.messages(i), absl::StrCat("chat.messages[", i, "]"), violations);
+    CheckMessage(chat.messages(i), absl::StrCat("chat.messages[", i, "]"), size, violations);
   }
-  violations.AtMost(bytes, kMaxPromptBytes, "chat.messages",
+  violations.AtMost(size.keys, kMaxJsonKeys, "chat.messages",
+                    "keys of JSON objects in their calls");
+  violations.AtMost(size.bytes, kMaxPromptBytes, "chat.messages",
                     "bytes of content, together with the tools");
   CheckToolChoice(chat, violations);
   violations.AtMost(static_cast<size_t>(chat.chat_template_kwargs().fields().size()),

@@ -40,6 +40,10 @@ inline constexpr size_t kMaxNameBytes = 256;  // request_id, model, user, cache_
 inline constexpr size_t kMaxTools = 512;
 inline constexpr size_t kMaxToolCalls = 128;  // of one message
 inline constexpr size_t kMaxJsonDepth = 128;  // of a schema, and of the arguments of a call
+// Keys of one JSON object, and of all in a body by HTTP, in a chat's tools or in its calls: objects
+// keep the order of their keys, so that finding one takes time linear in their number.
+inline constexpr size_t kMaxObjectKeys = 4096;
+inline constexpr size_t kMaxJsonKeys = 1 << 16;
 inline constexpr size_t kMaxTemplateVariables = 64;
 inline constexpr size_t kMaxTemplateVariableBytes = size_t{64} << 10;  // as a message of protobuf
 inline constexpr int kMaxStopStrings = 16;

@@ -3,10 +3,12 @@
 #include <cmath>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
 #include "common/base/log.h"
+#include "common/rpc/limits.h"
 #include "router/api/api_error.h"
 
 namespace baton {
@@ -16,15 +18,75 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kMaxDepth = 128;
 
-// Discards what lies too deep: whoever walks the JSON later does it by recursion.
-struct DepthLimit {
-  bool operator()(int depth, Json::parse_event_t event, const Json& /*parsed*/) {
-    const bool begins =
-        event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
-    if (begins && depth >= kMaxDepth) *too_deep = true;
-    return !*too_deep;
+// Looks at the JSON while it is read, and lets nothing more of it be kept once a limit is passed.
+// What lies too deep: whoever walks the JSON later does it by recursion. What has too many keys: a
+// key is found among those before it in time linear in their number.
+class BodyLimits {
+ public:
+  bool Keep(int depth, Json::parse_event_t event, const Json& parsed) {
+    using Event = Json::parse_event_t;
+    if (!status_.ok()) return false;
+    if (event == Event::object_end || event == Event::array_end) {
+      levels_.pop_back();
+      return true;
+    }
+    if (event == Event::key) {
+      CountKey(parsed);
+      return status_.ok();
+    }
+    if (!levels_.empty() && levels_.back().is_array) ++levels_.back().count;
+    if (event == Event::value) return true;
+    levels_.push_back({.is_array = event == Event::array_start});
+    if (depth >= kMaxDepth) {
+      status_ = absl::InvalidArgumentError(
+          absl::StrCat("the body is JSON of more than ", kMaxDepth, " levels"));
+    }
+    return status_.ok();
   }
-  bool* too_deep;
+  const absl::Status& status() const { return status_; }
+
+ private:
+  // An object or array that has not ended.
+  struct Level {
+    bool is_array = false;
+    size_t count = 0;   // of its keys or elements so far
+    std::string key{};  // of an object: the last
+  };
+
+  void CountKey(const Json& key) {
+    Level& object = levels_.back();
+    const bool fits = ++object.count <= kMaxObjectKeys && ++keys_ <= kMaxJsonKeys;
+    if (fits) {
+      object.key = key.get<std::string>();
+      return;
+    }
+    const std::string what =
+        object.count > kMaxObjectKeys
+            ? absl::StrCat("is an object with more than ", kMaxObjectKeys, " keys")
+            : absl::StrCat("comes after ", kMaxJsonKeys,
+                           " keys, which is all that a body may have");
+    const std::string path = Path();
+    status_ = path.empty() ? absl::InvalidArgumentError(absl::StrCat("the body ", what))
+                           : InvalidParam(path, what);
+  }
+
+  // Of the innermost object, such as "tools[1].function".
+  std::string Path() const {
+    std::string path;
+    for (size_t i = 0; i + 1 < levels_.size(); ++i) {
+      const Level& level = levels_[i];
+      if (level.is_array) {
+        absl::StrAppend(&path, "[", level.count - 1, "]");
+      } else {
+        absl::StrAppend(&path, path.empty() ? "" : ".", level.key.substr(0, kMaxNameBytes));
+      }
+    }
+    return path;
+  }
+
+  std::vector<Level> levels_;
+  size_t keys_ = 0;
+  absl::Status status_;
 };
 
 }  // namespace
@@ -37,12 +99,12 @@ absl::StatusOr<Json> ParseJsonBody(absl::string_view body) {
   }
   // The library tells an error by an exception, or not at all.
   try {
-    bool too_deep = false;
-    Json json = Json::parse(body.begin(), body.end(), DepthLimit{&too_deep});
-    if (too_deep) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the body is JSON of more than ", kMaxDepth, " levels"));
-    }
+    BodyLimits limits;
+    Json json = Json::parse(body.begin(), body.end(),
+                            [&](int depth, Json::parse_event_t event, const Json& parsed) {
+                              return limits.Keep(depth, event, parsed);
+                            });
+    if (!limits.status().ok()) return limits.status();
     if (!json.is_object()) return absl::InvalidArgumentError("the body must be a JSON object");
     return json;
   } catch (const Json::parse_error& error) {

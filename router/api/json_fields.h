@@ -15,7 +15,8 @@ namespace baton {
 
 // INVALID_ARGUMENT says at which byte; a body that is no object is one too. Objects keep the order
 // of their keys (schemas and tools are written into prompts in it); of a key that stands twice the
-// last counts. At most 128 levels deep.
+// last counts. At most 128 levels deep, and kMaxJsonKeys keys, of which kMaxObjectKeys in one
+// object: the error names that.
 absl::StatusOr<nlohmann::ordered_json> ParseJsonBody(absl::string_view body);
 
 // Borrows the object. `path` is the name of the object itself in errors, such as "stream_options";

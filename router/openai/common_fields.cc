@@ -1,5 +1,6 @@
 #include "router/openai/common_fields.h"
 
+#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
@@ -62,12 +63,13 @@ void ReadLogitBias(JsonFields& fields, v1::SamplingParams& params) {
                          absl::StrCat("has the key ", DumpJson(key).substr(0, kMaxNameBytes),
                                       ", which is no token id"));
     }
-    JsonFields entries(*biases, fields.PathOf("logit_bias"));
-    const std::optional<double> number = entries.Number(key);
-    if (!number.has_value() && !bias.is_null()) {
+    if (bias.is_null()) continue;
+    const double number =
+        bias.is_number() ? bias.get<double>() : std::numeric_limits<double>::infinity();
+    if (std::abs(number) > std::numeric_limits<float>::max()) {
       return fields.Fail("logit_bias", absl::StrCat("has no number for token ", key));
     }
-    if (number.has_value()) (*params.mutable_logit_bias())[id] = static_cast<float>(*number);
+    (*params.mutable_logit_bias())[id] = static_cast<float>(number);
   }
 }
 

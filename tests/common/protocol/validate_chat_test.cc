@@ -41,6 +41,15 @@ v1::GenerateRequest GoodChat() {
   return request;
 }
 
+// An object with so many keys, whose values have colons in strings and objects of their own.
+std::string JsonKeys(size_t count) {
+  std::string text = "{";
+  for (size_t i = 0; i < count; ++i) {
+    absl::StrAppend(&text, i > 0 ? "," : "", "\"", i, R"(":":\":")");
+  }
+  return text + "}";
+}
+
 std::vector<std::string> WrongFields(const absl::Status& status) {
   std::vector<std::string> fields;
   for (const FieldViolation& violation : FieldViolations(status)) fields.push_back(violation.field);
@@ -65,6 +74,28 @@ TEST(ValidateChat, NamesTheFieldThatIsWrong) {
        [](Chat& c) {
          const std::string open(kMaxJsonDepth, '[');
          c.mutable_tools(0)->set_parameters("{\"a\":" + open + std::string(open.size(), ']') + "}");
+       }},
+      {"chat.tools[0].parameters",
+       [](Chat& c) { c.mutable_tools(0)->set_parameters(JsonKeys(kMaxObjectKeys + 1)); }},
+      {"chat.tools",
+       [](Chat& c) {
+         for (size_t i = 0; i < kMaxJsonKeys / kMaxObjectKeys; ++i) {
+           v1::Tool& tool = *c.add_tools();
+           tool.set_name(absl::StrCat("t", i));
+           tool.set_parameters(JsonKeys(kMaxObjectKeys));
+         }
+       }},
+      {"chat.messages[0].tool_calls[0].arguments",
+       [](Chat& c) {
+         c.mutable_messages(0)->mutable_tool_calls(0)->set_arguments(JsonKeys(kMaxObjectKeys + 1));
+       }},
+      {"chat.messages",
+       [](Chat& c) {
+         for (size_t i = 0; i <= kMaxJsonKeys / kMaxObjectKeys; ++i) {
+           v1::ToolCall& call = *c.mutable_messages(0)->add_tool_calls();
+           call.set_name("f");
+           call.set_arguments(JsonKeys(kMaxObjectKeys));
+         }
        }},
       {"chat.messages[0].tool_calls[0].arguments",
        [](Chat& c) {

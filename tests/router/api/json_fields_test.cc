@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+
+#include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -38,6 +41,38 @@ TEST(ParseJsonBody, TheDepthIsBounded) {
   EXPECT_TRUE(ParseJsonBody(nested(127)).ok());
   EXPECT_THAT(std::string(ParseJsonBody(nested(128)).status().message()), HasSubstr("levels"));
   EXPECT_TRUE(absl::IsInvalidArgument(ParseJsonBody(nested(100000)).status()));
+}
+
+// An object with so many keys.
+std::string Keys(size_t count) {
+  std::string text = "{";
+  for (size_t i = 0; i < count; ++i) absl::StrAppend(&text, i > 0 ? "," : "", "\"", i, "\":0");
+  return text + "}";
+}
+
+TEST(ParseJsonBody, TheKeysOfAnObjectAreBounded) {
+  EXPECT_TRUE(ParseJsonBody(Keys(kMaxObjectKeys)).ok());
+  const absl::Status body = ParseJsonBody(Keys(kMaxObjectKeys + 1)).status();
+  EXPECT_THAT(std::string(body.message()), HasSubstr("keys"));
+  const absl::Status inside = ParseJsonBody(R"({"a": [0, [], {"x": 1}, {"b": {"c": 1}, "d": )" +
+                                            Keys(kMaxObjectKeys + 1) + R"(}], "e": 1})")
+                                  .status();
+  ASSERT_EQ(FieldViolations(inside).size(), 1u) << inside;
+  EXPECT_EQ(FieldViolations(inside)[0].field, "a[3].d");
+}
+
+TEST(ParseJsonBody, TheKeysOfAllObjectsTogetherAreBounded) {
+  const auto objects = [](size_t count) {
+    std::string list;
+    for (size_t i = 0; i < count; ++i) {
+      absl::StrAppend(&list, i > 0 ? "," : "", Keys(kMaxObjectKeys / 2));
+    }
+    return absl::StrCat("{\"a\":[", list, "]}");
+  };
+  constexpr size_t kObjects = 2 * kMaxJsonKeys / kMaxObjectKeys;
+  EXPECT_TRUE(ParseJsonBody(objects(kObjects - 1)).ok());
+  EXPECT_EQ(FieldViolations(ParseJsonBody(objects(kObjects)).status())[0].field,
+            absl::StrCat("a[", kObjects - 1, "]"));
 }
 
 TEST(JsonFields, NullAndAbsentAreOne) {
