@@ -20,6 +20,7 @@ namespace {
 constexpr absl::string_view kLineEnd = "\r\n";
 // Longer than any chunk's size with an extension that somebody would send.
 constexpr size_t kMaxChunkLineBytes = 1024;
+constexpr int kMaxEmptyLines = 2;
 
 bool IsTokenByte(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
@@ -88,8 +89,8 @@ RequestParser::Found RequestParser::Parse(std::string& input) {
 }
 
 RequestParser::Found RequestParser::ParseHead(std::string& input) {
-  // Old clients send an empty line after a body, which nobody counts.
-  while (!begun_ && absl::StartsWith(input, kLineEnd)) input.erase(0, kLineEnd.size());
+  // Old clients send an empty line after a body, which RFC 9112 has servers overlook.
+  if (!begun_ && !SkipEmptyLines(input)) return Found::kError;
   if (!begun_ && (input.empty() || input == "\r")) return Found::kNothingYet;
   begun_ = true;
   const std::optional<size_t> end = FindHeadEnd(input);
@@ -98,6 +99,18 @@ RequestParser::Found RequestParser::ParseHead(std::string& input) {
   if (!ReadHead(absl::string_view(input).substr(0, *end)) || !CheckHeaders()) return Found::kError;
   input.erase(0, *end);
   return Found::kHead;
+}
+
+bool RequestParser::SkipEmptyLines(std::string& input) {
+  size_t skipped = 0;
+  while (absl::StartsWith(absl::string_view(input).substr(skipped), kLineEnd)) {
+    if (++empty_lines_ > kMaxEmptyLines) {
+      return Refuse(400, "there are more than two empty lines before a request");
+    }
+    skipped += kLineEnd.size();
+  }
+  input.erase(0, skipped);
+  return true;
 }
 
 std::optional<size_t> RequestParser::FindHeadEnd(absl::string_view input) {

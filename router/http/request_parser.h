@@ -57,6 +57,8 @@ class RequestParser {
   enum class Next { kHead, kSizedBody, kChunkSize, kChunkData, kChunkEnd, kTrailers, kEnd };
 
   Found ParseHead(std::string& input);
+  // Those before a request line.
+  bool SkipEmptyLines(std::string& input);
   // Finds the end of the lines in `input` up to the empty one, whose bytes are checked on the way.
   // nullopt: it has not come, or is refused.
   std::optional<size_t> FindHeadEnd(absl::string_view input);
@@ -79,8 +81,9 @@ class RequestParser {
   const Limits limits_;
   Next next_ = Next::kHead;
   bool begun_ = false;
-  size_t scanned_ = 0;  // bytes of the head that were looked at
-  uint64_t left_ = 0;   // bytes of the body, or of the chunk, that are to come
+  int empty_lines_ = 0;  // before the request line
+  size_t scanned_ = 0;   // bytes of the head that were looked at
+  uint64_t left_ = 0;    // bytes of the body, or of the chunk, that are to come
   size_t trailer_bytes_ = 0;
   bool refused_ = false;
   HttpRequest request_;

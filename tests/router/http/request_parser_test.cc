@@ -41,6 +41,9 @@ TEST(RequestParserTest, EachRequestGetsItsStatusHoweverItsBytesAreCut) {
   } cases[] = {
       {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 0},
       {"\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", 0},
+      {"\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+      {"\r\n\r\n\r", -1},    //
+      {"\r\n\r\n\rG", 400},  //
       {"GET / HTTP/1.0\r\n\r\n", 0},
       {"GET / HTTP/1.2\r\nHost: x\r\n\r\n", 0},
       {"M-SEARCH! / HTTP/1.1\r\nHost:\r\n\r\n", 0},
