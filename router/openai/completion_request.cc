@@ -47,6 +47,13 @@ std::vector<v1::GenerateRequest> ReadPrompts(JsonFields& fields,
                                        " are allowed"));
     return prompts;
   }
+  if (const size_t bytes = request.ByteSizeLong(); bytes * prompt->size() > kMaxMessageBytes) {
+    fields.Fail("prompt", absl::StrCat("has ", prompt->size(), " prompts, each with the ", bytes,
+                                       " bytes of the other fields, such as a schema: together at "
+                                       "most ",
+                                       kMaxMessageBytes, " are allowed"));
+    return prompts;
+  }
   for (size_t i = 0; i < prompt->size(); ++i) {
     ReadPrompt(fields, absl::StrCat("prompt[", i, "]"), (*prompt)[i],
                prompts.emplace_back(request));

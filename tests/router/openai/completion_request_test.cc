@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include <nlohmann/json.hpp>
 
+#include "common/rpc/limits.h"
 #include "tests/router/openai/request_reading.h"
 
 namespace baton {
 namespace {
 
 using ::testing::ElementsAre;
+using Json = nlohmann::ordered_json;
 
 // `more` is JSON without its braces, or empty.
 std::string CompletionBody(const std::string& more) {
@@ -69,6 +72,18 @@ TEST(CompletionRequest, TheNumberOfPromptsIsBounded) {
   };
   EXPECT_EQ(Prompts(list(kMaxPrompts)).size(), kMaxPrompts);
   EXPECT_EQ(WrongPrompt(list(kMaxPrompts + 1)), "prompt");
+}
+
+TEST(CompletionRequest, WhatEachPromptsRequestRepeatsIsBounded) {
+  const auto with_grammar = [](size_t bytes) {
+    Json body = {{"prompt", Json::array()}, {"grammar", std::string(bytes, 'a')}};
+    for (size_t i = 0; i < kMaxPrompts; ++i) body["prompt"].push_back("a");
+    return body.dump();
+  };
+  constexpr size_t kEach = kMaxMessageBytes / kMaxPrompts;
+  const auto request = ReadCompletionRequest(with_grammar(kEach - 100), ContextOf(""));
+  EXPECT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(Wrong(ReadCompletionRequest, with_grammar(kEach)), "prompt");
 }
 
 TEST(CompletionRequest, AnEchoWithLogProbabilitiesHasThoseOfThePrompt) {
