@@ -1,5 +1,7 @@
 #include "router/api/tool_answers.h"
 
+#include <utility>
+
 #include "common/base/hash.h"
 
 namespace baton {
@@ -11,10 +13,14 @@ void LeaveMarkers(const ToolForm& tool_form, v1::GenerateRequest& request) {
   }
 }
 
-std::unique_ptr<AnswerParser> ParserOf(const ApiContext& context, const v1::ChatInput& chat,
-                                       int choice) {
+std::vector<std::unique_ptr<AnswerParser>> ParsersOf(const ApiContext& context,
+                                                     const v1::ChatInput& chat, int choices) {
   const Hash128 hash = ChainHash({}, context.request_id);
-  return context.ToolFormFor(chat).NewParser(chat, hash.low, choice);
+  return context.ToolFormFor(chat).NewParsers(chat, hash.low, choices);
+}
+
+std::unique_ptr<AnswerParser> ParserOf(const ApiContext& context, const v1::ChatInput& chat) {
+  return std::move(ParsersOf(context, chat, 1).front());
 }
 
 }  // namespace baton

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "baton/v1/generation.pb.h"
 #include "router/api/answer_format.h"
@@ -12,9 +13,11 @@ namespace baton {
 // tokens.
 void LeaveMarkers(const ToolForm& tool_form, v1::GenerateRequest& request);
 
-// The parser of a choice. The ids of its calls follow from the id of the HTTP request: those of
-// two answers in one conversation differ, even with one seed.
-std::unique_ptr<AnswerParser> ParserOf(const ApiContext& context, const v1::ChatInput& chat,
-                                       int choice = 0);
+// The parsers of so many choices. The ids of their calls follow from the id of the HTTP request:
+// those of two answers in one conversation differ, even with one seed.
+std::vector<std::unique_ptr<AnswerParser>> ParsersOf(const ApiContext& context,
+                                                     const v1::ChatInput& chat, int choices);
+// The parser of the only choice.
+std::unique_ptr<AnswerParser> ParserOf(const ApiContext& context, const v1::ChatInput& chat);
 
 }  // namespace baton

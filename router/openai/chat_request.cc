@@ -60,10 +60,7 @@ absl::StatusOr<ApiRequest> ReadChatRequest(absl::string_view body, const ApiCont
   }
   LeaveMarkers(context.tool_form, request);
   ApiRequest result{.stream = stream.stream};
-  std::vector<std::unique_ptr<AnswerParser>> parsers;
-  for (uint32_t choice = 0; choice < options.answer.choices; ++choice) {
-    parsers.push_back(ParserOf(context, chat, static_cast<int>(choice)));
-  }
+  auto parsers = ParsersOf(context, chat, static_cast<int>(options.answer.choices));
   result.format = NewChatAnswer(std::move(options), std::move(parsers));
   result.prompts.push_back(std::move(request));
   return result;

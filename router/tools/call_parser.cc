@@ -12,7 +12,8 @@ namespace baton {
 
 using Kind = AnswerPart::Kind;
 
-CallParser::CallParser(CallSyntax syntax, ToolSchemas tools, uint64_t seed, int choice)
+CallParser::CallParser(CallSyntax syntax, std::shared_ptr<const ToolSchemas> tools, uint64_t seed,
+                       int choice)
     : syntax_(std::move(syntax)), tools_(std::move(tools)), seed_(seed), choice_(choice) {
   is_bare_ = syntax_.is_bare;
   if (is_bare_) state_ = State::kHead;
@@ -94,7 +95,7 @@ CallHead CallParser::ReadHead(absl::string_view text) const {
   if (head.fit == Fit::kNo) {
     head = syntax_.body == CallSyntax::Body::kObject ? ReadObjectHead(text) : ReadNamedHead(text);
   }
-  if (head.fit == Fit::kYes && !head.is_whole && is_bare_ && !tools_.contains(head.name)) {
+  if (head.fit == Fit::kYes && !head.is_whole && is_bare_ && !tools_->contains(head.name)) {
     head.fit = Fit::kNo;
   }
   head.begin += open;
@@ -148,12 +149,12 @@ std::optional<WholeCall> CallParser::TakeWhole() const {
   std::optional<WholeCall> call;
   if (is_xml_) {
     const absl::string_view name = XmlCallName(text);
-    const auto tool = tools_.find(std::string(name));
-    call = ReadXmlCall(text, tool == tools_.end() ? nlohmann::ordered_json() : tool->second);
+    const auto tool = tools_->find(std::string(name));
+    call = ReadXmlCall(text, tool == tools_->end() ? nlohmann::ordered_json() : tool->second);
   } else {
     call = ReadWholeCall(text);
   }
-  if (call.has_value() && is_bare_ && !tools_.contains(call->name)) return std::nullopt;
+  if (call.has_value() && is_bare_ && !tools_->contains(call->name)) return std::nullopt;
   return call;
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -22,14 +22,12 @@ inline constexpr size_t kMaxHeadBytes = 512;
 // Bytes of a call that has to be read whole.
 inline constexpr size_t kMaxWholeCallBytes = size_t{256} << 10;
 
-// The tools of a chat by name; the schemas of their arguments, or null.
-using ToolSchemas = std::map<std::string, nlohmann::ordered_json, std::less<>>;
-
 // Not thread-safe. Takes time linear in the text.
 class CallParser {
  public:
   // The seed and the choice decide the ids.
-  CallParser(CallSyntax syntax, ToolSchemas tools, uint64_t seed, int choice);
+  CallParser(CallSyntax syntax, std::shared_ptr<const ToolSchemas> tools, uint64_t seed,
+             int choice);
 
   void Add(absl::string_view text, AnswerParts& parts);
   void Finish(AnswerParts& parts);
@@ -64,7 +62,7 @@ class CallParser {
   bool Enter(State state);
 
   const CallSyntax syntax_;
-  const ToolSchemas tools_;
+  const std::shared_ptr<const ToolSchemas> tools_;
   const uint64_t seed_;
   const int choice_;
 

@@ -69,10 +69,12 @@ ReasoningMarkers MarkersOf(absl::string_view source) {
   return {};
 }
 
-ToolSchemas SchemasOf(const v1::ChatInput& chat) {
-  ToolSchemas schemas;
+// None where the answer may call no tools.
+std::shared_ptr<const ToolSchemas> SharedSchemasOf(const v1::ChatInput& chat) {
+  auto schemas = std::make_shared<ToolSchemas>();
+  if (!UsesTools(chat)) return schemas;
   for (const v1::Tool& tool : chat.tools()) {
-    schemas[tool.name()] =
+    (*schemas)[tool.name()] =
         nlohmann::ordered_json::parse(tool.parameters(), nullptr, /*allow_exceptions=*/false);
   }
   return schemas;
@@ -149,6 +151,20 @@ ToolForm ToolForm::WithOpenReasoning(bool is_open) const {
 
 std::unique_ptr<AnswerParser> ToolForm::NewParser(const v1::ChatInput& chat, uint64_t seed,
                                                   int choice) const {
+  return NewParser(chat, SharedSchemasOf(chat), seed, choice);
+}
+
+std::vector<std::unique_ptr<AnswerParser>> ToolForm::NewParsers(const v1::ChatInput& chat,
+                                                                uint64_t seed, int choices) const {
+  const std::shared_ptr<const ToolSchemas> schemas = SharedSchemasOf(chat);
+  std::vector<std::unique_ptr<AnswerParser>> parsers;
+  for (int i = 0; i < choices; ++i) parsers.push_back(NewParser(chat, schemas, seed, i));
+  return parsers;
+}
+
+std::unique_ptr<AnswerParser> ToolForm::NewParser(const v1::ChatInput& chat,
+                                                  std::shared_ptr<const ToolSchemas> schemas,
+                                                  uint64_t seed, int choice) const {
   const bool uses_tools = UsesTools(chat);
   if (kind_ == ToolFormKind::kHarmony) {
     return std::make_unique<HarmonyParser>(uses_tools, seed, choice);
@@ -157,8 +173,8 @@ std::unique_ptr<AnswerParser> ToolForm::NewParser(const v1::ChatInput& chat, uin
   const bool is_open = reasoning_is_open_ && !(uses_tools && IsHeldToCalls(chat.tool_choice()));
   return std::make_unique<MarkedParser>(
       ReasoningSplitter({.begin = think_begin_, .end = think_end_}, is_open),
-      CallParser(uses_tools ? CallSyntaxOf(kind_) : CallSyntax(),
-                 uses_tools ? SchemasOf(chat) : ToolSchemas(), seed, choice));
+      CallParser(uses_tools ? CallSyntaxOf(kind_) : CallSyntax(), std::move(schemas), seed,
+                 choice));
 }
 
 }  // namespace baton

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include <nlohmann/json_fwd.hpp>
 
 #include "baton/v1/generation.pb.h"
 
@@ -44,6 +47,10 @@ class AnswerParser {
   // The rest, when the choice has ended.
   virtual std::vector<AnswerPart> Finish() = 0;
 };
+
+// The tools of a chat by name; the schemas of their arguments, or null. The parsers of its choices
+// share them.
+using ToolSchemas = std::map<std::string, nlohmann::ordered_json, std::less<>>;
 
 enum class ToolFormKind {
   // The template knows no tools, or none of these forms: a system message describes the tools and
@@ -86,6 +93,9 @@ class ToolForm {
   // `seed` decides the ids of the calls.
   std::unique_ptr<AnswerParser> NewParser(const v1::ChatInput& chat, uint64_t seed,
                                           int choice) const;
+  // One for each of so many choices, which share the tools' schemas.
+  std::vector<std::unique_ptr<AnswerParser>> NewParsers(const v1::ChatInput& chat, uint64_t seed,
+                                                        int choices) const;
 
   // The form to which chat.tool_choice holds the answer: of `required` and of a named tool; nothing
   // set for the others. INVALID_ARGUMENT names the field: a tool that is not there, a schema that
@@ -93,6 +103,10 @@ class ToolForm {
   absl::StatusOr<v1::ResponseFormat> FormOf(const v1::ChatInput& chat) const;
 
  private:
+  std::unique_ptr<AnswerParser> NewParser(const v1::ChatInput& chat,
+                                          std::shared_ptr<const ToolSchemas> schemas, uint64_t seed,
+                                          int choice) const;
+
   ToolFormKind kind_ = ToolFormKind::kGeneric;
   std::string think_begin_;  // empty: no reasoning by markers
   std::string think_end_;

@@ -179,6 +179,17 @@ TEST(ChatRequest, MarkersThatAreSpecialTokensStayForTheParser) {
   EXPECT_FALSE(Chat(kTools).sampling_params().has_skip_special_tokens());
 }
 
+TEST(ChatRequest, TheTemplateIsAskedOnceForHoweverManyChoices) {
+  ApiContext context = ContextOf("");
+  int asked = 0;
+  context.tool_form_for = [&](const v1::ChatInput& /*chat*/) {
+    ++asked;
+    return context.tool_form;
+  };
+  EXPECT_TRUE(ReadChatRequest(ChatBody(R"("n": 16)"), context).ok());
+  EXPECT_EQ(asked, 1);
+}
+
 TEST(ChatRequest, LogProbabilitiesNeedToBeAskedForAsSuch) {
   EXPECT_EQ(Chat(R"("logprobs": true)").sampling_params().logprobs(), 0);
   EXPECT_TRUE(Chat(R"("logprobs": true)").sampling_params().has_logprobs());
