@@ -24,6 +24,15 @@ bool ReadChatLogprobs(JsonFields& fields, v1::SamplingParams& params) {
   return logprobs;
 }
 
+// A template would join them, or leave one out.
+void CheckEnd(JsonFields& fields, const v1::ChatInput& chat) {
+  const int count = chat.messages_size();
+  const auto is_assistants = [&](int i) { return chat.messages(i).role() == "assistant"; };
+  if (count >= 2 && is_assistants(count - 1) && is_assistants(count - 2)) {
+    fields.Fail("messages", "must not end with two messages of the assistant");
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<ApiRequest> ReadChatRequest(absl::string_view body, const ApiContext& context) {
@@ -35,6 +44,7 @@ absl::StatusOr<ApiRequest> ReadChatRequest(absl::string_view body, const ApiCont
   v1::ChatInput& chat = *request.mutable_chat();
   ReadRoutingFields(fields, context, request);
   ReadMessages(fields, chat);
+  CheckEnd(fields, chat);
   ReadTools(fields, chat);
   ReadTemplateFields(fields, chat);
   ReadSamplingFields(fields, params);

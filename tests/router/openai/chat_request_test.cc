@@ -46,7 +46,8 @@ TEST(ChatRequest, ContentIsAStringOrPartsOfText) {
   const v1::ChatInput chat = Messages(R"([
     {"role": "system", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
     {"role": "assistant", "content": null},
-    {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}], "reasoning": "hm"}])");
+    {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}], "reasoning": "hm"},
+    {"role": "user", "content": ""}])");
   EXPECT_EQ(chat.messages(0).content(), "a\nb");
   EXPECT_EQ(chat.messages(1).content(), "");
   EXPECT_EQ(chat.messages(2).content(), "no");
@@ -97,6 +98,14 @@ TEST(ChatRequest, WhatIsNoListOfMessagesIsNamed) {
   EXPECT_EQ(WrongMessages("[3]"), "messages[0]");
   EXPECT_EQ(WrongMessages(R"([{"role": "user", "content": 3}])"), "messages[0].content");
   EXPECT_EQ(WrongMessages(R"([{"role": "user"}])"), "messages[0].content");
+}
+
+TEST(ChatRequest, AChatDoesNotEndWithTwoMessagesOfTheAssistant) {
+  const std::string said = R"({"role": "assistant", "content": "a"})";
+  const std::string asked = R"({"role": "user", "content": "a"})";
+  EXPECT_EQ(WrongMessages(absl::StrCat("[", asked, ",", said, ",", said, "]")), "messages");
+  EXPECT_EQ(Messages(absl::StrCat("[", asked, ",", said, "]")).messages_size(), 2);
+  EXPECT_EQ(Messages(absl::StrCat("[", said, ",", said, ",", asked, "]")).messages_size(), 3);
 }
 
 constexpr char kTools[] =
