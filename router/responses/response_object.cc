@@ -22,17 +22,26 @@ Json Echo(const Json& object, const char* name, Json otherwise = nullptr) {
   return value == nullptr ? std::move(otherwise) : *value;
 }
 
+// The same of a field that nobody else reads: null where it is not short, since each event that has
+// the whole response tells it again.
+Json EchoShort(const Json& object, const char* name, Json otherwise = nullptr) {
+  constexpr size_t kMaxBytes = 512;
+  Json value = Echo(object, name, std::move(otherwise));
+  const bool is_long = value.is_string() && value.get_ref<const std::string&>().size() > kMaxBytes;
+  return value.is_structured() || is_long ? Json() : value;
+}
+
 Json TextOf(const Json& body) {
   const Json text = Echo(body, "text", Json::object());
   const Json format = Echo(text, "format", {{"type", "text"}});
   Json result = {{"format", {{"type", format.at("type")}}}};
   if (format.at("type") == "json_schema") {
-    result["format"].update({{"name", Echo(format, "name", "schema")},
-                             {"description", Echo(format, "description")},
+    result["format"].update({{"name", EchoShort(format, "name", "schema")},
+                             {"description", EchoShort(format, "description")},
                              {"schema", Echo(format, "schema", Json::object())},
-                             {"strict", Echo(format, "strict", false)}});
+                             {"strict", EchoShort(format, "strict", false)}});
   }
-  if (const Json* const verbosity = Find(text, "verbosity")) result["verbosity"] = *verbosity;
+  if (Find(text, "verbosity") != nullptr) result["verbosity"] = EchoShort(text, "verbosity");
   return result;
 }
 
@@ -43,7 +52,7 @@ Json ToolsOf(const Json& body) {
                       {"name", tool.at("name")},
                       {"description", Echo(tool, "description")},
                       {"parameters", Echo(tool, "parameters")},
-                      {"strict", Echo(tool, "strict")}});
+                      {"strict", EchoShort(tool, "strict")}});
   }
   return result;
 }
@@ -64,7 +73,7 @@ Json NewResponse(const Json& body, const ApiContext& context) {
       {"incomplete_details", nullptr},
       {"instructions", Echo(body, "instructions")},
       {"max_output_tokens", Echo(body, "max_output_tokens")},
-      {"max_tool_calls", Echo(body, "max_tool_calls")},
+      {"max_tool_calls", EchoShort(body, "max_tool_calls")},
       {"metadata", Echo(body, "metadata", Json::object())},
       {"model", context.model},
       {"output", Json::array()},
@@ -72,7 +81,7 @@ Json NewResponse(const Json& body, const ApiContext& context) {
       {"presence_penalty", Echo(body, "presence_penalty", 0)},
       {"previous_response_id", nullptr},
       {"prompt_cache_key", Echo(body, "prompt_cache_key")},
-      {"reasoning", {{"effort", Echo(reasoning, "effort")}, {"summary", nullptr}}},
+      {"reasoning", {{"effort", EchoShort(reasoning, "effort")}, {"summary", nullptr}}},
       {"safety_identifier", Echo(body, "safety_identifier")},
       {"service_tier", "default"},
       {"store", false},

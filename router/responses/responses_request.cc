@@ -1,7 +1,9 @@
 #include "router/responses/responses_request.h"
 
+#include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -35,6 +37,8 @@ constexpr FieldHandling kResponsesFields[] = {
     {"model"},
     {"parallel_tool_calls"},
     {"presence_penalty"},
+    {"prompt_cache_key"},
+    {"safety_identifier"},
     {"stream"},
     {"temperature"},
     {"text"},
@@ -48,11 +52,9 @@ constexpr FieldHandling kResponsesFields[] = {
     {"image", kTolerated},
     {"max_tool_calls", kTolerated},
     {"moderation", kTolerated},
-    {"prompt_cache_key", kTolerated},
     {"prompt_cache_options", kTolerated},
     {"prompt_cache_retention", kTolerated},
     {"reasoning", kTolerated},
-    {"safety_identifier", kTolerated},
     {"service_tier", kTolerated},
     {"store", kTolerated},
     {"stream_options", kTolerated},
@@ -78,11 +80,42 @@ void ReadLogprobs(JsonFields& fields, v1::SamplingParams& params) {
   }
 }
 
-void ReadMetadata(JsonFields& fields) {
+// What the answer tells back, in each of a stream's events that have the whole response, is as short
+// as OpenAI has it.
+constexpr size_t kMaxPairs = 16;         // of metadata
+constexpr size_t kMaxKeyLength = 64;     // of metadata, in characters
+constexpr size_t kMaxValueLength = 512;  // of metadata and of identifiers, in characters
+
+size_t CharactersOf(const std::string& text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xc0) != 0x80; }));
+}
+
+void CheckMetadata(JsonFields& fields) {
   const Json* const metadata = fields.Object("metadata");
   if (metadata == nullptr) return;
+  if (metadata->size() > kMaxPairs) {
+    return fields.Fail("metadata", absl::StrCat("has more than ", kMaxPairs, " pairs"));
+  }
   for (const auto& [key, value] : metadata->items()) {
     if (!value.is_string()) return fields.Fail("metadata", "must have strings as its values");
+    if (CharactersOf(key) > kMaxKeyLength) {
+      return fields.Fail("metadata",
+                         absl::StrCat("has a key of more than ", kMaxKeyLength, " characters"));
+    }
+    if (CharactersOf(value.get_ref<const std::string&>()) > kMaxValueLength) {
+      return fields.Fail("metadata",
+                         absl::StrCat("has a value of more than ", kMaxValueLength, " characters"));
+    }
+  }
+}
+
+void CheckIdentifiers(JsonFields& fields) {
+  for (const char* name : {"prompt_cache_key", "safety_identifier"}) {
+    const std::optional<std::string> identifier = fields.String(name);
+    if (identifier.has_value() && CharactersOf(*identifier) > kMaxValueLength) {
+      fields.Fail(name, absl::StrCat("has more than ", kMaxValueLength, " characters"));
+    }
   }
 }
 
@@ -118,7 +151,8 @@ absl::StatusOr<v1::GenerateRequest> ReadResponsesPrompt(const Json& body,
   }
   ReadLogprobs(fields, params);
   ReadText(fields, request);
-  ReadMetadata(fields);
+  CheckMetadata(fields);
+  CheckIdentifiers(fields);
   request.set_stream(fields.Bool("stream").value_or(false));
   BATON_RETURN_IF_ERROR(fields.status());
   return request;

@@ -152,6 +152,50 @@ TEST(ResponsesRequest, ToolsAreBoundedInNumberAndAllowedOnesNamedOnce) {
   EXPECT_EQ(FieldOf(ReadResponses(body).status()), "tools");
 }
 
+TEST(ResponsesRequest, WhatIsOnlyToldBackIsBounded) {
+  const auto with = [](const char* field, Json value) {
+    return FieldOf(ReadResponses({{"input", "x"}, {field, std::move(value)}}).status());
+  };
+  const auto pairs = [](size_t count) {
+    Json metadata = Json::object();
+    for (size_t i = 0; i < count; ++i) metadata[absl::StrCat("k", i)] = "v";
+    return metadata;
+  };
+  EXPECT_EQ(with("metadata", pairs(16)), "");
+  EXPECT_EQ(with("metadata", pairs(17)), "metadata");
+  // Characters count, not bytes.
+  std::string wide;
+  for (int i = 0; i < 512; ++i) wide += "\xc3\xa9";
+  EXPECT_EQ(with("metadata", {{std::string(64, 'k'), wide}}), "");
+  EXPECT_EQ(with("metadata", {{std::string(65, 'k'), "v"}}), "metadata");
+  EXPECT_EQ(with("metadata", {{"k", wide + "v"}}), "metadata");
+  for (const char* field : {"prompt_cache_key", "safety_identifier"}) {
+    EXPECT_EQ(with(field, wide), "");
+    EXPECT_EQ(with(field, wide + "v"), field);
+    EXPECT_EQ(with(field, 1), field);
+  }
+}
+
+TEST(ResponsesRequest, WhatNobodyReadsIsToldBackWhereItIsShort) {
+  const ToolForm form{};
+  const ApiContext context{.model = "m", .request_id = "q", .tool_form = form};
+  const auto told = [&](const Json& value) {
+    const Json body = {{"max_tool_calls", value},
+                       {"reasoning", {{"effort", value}}},
+                       {"text", {{"verbosity", value}}},
+                       {"tools", {{{"name", "f"}, {"strict", value}}}}};
+    const Json response = NewResponse(body, context);
+    return std::vector<Json>{response["max_tool_calls"], response["reasoning"]["effort"],
+                             response["text"]["verbosity"], response["tools"][0]["strict"]};
+  };
+  for (const Json& value : {Json("low"), Json(3), Json(true), Json(std::string(512, 'a'))}) {
+    EXPECT_THAT(told(value), testing::Each(value));
+  }
+  for (const Json& value : {Json(std::string(513, 'a')), Json::array({"low"})}) {
+    EXPECT_THAT(told(value), testing::Each(Json()));
+  }
+}
+
 TEST(ResponsesRequest, ReadsHowToSample) {
   const v1::GenerateRequest request = ReadGoodResponses(R"({"input": "x", "stream": true,
       "temperature": 0.5, "top_p": 0.25, "max_output_tokens": 9, "top_logprobs": 2, "user": "u",
