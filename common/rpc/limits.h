@@ -56,6 +56,8 @@ inline constexpr int kMaxLogitBias = 1024;
 // Without a stream they come in one message, which stays below gRPC's default limit of 4 MiB.
 inline constexpr uint64_t kMaxPromptLogprobs = 1 << 18;
 inline constexpr uint64_t kMaxPromptLogprobsAtOnce = 1 << 17;
+// Of them in one answer by HTTP, which tells those of each of its prompts in each choice.
+inline constexpr uint64_t kMaxAnswerPromptLogprobs = 1 << 19;
 // Of them in one message from a worker, and the bytes of a chunk for a client.
 inline constexpr size_t kMaxPromptLogprobsInMessage = 1 << 16;
 inline constexpr size_t kPromptLogprobChunkBytes = size_t{256} << 10;

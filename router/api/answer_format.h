@@ -39,6 +39,8 @@ struct ApiRequest {
   // One for each prompt: `prompts[i].stream` is `stream`. At least one.
   std::vector<v1::GenerateRequest> prompts{};
   bool stream = false;
+  // Log probabilities that the answer tells of each token of a prompt, in all choices.
+  uint64_t logprobs_of_prompt_token = 0;
   std::unique_ptr<AnswerFormat> format{};
 };
 

@@ -103,6 +103,10 @@ absl::StatusOr<ApiRequest> ReadCompletionRequest(absl::string_view body,
   request.set_stream(options.stream.stream);
   if (options.stream.continuous_usage) request.set_return_token_ids(true);  // which are counted
   ApiRequest result{.prompts = ReadPrompts(fields, request), .stream = options.stream.stream};
+  if (params.has_prompt_logprobs()) {
+    const uint64_t of_choice = uint64_t{1} + static_cast<uint64_t>(params.prompt_logprobs());
+    result.logprobs_of_prompt_token = choices * of_choice;
+  }
   BATON_RETURN_IF_ERROR(fields.status());
   result.format = NewCompletionAnswer(std::move(options), result.prompts.size());
   return result;

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
+#include "common/rpc/limits.h"
 #include "router/web/refusal.h"
 
 namespace baton {
@@ -48,6 +51,13 @@ std::unique_ptr<ClientWriter> HttpAnswer::NewWriter(size_t prompt) {
 void HttpAnswer::Settled(size_t prompt, uint32_t prompt_tokens) {
   exchange_->Post([self = shared_from_this(), prompt, prompt_tokens] {
     self->request_.format->Begin(prompt, prompt_tokens);
+    self->prompt_logprobs_ += prompt_tokens * self->request_.logprobs_of_prompt_token;
+    if (self->prompt_logprobs_ > kMaxAnswerPromptLogprobs) {
+      return self->EndWith(InvalidParam(
+          "logprobs",
+          absl::StrCat("of all prompts' tokens, in each choice, are more than ",
+                       kMaxAnswerPromptLogprobs, "; ask for fewer, or send fewer prompts")));
+    }
     if (--self->unsettled_ > 0 || !self->request_.stream || self->over_) return;
     self->begun_ = true;
     self->exchange_->BeginEvents({{kRequestIdHeader, self->request_id_}});

@@ -52,6 +52,7 @@ class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
   // Of the exchange's thread.
   std::vector<ClientCall*> calls_;  // by prompt; null: has ended
   size_t unsettled_ = 0;
+  uint64_t prompt_logprobs_ = 0;  // that the answer will tell, of the prompts that are settled
   size_t running_ = 0;
   bool started_ = false;
   bool begun_ = false;       // a stream's headers are sent

@@ -5,6 +5,10 @@
 
 #include <thread>
 
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+
+#include "common/rpc/limits.h"
 #include "router/tenants/api_key.h"
 #include "tests/router/web/web_fixture.h"
 
@@ -99,6 +103,27 @@ TEST_F(WebServiceTest, OneBadPromptEndsTheOthersToo) {
   EXPECT_EQ(answer->status, 400) << answer->body;
   EXPECT_EQ(Json::parse(answer->body)["error"]["param"], "prompt");
   ExpectNothingLeft();
+}
+
+TEST_F(WebServiceTest, TheLogProbabilitiesOfAllPromptsInAllChoicesAreBounded) {
+  AddPrefill();
+  AddDecode();
+  StartHttp();
+  Json request = Completion("", 1);
+  request["echo"] = true;
+  request["logprobs"] = 20;
+  request["n"] = kMaxChoices;
+  // Of each prompt alone there are few enough.
+  const std::string prompt(kMaxAnswerPromptLogprobs / 21 / kMaxChoices / 2 + 1, 'a');
+  request["prompt"] = {prompt, prompt};
+  for (const bool stream : {false, true}) {
+    request["stream"] = stream;
+    const auto answer = Post("/v1/completions", request);
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->status, 400) << answer->body.substr(0, 500);
+    EXPECT_EQ(Json::parse(answer->body)["error"]["param"], "logprobs");
+    ExpectNothingLeft();
+  }
 }
 
 TEST_F(WebServiceTest, AnErrorBeforeTheStreamIsAStatusAndNoStream) {
