@@ -230,8 +230,7 @@ void Connection::Refuse(int status, const std::string& message) {
   is_head_ = request.method == "HEAD";
   path_ = request.path;
   common_headers_ = CorsHeaders(surroundings_.options.cors_origins, request);
-  WriteAnswer(
-      JsonResponse(status, surroundings_.handler.error_body(request.path, status, message)));
+  WriteAnswer(surroundings_.handler.error_answer(request, status, message));
 }
 
 void Connection::SetDeadline(absl::Duration timeout) {

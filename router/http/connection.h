@@ -66,8 +66,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Send(uint64_t exchange, std::string bytes, OutputQueue::Written written);
   void EndEvents(uint64_t exchange);
   void Break(uint64_t exchange);
-  // Nobody holds it any more. `path` is that of its request.
-  void Abandon(uint64_t exchange, const std::string& path);
+  // Nobody holds it any more. `request` was its request.
+  void Abandon(uint64_t exchange, const HttpRequest& request);
 
  private:
   enum class Phase {

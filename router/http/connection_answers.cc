@@ -80,11 +80,10 @@ void Connection::Break(uint64_t exchange) {
   Flush();
 }
 
-void Connection::Abandon(uint64_t exchange, const std::string& path) {
+void Connection::Abandon(uint64_t exchange, const HttpRequest& request) {
   if (!IsOpen(exchange)) return;
   if (phase_ == Phase::kEvents) return Break(exchange);
-  WriteAnswer(JsonResponse(
-      500, surroundings_.handler.error_body(path, 500, "the server has lost this request")));
+  WriteAnswer(surroundings_.handler.error_answer(request, 500, "the server has lost this request"));
 }
 
 void Connection::WriteAnswer(HttpResponse response) {

@@ -19,8 +19,8 @@
 namespace baton {
 
 // Listens from Listen on, answers from Start on. What a client sends is bounded in bytes and time
-// before anybody sees it: a request that is malformed, too large or too slow gets 400, 413, 431,
-// 408 or 501 with the body of `error_body`, and nobody else notices. Requests of one connection are
+// before anybody sees it: a request that is malformed, too large or too slow gets 400, 408,
+// 413, 417, 431, 501 or 505 as `error_answer` has it, and nobody else notices. Requests of one connection are
 // answered in their order, the next is read when the answer before it has ended.
 class HttpServer {
  public:
@@ -46,9 +46,10 @@ class HttpServer {
     std::function<std::optional<HttpResponse>(const HttpRequest& head)> check;
     // Called when the whole request is there, on an I/O thread. Must not block.
     std::function<void(std::shared_ptr<HttpExchange> exchange)> handle;
-    // The JSON of an error that the server itself answers with, such as 413 and "the body ...".
-    std::function<std::string(const std::string& path, int status, const std::string& message)>
-        error_body;
+    // The answer where the server itself tells an error, such as 413 and "the body ...". Of the
+    // request there is what could be read.
+    std::function<HttpResponse(const HttpRequest& request, int status, const std::string& message)>
+        error_answer;
     // Hears of each answer when it begins, on an I/O thread: what was asked for ("" where that
     // could not be read), and how long ago the request's headers were there. May be null.
     std::function<void(const std::string& path, int status,

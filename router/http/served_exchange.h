@@ -25,8 +25,8 @@ class ServedExchange final : public HttpExchange {
         request_(std::move(request)) {}
   ~ServedExchange() override {
     if (ended_) return;
-    mailbox_->Post([connection = std::move(connection_), id = id_, path = request_.path] {
-      connection->Abandon(id, path);
+    mailbox_->Post([connection = std::move(connection_), id = id_, request = std::move(request_)] {
+      connection->Abandon(id, request);
     });
   }
 

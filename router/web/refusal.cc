@@ -18,12 +18,10 @@ ApiError ErrorOf(Api api, const absl::Status& status) {
   return error;
 }
 
-std::string ErrorBody(Api api, const ApiError& error, const std::string& request_id) {
-  return api == Api::kAnthropic ? AnthropicErrorBody(error, request_id) : OpenAiErrorBody(error);
-}
-
 HttpResponse Refusal(Api api, const ApiError& error, const std::string& request_id) {
-  HttpResponse response = ErrorResponse(error, ErrorBody(api, error, request_id));
+  HttpResponse response =
+      ErrorResponse(error, api == Api::kAnthropic ? AnthropicErrorBody(error, request_id)
+                                                  : OpenAiErrorBody(error));
   response.headers.push_back({kRequestIdHeader, request_id});
   return response;
 }

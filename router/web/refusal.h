@@ -16,9 +16,7 @@ inline constexpr char kRequestIdHeader[] = "x-request-id";
 
 // `status` with the API's names of fields.
 ApiError ErrorOf(Api api, const absl::Status& status);
-// In the API's envelope. `request_id` may be empty.
-std::string ErrorBody(Api api, const ApiError& error, const std::string& request_id);
-// The whole answer.
+// The whole answer, in the API's envelope.
 HttpResponse Refusal(Api api, const ApiError& error, const std::string& request_id);
 
 }  // namespace baton

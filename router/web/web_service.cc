@@ -58,9 +58,10 @@ HttpServer::Handler WebService::handler() {
   return {
       .check = [this](const HttpRequest& head) { return Check(head); },
       .handle = [this](std::shared_ptr<HttpExchange> e) { Handle(std::move(e)); },
-      .error_body =
-          [](const std::string& path, int status, const std::string& message) {
-            return ErrorBody(ApiOfPath(path), ApiErrorWithStatus(status, message), "");
+      .error_answer =
+          [](const HttpRequest& request, int status, const std::string& message) {
+            return Refusal(ApiOfPath(request.path), ApiErrorWithStatus(status, message),
+                           RequestIdOf(request));
           },
       .answered =
           [this](const std::string& path, int status, std::optional<absl::Duration> since_head) {

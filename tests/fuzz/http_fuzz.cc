@@ -79,8 +79,8 @@ Run::Run(FuzzInput input) : way_(input.Byte()) {
     return std::nullopt;
   };
   handler_.handle = [this](auto exchange) { Handle(std::move(exchange)); };
-  handler_.error_body = [](const std::string& path, int /*status*/, const std::string& message) {
-    return path + message;
+  handler_.error_answer = [](const HttpRequest& request, int status, const std::string& message) {
+    return JsonResponse(status, request.path + message);
   };
   int ends[2] = {-1, -1};
   BATON_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0,

@@ -111,9 +111,9 @@ class HttpFixture : public testing::Test {
     server_->Start(
         {.check = [this](const HttpRequest& head) { return Check(head); },
          .handle = [this](auto exchange) { Handle(std::move(exchange)); },
-         .error_body =
-             [](const std::string& path, int status, const std::string& message) {
-               return absl::StrCat(path, "|", status, "|", message);
+         .error_answer =
+             [](const HttpRequest& request, int status, const std::string& message) {
+               return JsonResponse(status, absl::StrCat(request.path, "|", status, "|", message));
              },
          .answered =
              [this](const std::string& path, int status, std::optional<absl::Duration> since_head) {

@@ -1,4 +1,5 @@
 // Who may call the HTTP API.
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include "router/tenants/api_key.h"
@@ -48,6 +49,14 @@ TEST_F(WebAccessTest, AKeyIsNeededWhereKeysAreSet) {
   EXPECT_EQ(NewClient().Get("/health")->status, 200) << "probes have no key";
   Stop();
   unlink(path.c_str());
+}
+
+TEST_F(WebAccessTest, WhoseCertificateCountsNoMoreIsAskedForAKey) {
+  StartHttp();
+  const HttpResponse answer =
+      router_->http_handler().error_answer({.method = "GET", .path = "/v1/models"}, 401, "revoked");
+  EXPECT_EQ(answer.status, 401);
+  EXPECT_THAT(answer.headers, testing::Contains(HttpHeader{"WWW-Authenticate", "Bearer"}));
 }
 
 TEST_F(WebAccessTest, ACertificateOpensWhatItsRoleMayAskForByGrpc) {

@@ -241,6 +241,22 @@ TEST_F(WebServiceTest, WhateverIsWrongIsToldInJson) {
   expect(Post("/v1/messages", Json::array()), 400);
 }
 
+TEST_F(WebServiceTest, AnswersOfTheServerItselfHaveTheRequestsIdToo) {
+  http_options_.max_body_bytes = 100;
+  http_options_.max_header_bytes = 1000;
+  StartHttp();
+  const auto long_body =
+      Post("/v1/messages", {{"prompt", std::string(200, 'a')}}, {{"x-request-id", "mine"}});
+  ASSERT_TRUE(long_body);
+  EXPECT_EQ(long_body->status, 413);
+  EXPECT_EQ(long_body->get_header_value("x-request-id"), "mine");
+  EXPECT_EQ(Json::parse(long_body->body)["request_id"], "mine");
+  const auto long_headers = NewClient().Get("/v1/models", {{"x", std::string(2000, 'a')}});
+  ASSERT_TRUE(long_headers);
+  EXPECT_EQ(long_headers->status, 431);
+  EXPECT_FALSE(long_headers->get_header_value("x-request-id").empty());
+}
+
 TEST_F(WebServiceTest, AChatWithoutATemplateOrAKeyIsRefusedByName) {
   StartHttp();
   const auto answer = Post("/v1/chat/completions", {{"messages", Json::array()}});
