@@ -42,6 +42,8 @@ class Door {
 
   // Whether keys are known here, so that one can say who calls.
   bool takes_keys() const { return keys_ != nullptr; }
+  // Whether who shows neither key nor certificate is refused.
+  bool needs_identity() const { return needs_identity_; }
   // Who calls `method`, which is for the audit log: "/package.Service/Method". UNAUTHENTICATED with
   // a reason of ErrorInfo; it is counted by that and by the tenant whose key was revoked, and the
   // audit log has a line for it, without the key. A key counts more than a certificate, and is

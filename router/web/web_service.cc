@@ -86,7 +86,10 @@ absl::StatusOr<Caller> WebService::Identify(const HttpRequest& head, const Found
     BATON_RETURN_IF_ERROR(CheckRole(**certified, shown, found));
   }
   const bool anonymous = shown.authorization.empty() && !head.client.certificate.has_value();
-  if (anonymous) BATON_RETURN_IF_ERROR(CheckNoForeignPage(head, options_.cors_origins));
+  // Where nobody is served unknown, a page is told what anybody else is.
+  if (anonymous && !parts_.door.needs_identity()) {
+    BATON_RETURN_IF_ERROR(CheckNoForeignPage(head, options_.cors_origins));
+  }
   if (ShowsPassword(head)) BATON_RETURN_IF_ERROR(CheckOwnPage(head));
   return parts_.door.Identify(shown, absl::StrCat(head.method, " ", head.path));
 }

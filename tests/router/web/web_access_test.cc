@@ -43,6 +43,9 @@ TEST_F(WebAccessTest, AKeyIsNeededWhereKeysAreSet) {
   EXPECT_EQ(answer->status, 401) << answer->body;
   EXPECT_EQ(answer->get_header_value("WWW-Authenticate"), "Bearer");
   EXPECT_EQ(Json::parse(answer->body)["error"]["type"], "authentication_error");
+  answer = Post("/v1/completions", request, {{"Host", "api.example.com"}});
+  EXPECT_EQ(answer->status, 401) << "by another name too";
+  EXPECT_EQ(answer->get_header_value("WWW-Authenticate"), "Bearer");
   EXPECT_EQ(Post("/v1/completions", request, {{"Authorization", "Bearer x"}})->status, 401);
   EXPECT_EQ(Post("/v1/completions", request, {{"Authorization", "Bearer " + key}})->status, 200);
   EXPECT_EQ(Post("/v1/completions", request, {{"x-api-key", key}})->status, 200);
