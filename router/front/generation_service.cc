@@ -45,7 +45,7 @@ grpc::ServerUnaryReactor* AnswerOnPool(PreparingPool& pool, const ServedModel& m
   const auto run = [reactor, answer = std::move(answer)] {
     reactor->Finish(ToGrpcStatus(answer()));
   };
-  if (status.ok() && !pool.TryRun(run)) status = QueueFull("the tokenizer's threads are busy");
+  if (status.ok() && !pool.TryRun(run)) status = TokenizersBusy();
   if (!status.ok()) reactor->Finish(ToGrpcStatus(status));
   return reactor;
 }

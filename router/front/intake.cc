@@ -114,8 +114,7 @@ void Intake::Start(Place place, const v1::GenerateRequest& request,
   };
   if (!parts_.pool.TryRun(std::move(prepare))) {
     parts_.loop.Post([this, number] {
-      parts_.runner.Prepared(number, QueueFull("the tokenizer's threads are busy"),
-                             parts_.model.token_table());
+      parts_.runner.Prepared(number, TokenizersBusy(), parts_.model.token_table());
     });
   }
 }

@@ -75,6 +75,8 @@ absl::Status QueueFull(const std::string& what, absl::Duration wait) {
   return WithQuotaFailure(WithRetryInfo(std::move(status), RetryAfter(wait)), "router queue", what);
 }
 
+absl::Status TokenizersBusy() { return QueueFull("the tokenizer's threads are busy"); }
+
 absl::Status ShortOfMemory() {
   return WithRetryInfo(
       WithErrorInfo(absl::ResourceExhaustedError("the router is short of memory; try again later"),

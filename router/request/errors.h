@@ -26,6 +26,8 @@ absl::Status ProtocolBroken(const char* stage, const std::string& worker, const 
 absl::Status NoReadyWorker(const std::string& why);
 // RESOURCE_EXHAUSTED with RetryInfo and QuotaFailure. `wait`: the predicted wait; zero: unknown.
 absl::Status QueueFull(const std::string& what, absl::Duration wait = absl::ZeroDuration());
+// The same where so many wait for a thread that tokenises.
+absl::Status TokenizersBusy();
 // RESOURCE_EXHAUSTED, reason SHORT_OF_MEMORY.
 absl::Status ShortOfMemory();
 // RESOURCE_EXHAUSTED with RetryInfo: all workers are busy for longer than the request may wait.

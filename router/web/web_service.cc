@@ -23,11 +23,6 @@
 #include "router/web/shown_caller.h"
 
 namespace baton {
-namespace {
-
-absl::Status PoolBusy() { return QueueFull("the tokenizer's threads are busy"); }
-
-}  // namespace
 
 struct WebService::Call {
   std::shared_ptr<HttpExchange> exchange;
@@ -263,9 +258,9 @@ void WebService::Generate(const Call& call) {
     }
     answer->Started();
   };
-  if (parts_.pool.TryRun(run)) return;
-  intake_.CountRefused(PoolBusy());
-  call.Refuse(PoolBusy());
+  if (parts_.pool.TryRun(std::move(run))) return;
+  intake_.CountRefused(TokenizersBusy());
+  call.Refuse(TokenizersBusy());
 }
 
 void WebService::AnswerOnPool(const Call& call) {
@@ -278,7 +273,7 @@ void WebService::AnswerOnPool(const Call& call) {
     if (!body.ok()) return call.Refuse(body.status());
     call.Respond(JsonResponse(200, *std::move(body)));
   };
-  if (!parts_.pool.TryRun(run)) call.Refuse(PoolBusy());
+  if (!parts_.pool.TryRun(std::move(run))) call.Refuse(TokenizersBusy());
 }
 
 }  // namespace baton
