@@ -37,6 +37,25 @@ absl::StatusOr<Admission::Ticket> Admission::Admit(Newcomer newcomer, absl::Time
   return Ticket(this, std::move(newcomer));
 }
 
+absl::StatusOr<Admission::Body> Admission::AdmitBody(uint64_t bytes, absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  if (absl::Status status = CheckBytes(bytes, Wait({}, now)); !status.ok()) return status;
+  bytes_ += bytes;
+  return Body(this, bytes);
+}
+
+void Admission::Body::Release() {
+  Admission* const admission = std::exchange(admission_, nullptr);
+  if (admission == nullptr) return;
+  absl::MutexLock lock(&admission->mutex_);
+  admission->bytes_ -= bytes_;
+}
+
+absl::Status Admission::CheckBytes(uint64_t bytes, absl::Duration wait) const {
+  if (bytes == 0 || bytes_ == 0 || bytes_ + bytes <= limits_.bytes) return absl::OkStatus();
+  return QueueFull(absl::StrCat(bytes_, " bytes of requests wait"), wait);
+}
+
 std::vector<Admission::Owner> Admission::OwnersOf(const Newcomer& newcomer) {
   std::vector<Owner> owners = {{newcomer.tenant, newcomer.user}};
   if (!newcomer.tenant.empty()) owners.push_back({newcomer.tenant, std::nullopt});
@@ -48,9 +67,7 @@ absl::Status Admission::CheckRoom(const Newcomer& newcomer, absl::Time now) cons
   if (requests_ >= limits_.requests) {
     return QueueFull(absl::StrCat(requests_, " requests wait"), wait);
   }
-  if (requests_ > 0 && bytes_ + newcomer.bytes > limits_.bytes) {
-    return QueueFull(absl::StrCat(bytes_, " bytes of requests wait"), wait);
-  }
+  if (absl::Status status = CheckBytes(newcomer.bytes, wait); !status.ok()) return status;
   const uint64_t free = limits_.requests - requests_;
   const uint64_t free_bytes = limits_.bytes - std::min(bytes_, limits_.bytes);
   for (const Owner& owner : OwnersOf(newcomer)) {

@@ -70,12 +70,33 @@ class Admission {
     Newcomer newcomer_;
   };
 
+  // Bytes of a message of which nobody knows yet what it asks for: gives itself back.
+  class Body {
+   public:
+    Body(Body&& other) noexcept
+        : admission_(std::exchange(other.admission_, nullptr)), bytes_(other.bytes_) {}
+    Body& operator=(Body&&) = delete;
+    ~Body() { Release(); }
+
+    void Release();
+
+   private:
+    friend class Admission;
+    Body(Admission* admission, uint64_t bytes) : admission_(admission), bytes_(bytes) {}
+    Admission* admission_;
+    const uint64_t bytes_;
+  };
+
   explicit Admission(const Limits& limits) : limits_(limits) {}
 
   // RESOURCE_EXHAUSTED with RetryInfo when the queue is full, when its tenant or user has so much
   // of it that others would find none, or when the request would wait too long for a worker. A
   // request larger than the byte limit is admitted alone.
   absl::StatusOr<Ticket> Admit(Newcomer newcomer, absl::Time now);
+
+  // Counts a body among the bytes that wait until it is read. RESOURCE_EXHAUSTED as above where they
+  // are too many; one that is longer than the limit is admitted alone.
+  absl::StatusOr<Body> AdmitBody(uint64_t bytes, absl::Time now);
 
   // Somebody waits for a worker because all are busy, from now on, or nobody does.
   void SetWaiting(bool somebody_waits, absl::Time now);
@@ -93,6 +114,8 @@ class Admission {
   uint64_t waiting_tokens() const;  // tokens of requests that have no workers yet
 
  private:
+  absl::Status CheckBytes(uint64_t bytes, absl::Duration wait) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckRoom(const Newcomer& newcomer, absl::Time now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What a tenant or a user has of the queue.
@@ -111,7 +134,7 @@ class Admission {
   const Limits limits_;
   mutable absl::Mutex mutex_;
   uint32_t requests_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of requests and bodies
   std::map<Owner, Part> parts_of_ ABSL_GUARDED_BY(mutex_);
   Backlog backlog_ ABSL_GUARDED_BY(mutex_);
   DrainRate rate_ ABSL_GUARDED_BY(mutex_);

@@ -22,6 +22,30 @@ absl::StatusOr<Quotas::Use> Quotas::Begin(const Caller& caller, absl::Time now) 
   if (!caller.declared) return use;
   absl::MutexLock lock(&mutex_);
   Account& account = AccountOf(caller, now);
+  if (absl::Status status = CheckStream(caller, account, now); !status.ok()) return status;
+  TakeRequest(account, now);
+  ++account.streams;
+  use.quotas_ = this;
+  use.account_ = &account;
+  return use;
+}
+
+absl::Status Quotas::Check(const Caller& caller, absl::Time now) {
+  if (!caller.declared) return absl::OkStatus();
+  absl::MutexLock lock(&mutex_);
+  return CheckStream(caller, AccountOf(caller, now), now);
+}
+
+absl::Status Quotas::CountRequest(const Caller& caller, absl::Time now) {
+  if (!caller.declared) return absl::OkStatus();
+  absl::MutexLock lock(&mutex_);
+  Account& account = AccountOf(caller, now);
+  if (absl::Status status = CheckRequests(caller, account, now); !status.ok()) return status;
+  TakeRequest(account, now);
+  return absl::OkStatus();
+}
+
+absl::Status Quotas::CheckStream(const Caller& caller, Account& account, absl::Time now) {
   const uint32_t streams = caller.limits.streams;
   if (streams > 0 && account.streams >= streams) {
     return Refuse(caller, "TENANT_STREAMS", absl::StrCat(streams, " answers at a time"),
@@ -32,28 +56,19 @@ absl::StatusOr<Quotas::Use> Quotas::Begin(const Caller& caller, absl::Time now) 
     return Refuse(caller, "TENANT_TOKENS",
                   absl::StrCat(caller.limits.tokens_per_minute, " tokens a minute"), wait);
   }
-  if (absl::Status status = TakeRequest(caller, account, now); !status.ok()) return status;
-  ++account.streams;
-  use.quotas_ = this;
-  use.account_ = &account;
-  return use;
+  return CheckRequests(caller, account, now);
 }
 
-absl::Status Quotas::CountRequest(const Caller& caller, absl::Time now) {
-  if (!caller.declared) return absl::OkStatus();
-  absl::MutexLock lock(&mutex_);
-  return TakeRequest(caller, AccountOf(caller, now), now);
-}
-
-absl::Status Quotas::TakeRequest(const Caller& caller, Account& account, absl::Time now) {
+absl::Status Quotas::CheckRequests(const Caller& caller, Account& account, absl::Time now) {
   const absl::Duration wait = account.requests.Until(1, now);
-  if (wait > absl::ZeroDuration()) {
-    return Refuse(caller, "TENANT_REQUESTS",
-                  absl::StrCat(caller.limits.requests_per_second, " requests a second"), wait);
-  }
+  if (wait == absl::ZeroDuration()) return absl::OkStatus();
+  return Refuse(caller, "TENANT_REQUESTS",
+                absl::StrCat(caller.limits.requests_per_second, " requests a second"), wait);
+}
+
+void Quotas::TakeRequest(Account& account, absl::Time now) {
   account.requests.Take(1, now);
   account.requests_total.Add();
-  return absl::OkStatus();
 }
 
 Quotas::Account& Quotas::AccountOf(const Caller& caller, absl::Time now) {

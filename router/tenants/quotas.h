@@ -55,6 +55,8 @@ class Quotas {
   // TENANT_REQUESTS, TENANT_TOKENS or TENANT_STREAMS. Tokens are charged when they are used, so a
   // tenant may owe what its running requests used; it gets nothing new until that is made up for.
   absl::StatusOr<Use> Begin(const Caller& caller, absl::Time now);
+  // Whether Begin would refuse now, as it does; nothing is taken.
+  absl::Status Check(const Caller& caller, absl::Time now);
   // A request that is no stream. TENANT_REQUESTS as above.
   absl::Status CountRequest(const Caller& caller, absl::Time now);
 
@@ -66,8 +68,12 @@ class Quotas {
   };
 
   Account& AccountOf(const Caller& caller, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status TakeRequest(const Caller& caller, Account& account, absl::Time now)
+  // Whether there is room for another stream and its request.
+  absl::Status CheckStream(const Caller& caller, Account& account, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckRequests(const Caller& caller, Account& account, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void TakeRequest(Account& account, absl::Time now);
   absl::Status Refuse(const Caller& caller, const char* reason, const std::string& why,
                       absl::Duration wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

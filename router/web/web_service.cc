@@ -238,13 +238,21 @@ absl::StatusOr<std::string> WebService::CountTokensBodyFor(const Call& call) con
 }
 
 void WebService::Generate(const Call& call) {
-  const auto run = [this, call] {
+  absl::Status status = parts_.quotas.Check(call.caller, call.received);
+  absl::StatusOr<Admission::Body> body =
+      status.ok() ? parts_.admission.AdmitBody(call.request().body.size(), call.received) : status;
+  if (!body.ok()) {
+    intake_.CountRefused(body.status());
+    return call.Refuse(body.status());
+  }
+  auto run = [this, call, waits = *std::move(body)]() mutable {
     absl::StatusOr<ApiRequest> request = Translate(call);
     if (!request.ok()) {
       intake_.CountRefused(request.status());
       return call.Refuse(request.status());
     }
     call.exchange->DropBody();
+    waits.Release();
     std::vector<const v1::GenerateRequest*> prompts;
     for (const v1::GenerateRequest& prompt : request->prompts) prompts.push_back(&prompt);
     absl::StatusOr<std::vector<Intake::Place>> places = intake_.Admit(
@@ -268,7 +276,10 @@ void WebService::AnswerOnPool(const Call& call) {
       !status.ok()) {
     return call.Refuse(status);
   }
-  const auto run = [this, call] {
+  absl::StatusOr<Admission::Body> waits =
+      parts_.admission.AdmitBody(call.request().body.size(), call.received);
+  if (!waits.ok()) return call.Refuse(waits.status());
+  auto run = [this, call, waits = *std::move(waits)] {
     absl::StatusOr<std::string> body = BodyFor(call);
     if (!body.ok()) return call.Refuse(body.status());
     call.Respond(JsonResponse(200, *std::move(body)));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "grpcpp/create_channel.h"
@@ -142,6 +143,12 @@ class RouterFixture : public testing::Test {
       EXPECT_NEAR(*admission.TokensPerSecond(then), 10000, 1);
       admission.SetWaiting(false, then);
     });
+  }
+  // Has all that is to be tokenised wait for `until`.
+  void HoldTokenizers(absl::Notification& until) {
+    for (int i = 0; i < options_.tokenizer_threads; ++i) {
+      ASSERT_TRUE(router_->pool_->TryRun([&until] { until.WaitForNotification(); }));
+    }
   }
   void Stop() {
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());

@@ -45,6 +45,17 @@ TEST(Admission, RefusesMoreBytesThanItsLimitButNotALargeRequestAlone) {
   EXPECT_TRUE(admission.Admit(Of(100), kNow).ok());
 }
 
+TEST(Admission, ABodyCountsAmongTheBytesUntilItIsRead) {
+  Admission admission({.requests = 10, .bytes = 100});
+  const auto ticket = admission.Admit(Of(40), kNow);
+  Admission::Body body = *admission.AdmitBody(50, kNow);
+  EXPECT_TRUE(RetryDelay(admission.AdmitBody(11, kNow).status()).has_value());
+  EXPECT_FALSE(admission.Admit(Of(11), kNow).ok());
+  EXPECT_TRUE(admission.AdmitBody(0, kNow).ok()) << "what has no body waits for nobody";
+  { const Admission::Body moved = std::move(body); }
+  EXPECT_EQ(admission.waiting_bytes(), 40u);
+}
+
 TEST(Admission, ATicketGivesItselfBackOnceHoweverItMoves) {
   Admission admission({.requests = 10, .bytes = 100});
   std::vector<Admission::Ticket> tickets;

@@ -45,6 +45,14 @@ TEST_F(QuotasTest, RequestsComeAtTheRateWithASecondsWorthAtOnce) {
   EXPECT_EQ(Reason(Of("other", {.requests_per_second = 5}), kNow), "") << "each has its own";
 }
 
+TEST_F(QuotasTest, LookingWhetherThereIsRoomTakesNone) {
+  const Caller caller = Of("acme", {.requests_per_second = 1});
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(quotas_.Check(caller, kNow).ok());
+  EXPECT_EQ(Reason(caller, kNow), "");
+  EXPECT_EQ(ErrorReason(quotas_.Check(caller, kNow)), "TENANT_REQUESTS");
+  EXPECT_TRUE(quotas_.Check({.tenant = "stranger"}, kNow).ok());
+}
+
 TEST_F(QuotasTest, TokensAreChargedAsTheyAreUsedAndWhatIsOwedIsWaitedFor) {
   const Caller caller = Of("acme", {.tokens_per_minute = 600});
   auto use = quotas_.Begin(caller, kNow);

@@ -54,6 +54,29 @@ TEST_F(WebAccessTest, AKeyIsNeededWhereKeysAreSet) {
   unlink(path.c_str());
 }
 
+TEST_F(WebAccessTest, ATenantAtItsLimitIsToldSoBeforeItsBodyIsRead) {
+  const std::string path = testing::TempDir() + "web_quota_test.toml";
+  const std::string key = MakeApiKey();
+  KeysFile file;
+  file.keys.push_back({.hash = HashApiKey(key), .tenant = "acme"});
+  file.tenants["acme"] = {.requests_per_second = 0.001};
+  ASSERT_TRUE(WriteKeysFile(path, file).ok());
+  const std::unique_ptr<ApiKeys> keys = *ApiKeys::Load(path, metrics_, absl::Minutes(1));
+  options_.keys = keys.get();
+  AddPrefill();
+  AddDecode();
+  StartHttp();
+  const httplib::Headers headers = {{"x-api-key", key}};
+  EXPECT_EQ(Post("/v1/completions", Json::object(), headers)->status, 400);
+  EXPECT_EQ(Post("/v1/completions", Completion("abc", 5), headers)->status, 200)
+      << "what is refused for its fields does not count";
+  const auto refused = Post("/v1/completions", Json::object(), headers);
+  EXPECT_EQ(refused->status, 429) << refused->body;
+  EXPECT_TRUE(refused->has_header("retry-after"));
+  Stop();
+  unlink(path.c_str());
+}
+
 TEST_F(WebAccessTest, WhoseCertificateCountsNoMoreIsAskedForAKey) {
   StartHttp();
   const HttpResponse answer =

@@ -1,9 +1,11 @@
 // The HTTP API of a router with mock workers, over real sockets.
 #include "router/web/web_service.h"
 
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <thread>
+#include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
@@ -89,6 +91,32 @@ TEST_F(WebServiceTest, AListOfPromptsIsAdmittedWholeOrNotAtAll) {
   EXPECT_EQ(answer->get_header_value("x-should-retry"), "true");
   EXPECT_EQ(router_->waiting_requests(), 0u) << "the two that there was room for";
   EXPECT_EQ(Post("/v1/completions", Completion("abc", 3))->status, 200);
+}
+
+TEST_F(WebServiceTest, BodiesThatWaitToBeReadAreBoundedTogether) {
+  options_.admission.bytes = 1000;
+  StartHttp();
+  for (const char* path : {"/v1/completions", "/tokenize"}) {
+    absl::Notification go;
+    HoldTokenizers(go);
+    absl::Mutex mutex;
+    std::vector<int> statuses;
+    std::vector<std::thread> clients;
+    for (int i = 0; i < 2; ++i) {
+      clients.emplace_back([&] {
+        const auto answer = Post(path, {{"odd", std::string(600, 'a')}});
+        absl::MutexLock lock(&mutex);
+        statuses.push_back(answer ? answer->status : 0);
+      });
+    }
+    Eventually([&] {
+      absl::MutexLock lock(&mutex);
+      return !statuses.empty();
+    });
+    go.Notify();
+    for (std::thread& client : clients) client.join();
+    EXPECT_THAT(statuses, testing::ElementsAre(429, 400)) << path;
+  }
 }
 
 TEST_F(WebServiceTest, OneBadPromptEndsTheOthersToo) {
