@@ -122,6 +122,23 @@ def test_log_probabilities_are_the_same_float_wherever_they_stand(openai, model)
     assert "".join(logprobs.tokens) == text.choices[0].text
 
 
+def test_a_prompt_alone_is_echoed_with_its_log_probabilities(openai, model):
+    asked = {"model": model, "prompt": "The capital of France is", "echo": True, "logprobs": 2, **GREEDY}
+    alone = openai.completions.create(max_tokens=0, **asked)
+    [choice] = alone.choices
+    assert (choice.text, choice.finish_reason) == (asked["prompt"], "length")
+    assert alone.usage.completion_tokens == 0
+    logprobs = choice.logprobs
+    assert "".join(logprobs.tokens) == asked["prompt"]
+    assert len(logprobs.tokens) == len(logprobs.token_logprobs) == len(logprobs.top_logprobs) == alone.usage.prompt_tokens
+    assert logprobs.token_logprobs[0] is None and logprobs.top_logprobs[0] is None, "nothing stands before it"
+    assert all(logprob <= 0 for logprob in logprobs.token_logprobs[1:])
+    longer = openai.completions.create(max_tokens=2, **asked)
+    assert longer.choices[0].logprobs.token_logprobs[:-2] == logprobs.token_logprobs
+    streamed = list(openai.completions.create(max_tokens=0, stream=True, **asked))
+    assert "".join(chunk.choices[0].text for chunk in streamed) == asked["prompt"]
+
+
 def test_lists_of_prompts_and_ids_are_answered_in_order(served, openai, model):
     prompts = ["The capital of France is", "One, two, three,"]
     texts = [complete(served.stub, request(prompt, max_tokens=6, **GREEDY)).text for prompt in prompts]
