@@ -120,7 +120,7 @@ TEST_F(EventStreamTest, WhoAsksLateWhetherTheClientIsGoneIsToldAtOnce) {
   const auto exchange = Next();
   client.Reset();
   Learned gone;
-  while (server_->connections() > 0) absl::SleepFor(absl::Milliseconds(1));
+  ASSERT_TRUE(Eventually([this] { return server_->connections() == 0; }));
   exchange->OnGone(gone.Teller());
   EXPECT_TRUE(gone.Wait());
 }

@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -26,6 +27,16 @@
 namespace baton {
 
 inline constexpr absl::Duration kPatience = absl::Seconds(20);  // of tests that would fail
+
+// Whether `condition` became true in time.
+inline bool Eventually(const std::function<bool()>& condition) {
+  const absl::Time until = absl::Now() + kPatience;
+  while (!condition()) {
+    if (absl::Now() > until) return false;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return true;
+}
 
 // A descriptor that is connected. Its reads give up after kPatience.
 inline int ConnectTo(const std::string& address, int receive_buffer = 0) {

@@ -190,7 +190,7 @@ TEST_F(HttpTlsTest, ARevokedCertificateIsRefusedAlsoOnAConnectionThatWasMadeBefo
   EXPECT_EQ(client.Get(), 200);
   const uint64_t before = credentials_->changes();
   std::ofstream(flags_.crl_file) << Fleet().Revoke({.revoked = {alice}});
-  while (credentials_->changes() == before) absl::SleepFor(absl::Milliseconds(1));
+  ASSERT_TRUE(Eventually([&] { return credentials_->changes() > before; }));
   EXPECT_EQ(client.Get(), 401);
   EXPECT_TRUE(client->AtEnd());
   EXPECT_EQ(StatusFor(alice), 0);
@@ -205,7 +205,7 @@ TEST_F(HttpTlsTest, NewConnectionsGetRenewedCertificatesAndOldOnesGoOn) {
   const TestCertificate renewed = Fleet().IssueRole("router/r");
   std::ofstream(flags_.cert_file) << renewed.pem;
   std::ofstream(flags_.key_file) << renewed.key_pem;
-  while (credentials_->changes() == 0) absl::SleepFor(absl::Milliseconds(1));
+  ASSERT_TRUE(Eventually([this] { return credentials_->changes() > 0; }));
   TlsSocket fresh(server_->address(), {});
   EXPECT_EQ(fresh.server_pem(), renewed.pem);
   EXPECT_NE(old.server_pem(), renewed.pem);
