@@ -75,9 +75,13 @@ void Connection::EndEvents(uint64_t exchange) {
 
 void Connection::Break(uint64_t exchange) {
   if (!IsOpen(exchange)) return;
-  phase_ = Phase::kEnding;
   breaks_ = true;
-  Flush();
+  phase_ = Phase::kEnding;
+  if (output_.empty()) return FinishAnswer();
+  // Who does not read would hold the rest, and what is sent meanwhile, for as long as it likes.
+  gone_ = nullptr;
+  ResetAtClose(descriptor_->native_handle());
+  Close();
 }
 
 void Connection::Abandon(uint64_t exchange, const HttpRequest& request) {

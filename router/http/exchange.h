@@ -10,7 +10,7 @@
 namespace baton {
 
 // Thread-safe, and shared by whoever works on the answer; when nobody holds it any more and no
-// answer was begun, the client is told 500. Two implementations: a connection's (http_server.cc)
+// answer was begun, the client is told 500. Two implementations: a connection's (served_exchange.h)
 // and the tests'. Functions that are given to it are called on an I/O thread, or from inside the
 // call that gives them, and must not block.
 class HttpExchange {
@@ -38,12 +38,13 @@ class HttpExchange {
   // While it then writes nothing for a second, the client gets a comment line. REQUIRES: once.
   virtual void BeginEvents(std::vector<HttpHeader> headers) = 0;
   // Sends `bytes`, which are whole events, after all that were sent before. `written` hears of the
-  // end: true once the system has taken them, false if the client is gone. May be null. REQUIRES:
-  // between BeginEvents and EndEvents.
+  // end: true once the system has taken them, false if the client is gone or the connection broken.
+  // May be null. REQUIRES: between BeginEvents and EndEvents.
   virtual void Send(std::string bytes, std::function<void(bool ok)> written) = 0;
   // Ends the stream after all that was sent. The connection may serve further requests.
   virtual void EndEvents() = 0;
-  // Breaks the connection: the client sees an answer without an end.
+  // Breaks the connection: the client sees an answer without an end, what is not written yet fails,
+  // and nothing that follows has an effect. `gone` is not called.
   virtual void Break() = 0;
 };
 

@@ -66,6 +66,7 @@ class ServedExchange final : public HttpExchange {
   }
   void Break() override {
     ended_ = true;
+    if (mailbox_->IsHere()) return connection_->Break(id_);
     mailbox_->Post([connection = connection_, id = id_] { connection->Break(id); });
   }
 

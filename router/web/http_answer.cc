@@ -27,7 +27,9 @@ class HttpAnswer::Writer final : public ClientWriter {
     answer_->exchange_->Post(
         [answer = answer_, prompt = prompt_, status] { answer->Ended(prompt, status); });
   }
-  void Cancel() override { answer_->exchange_->Break(); }
+  void Cancel() override {
+    answer_->exchange_->Post([answer = answer_] { answer->Break(); });
+  }
 
  private:
   const std::shared_ptr<HttpAnswer> answer_;
@@ -72,10 +74,7 @@ void HttpAnswer::Started() {
     self->exchange_->OnGone([weak = self->weak_from_this()] {
       const std::shared_ptr<HttpAnswer> answer = weak.lock();
       if (answer == nullptr) return;
-      answer->exchange_->Post([answer] {
-        answer->over_ = true;
-        answer->CancelCalls();
-      });
+      answer->exchange_->Post([answer] { answer->End(); });
     });
   });
 }
@@ -97,7 +96,6 @@ void HttpAnswer::Ended(size_t prompt, const absl::Status& status) {
 
 void HttpAnswer::EndWith(const absl::Status& status) {
   if (over_) return;
-  over_ = true;
   std::string bytes;
   if (status.ok()) {
     request_.format->Finish(bytes);
@@ -114,6 +112,17 @@ void HttpAnswer::EndWith(const absl::Status& status) {
     response.headers.push_back({kRequestIdHeader, request_id_});
     exchange_->Respond(std::move(response));
   }
+  End();
+}
+
+void HttpAnswer::Break() {
+  if (over_) return;
+  exchange_->Break();
+  End();
+}
+
+void HttpAnswer::End() {
+  over_ = true;
   CancelCalls();
 }
 

@@ -42,6 +42,10 @@ class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
   void Write(size_t prompt, const v1::GenerateResponse& response);
   void Ended(size_t prompt, const absl::Status& status);
   void EndWith(const absl::Status& status);
+  // The client takes nothing of what a call has written.
+  void Break();
+  // Nothing is sent any more.
+  void End();
   void CancelCalls();
 
   const std::shared_ptr<HttpExchange> exchange_;

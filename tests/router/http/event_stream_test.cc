@@ -287,6 +287,25 @@ TEST_F(EventStreamTest, ABrokenStreamHasNoEnd) {
   }
 }
 
+TEST_F(EventStreamTest, AStreamThatIsBrokenUnreadIsResetAndNothingMoreIsSent) {
+  Start({.ping_interval = kNever});
+  for (const bool http_1_1 : {true, false}) {
+    HttpSocket client(server_->address(), 4096);
+    client.Send(http_1_1 ? kGet : "GET /a HTTP/1.0\r\n\r\n");
+    const auto exchange = Next();
+    exchange->BeginEvents({});
+    Taken unread, late;
+    exchange->Send(std::string(size_t{20} << 20, 'x'), unread.Teller());
+    exchange->Break();
+    exchange->Send("data: late\n\n", late.Teller());
+    exchange->EndEvents();
+    EXPECT_EQ(unread.Wait(), false);
+    EXPECT_EQ(late.Wait(), false);
+    client->ReadUntil("late");
+    EXPECT_TRUE(client.was_reset());
+  }
+}
+
 TEST_F(EventStreamTest, AStreamThatNobodyHoldsIsBroken) {
   Start();
   HttpSocket client(server_->address());

@@ -1,0 +1,95 @@
+// The answer to a list of prompts whose calls write, end and break in any order.
+#include "router/web/http_answer.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "router/calls/thread_loop.h"
+#include "router/openai/completion_request.h"
+#include "tests/router/openai/request_reading.h"
+#include "tests/router/openai/responses.h"
+#include "tests/router/web/played_exchange.h"
+
+namespace baton {
+namespace {
+
+class HttpAnswerTest : public testing::Test {
+ protected:
+  ~HttpAnswerTest() override {
+    loop_.Run([this] { calls_.clear(); });
+  }
+
+  void Start(bool stream, std::vector<std::string> prompts) {
+    const nlohmann::json body = {{"prompt", prompts}, {"stream", stream}};
+    absl::StatusOr<ApiRequest> request = ReadCompletionRequest(body.dump(), ContextOf(""));
+    ASSERT_TRUE(request.ok()) << request.status();
+    const auto answer =
+        std::make_shared<HttpAnswer>(exchange_, *std::move(request), Api::kOpenAi, "mine");
+    answer_ = answer;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      auto call = std::make_unique<Call>();
+      call->call = std::make_unique<ClientCall>(loop_, answer->NewWriter(i));
+      call->call->SetHandlers({.on_cancelled = [&c = *call] { c.cancelled = true; },
+                               .on_behind = [] {},
+                               .on_caught_up = [] {},
+                               .on_done = [&c = *call] { c.call.reset(); }});
+      calls_.push_back(std::move(call));
+    }
+    answer->Started();
+    Settle();
+  }
+  void LetIn(size_t prompt) {
+    answer_.lock()->Settled(prompt, 1);
+    Settle();
+  }
+  void Send(size_t prompt, v1::GenerateResponse response) {
+    loop_.Run([&] { calls_[prompt]->call->Send(std::move(response)); });
+    Settle();
+  }
+  void Finish(size_t prompt, const absl::Status& status) {
+    loop_.Run([&] { calls_[prompt]->call->FinishWith(status); });
+    Settle();
+  }
+  // Lets the answer and the calls do all that they have to do.
+  void Settle() {
+    do {
+      loop_.Run([] {});
+    } while (exchange_->Run());
+  }
+  bool ended(size_t prompt) const { return calls_[prompt]->call == nullptr; }
+
+  struct Call {
+    std::unique_ptr<ClientCall> call;  // null: it was told its end
+    bool cancelled = false;
+  };
+  ThreadLoop loop_;
+  const std::shared_ptr<PlayedExchange> exchange_ = std::make_shared<PlayedExchange>();
+  std::weak_ptr<HttpAnswer> answer_;
+  std::vector<std::unique_ptr<Call>> calls_;
+};
+
+TEST_F(HttpAnswerTest, AReaderWhoStallsEndsTheOtherPromptsToo) {
+  Start(/*stream=*/true, {"a", "b"});
+  LetIn(0);
+  LetIn(1);
+  exchange_->StopReading();
+  Send(0, Chunk(0, "unread"));
+  Finish(0, absl::ResourceExhaustedError("the client does not read"));
+  EXPECT_FALSE(ended(0));
+  loop_.Run([&] { calls_[0]->call->Abort(); });
+  Settle();
+  EXPECT_TRUE(exchange_->broken);
+  EXPECT_TRUE(ended(0));
+  EXPECT_TRUE(calls_[1]->cancelled);
+  Send(1, Chunk(0, "in vain"));
+  Finish(1, absl::CancelledError(""));
+  EXPECT_TRUE(ended(1));
+}
+
+}  // namespace
+}  // namespace baton
