@@ -60,9 +60,7 @@ void HttpAnswer::Settled(size_t prompt, uint32_t prompt_tokens) {
           absl::StrCat("of all prompts' tokens, in each choice, are more than ",
                        kMaxAnswerPromptLogprobs, "; ask for fewer, or send fewer prompts")));
     }
-    if (--self->unsettled_ > 0 || !self->request_.stream || self->over_) return;
-    self->begun_ = true;
-    self->exchange_->BeginEvents({{kRequestIdHeader, self->request_id_}});
+    if (--self->unsettled_ == 0 && self->request_.stream && !self->over_) self->BeginStream();
   });
 }
 
@@ -83,8 +81,20 @@ void HttpAnswer::Write(size_t prompt, const v1::GenerateResponse& response) {
   ClientCall* const call = calls_[prompt];
   std::string bytes;
   if (!over_) request_.format->Add(prompt, response, bytes);
-  if (bytes.empty() || !begun_) return call->OnWriteDone(!over_);
-  exchange_->Send(std::move(bytes), [call](bool ok) { call->OnWriteDone(ok); });
+  if (bytes.empty() || !request_.stream) return call->OnWriteDone(!over_);
+  Event event{.call = call, .bytes = std::move(bytes)};
+  if (begun_) return Send(std::move(event));
+  early_.push_back(std::move(event));
+}
+
+void HttpAnswer::BeginStream() {
+  begun_ = true;
+  exchange_->BeginEvents({{kRequestIdHeader, request_id_}});
+  for (Event& event : std::exchange(early_, {})) Send(std::move(event));
+}
+
+void HttpAnswer::Send(Event event) {
+  exchange_->Send(std::move(event.bytes), [call = event.call](bool ok) { call->OnWriteDone(ok); });
 }
 
 void HttpAnswer::Ended(size_t prompt, const absl::Status& status) {
@@ -117,12 +127,14 @@ void HttpAnswer::EndWith(const absl::Status& status) {
 
 void HttpAnswer::Break() {
   if (over_) return;
+  if (!begun_) return EndWith(absl::UnavailableError("the other prompts were not let in in time"));
   exchange_->Break();
   End();
 }
 
 void HttpAnswer::End() {
   over_ = true;
+  for (const Event& event : std::exchange(early_, {})) event.call->OnWriteDone(false);
   CancelCalls();
 }
 

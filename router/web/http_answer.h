@@ -37,9 +37,16 @@ class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
 
  private:
   class Writer;
+  // What a call waits to have written.
+  struct Event {
+    ClientCall* call = nullptr;
+    std::string bytes;
+  };
 
   // All of these on the exchange's thread.
   void Write(size_t prompt, const v1::GenerateResponse& response);
+  void BeginStream();
+  void Send(Event event);
   void Ended(size_t prompt, const absl::Status& status);
   void EndWith(const absl::Status& status);
   // The client takes nothing of what a call has written.
@@ -55,6 +62,8 @@ class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
 
   // Of the exchange's thread.
   std::vector<ClientCall*> calls_;  // by prompt; null: has ended
+  // Of prompts that are let in before the last, until the stream begins: at most one of each.
+  std::vector<Event> early_;
   size_t unsettled_ = 0;
   uint64_t prompt_logprobs_ = 0;  // that the answer will tell, of the prompts that are settled
   size_t running_ = 0;

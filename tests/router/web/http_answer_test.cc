@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "router/calls/thread_loop.h"
@@ -17,6 +18,8 @@
 
 namespace baton {
 namespace {
+
+using ::testing::HasSubstr;
 
 class HttpAnswerTest : public testing::Test {
  protected:
@@ -55,6 +58,10 @@ class HttpAnswerTest : public testing::Test {
     loop_.Run([&] { calls_[prompt]->call->FinishWith(status); });
     Settle();
   }
+  void Complete(size_t prompt) {
+    Send(prompt, Last(baton::Complete(0, ""), 1, 1));
+    Finish(prompt, absl::OkStatus());
+  }
   // Lets the answer and the calls do all that they have to do.
   void Settle() {
     do {
@@ -72,6 +79,57 @@ class HttpAnswerTest : public testing::Test {
   std::weak_ptr<HttpAnswer> answer_;
   std::vector<std::unique_ptr<Call>> calls_;
 };
+
+TEST_F(HttpAnswerTest, WhatAPromptWritesBeforeAllAreLetInIsTheBeginningOfTheStream) {
+  Start(/*stream=*/true, {"a", "b"});
+  LetIn(0);
+  Send(0, Chunk(0, "early"));
+  Send(0, Chunk(0, ", later"));
+  EXPECT_FALSE(exchange_->begun);
+  LetIn(1);
+  EXPECT_TRUE(exchange_->begun);
+  Send(0, Chunk(0, ", last"));
+  Complete(0);
+  Send(1, Chunk(0, "other"));
+  Complete(1);
+  EXPECT_TRUE(exchange_->ended);
+  std::vector<std::string> texts(2);
+  for (const auto& event : Events(exchange_->sent)) {
+    for (const auto& choice : event["choices"]) {
+      texts[choice["index"].get<size_t>()] += choice["text"].get<std::string>();
+    }
+  }
+  EXPECT_EQ(texts[0], "early, later, last");
+  EXPECT_EQ(texts[1], "other");
+  EXPECT_TRUE(ended(0) && ended(1));
+}
+
+TEST_F(HttpAnswerTest, ARefusalEndsTheOthersAndDropsWhatTheyHaveWritten) {
+  Start(/*stream=*/true, {"a", "b"});
+  LetIn(0);
+  Send(0, Chunk(0, "early"));
+  Finish(1, absl::InvalidArgumentError("no such prompt"));
+  EXPECT_EQ(exchange_->response.status, 400);
+  EXPECT_THAT(exchange_->response.body, HasSubstr("no such prompt"));
+  EXPECT_TRUE(ended(1));
+  EXPECT_TRUE(calls_[0]->cancelled);
+  Finish(0, absl::CancelledError(""));
+  EXPECT_TRUE(ended(0));
+  EXPECT_FALSE(exchange_->begun);
+}
+
+TEST_F(HttpAnswerTest, AClientThatLeavesBeforeTheStreamEndsAllOfIt) {
+  Start(/*stream=*/true, {"a", "b"});
+  LetIn(0);
+  Send(0, Chunk(0, "early"));
+  exchange_->Leave();
+  Settle();
+  for (const size_t prompt : {0, 1}) {
+    EXPECT_TRUE(calls_[prompt]->cancelled);
+    Finish(prompt, absl::CancelledError(""));
+    EXPECT_TRUE(ended(prompt));
+  }
+}
 
 TEST_F(HttpAnswerTest, AReaderWhoStallsEndsTheOtherPromptsToo) {
   Start(/*stream=*/true, {"a", "b"});
