@@ -136,10 +136,11 @@ void WebService::Handle(std::shared_ptr<HttpExchange> exchange) {
   if (!caller.ok()) return call.Refuse(caller.status());
   call.caller = *std::move(caller);
   if (call.found.route == Route::kHealth) {
-    if (!options_.ready || options_.ready()) {
-      return call.Respond(JsonResponse(200, R"({"status":"ok"})"));
+    if (intake_.refusing()) return call.Refuse(RouterDraining());
+    if (options_.ready && !options_.ready()) {
+      return call.Refuse(NoReadyWorker("no worker is ready"));
     }
-    return call.Refuse(NoReadyWorker("no worker is ready"));
+    return call.Respond(JsonResponse(200, R"({"status":"ok"})"));
   }
   if (call.found.generates) return Generate(call);
   AnswerOnPool(call);

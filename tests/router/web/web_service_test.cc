@@ -302,6 +302,11 @@ TEST_F(WebServiceTest, HealthTellsWhetherARequestWouldFindItsWorkers) {
   AddDecode();
   StartHttp();
   EXPECT_EQ(NewClient().Get("/health")->status, 200);
+  router_->RefuseNew();
+  const auto draining = NewClient().Get("/health");
+  ASSERT_TRUE(draining);
+  EXPECT_EQ(draining->status, 503);
+  EXPECT_NE(draining->body.find("shutting down"), std::string::npos) << draining->body;
 }
 
 TEST_F(WebServiceTest, EmbeddingsAreNotServedAndSaySo) {
