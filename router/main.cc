@@ -102,6 +102,19 @@ absl::StatusOr<FleetSecret> LoadSecret(const RouterFlags& flags) {
   return FleetSecret::Random();
 }
 
+// `http` may be null.
+DrainHooks HooksOf(Router& router, HttpServer* http) {
+  const auto begin = [&router, http] {
+    router.RefuseNew();
+    if (http != nullptr) http->Drain();
+  };
+  // An answer over HTTP ends when it is written, which is later than its requests do.
+  const auto drained = [&router, http] {
+    return router.RunningRequests() == 0 && (http == nullptr || http->unfinished_answers() == 0);
+  };
+  return {.begin = begin, .drained = drained, .end_rest = [&router] { router.EndAll(); }};
+}
+
 int Main(int argc, char** argv) {
   RouterFlags flags;
   FlagSet flag_set(kProgram, "Routes generation requests to prefill and decode workers.");
@@ -174,9 +187,7 @@ int Main(int argc, char** argv) {
     if (http != nullptr) std::fprintf(stderr, "HTTP at %s\n", http->address().c_str());
   }
   (*process)->health().SetState(ServerState::kReady);
-  const int code = (*process)->Run({.begin = [&] { router->RefuseNew(); },
-                                    .drained = [&] { return router->RunningRequests() == 0; },
-                                    .end_rest = [&] { router->EndAll(); }});
+  const int code = (*process)->Run(HooksOf(*router, http.get()));
   ready_router.store(nullptr);
   if (http != nullptr) http->Close();
   front->reset();

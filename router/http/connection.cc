@@ -44,7 +44,7 @@ bool WasReset(int descriptor) {
 
 Connection::Connection(int descriptor, std::string address, SslSession session,
                        const Surroundings& surroundings)
-    : surroundings_(surroundings) {
+    : surroundings_(surroundings), draining_(surroundings.draining) {
   client_.address = std::move(address);
   client_.encrypted = session != nullptr;
   descriptor_.emplace(surroundings_.io);
@@ -77,7 +77,7 @@ void Connection::Close() {
   if (phase_ == Phase::kClosed) return;
   const std::shared_ptr<Connection> self = shared_from_this();
   exchange_gone_ = InExchange() || phase_ == Phase::kEnding;
-  EndEventStream();
+  EndUnfinished();
   phase_ = Phase::kClosed;
   parser_.reset();
   input_ = std::string();
@@ -214,6 +214,7 @@ bool Connection::TakeHead() {
 
 void Connection::TakeRequest() {
   phase_ = Phase::kWaiting;
+  BeginUnfinished();
   ForgetDeadline();
   HttpRequest request = std::move(parser_->request());
   parser_.reset();

@@ -45,7 +45,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::function<absl::StatusOr<std::optional<Peer>>(SSL& session, const std::string& address)>
         identify{};
     std::function<void(Connection& connection)> closed{};
-    std::atomic<size_t>& event_streams;  // how many are open
+    std::atomic<size_t>& event_streams;       // how many are open
+    std::atomic<size_t>& unfinished_answers;  // how many are waited for or written
+    bool draining = false;                    // it serves one request
   };
 
   // Owns `descriptor`, which does not block. `address` as HttpClient's. TLS where `session` is not
@@ -106,7 +108,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void WriteAnswer(HttpResponse response);
   // Tells that the answer to a request begins.
   void CountAnswer(int status) const;
-  void EndEventStream();
+  // An answer is waited for, or written.
+  void BeginUnfinished();
+  void EndUnfinished();
   std::string HeadText(int status, std::vector<HttpHeader> headers,
                        std::optional<size_t> content_length) const;
   void Write(std::string bytes, OutputQueue::Written written);
@@ -131,7 +135,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<ByteStream> stream_;
 
   Phase phase_ = Phase::kHandshake;
-  bool draining_ = false;
+  bool draining_;
   bool input_ended_ = false;
   bool watches_input_ = false;
   bool watches_errors_ = false;
@@ -155,6 +159,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool is_head_ = false;                    // whose answer has no body
   bool keep_alive_ = false;                 // whether another request may follow
   bool breaks_ = false;                     // the answer has no end
+  bool is_unfinished_ = false;
   bool is_event_stream_ = false;
 };
 

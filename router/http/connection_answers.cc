@@ -93,6 +93,7 @@ void Connection::Abandon(uint64_t exchange, const HttpRequest& request) {
 void Connection::WriteAnswer(HttpResponse response) {
   keep_alive_ = framing_.keep_alive && !draining_;
   phase_ = Phase::kEnding;
+  BeginUnfinished();
   ForgetDeadline();
   CountAnswer(response.status);
   std::string text = HeadText(response.status, std::move(response.headers), response.body.size());
@@ -107,7 +108,12 @@ void Connection::CountAnswer(int status) const {
   surroundings_.handler.answered(path_, status, since_head);
 }
 
-void Connection::EndEventStream() {
+void Connection::BeginUnfinished() {
+  if (!std::exchange(is_unfinished_, true)) ++surroundings_.unfinished_answers;
+}
+
+void Connection::EndUnfinished() {
+  if (std::exchange(is_unfinished_, false)) --surroundings_.unfinished_answers;
   if (std::exchange(is_event_stream_, false)) --surroundings_.event_streams;
 }
 
@@ -166,7 +172,7 @@ void Connection::WatchOutput() {
 void Connection::FinishAnswer() {
   gone_ = nullptr;
   ++exchange_;
-  EndEventStream();
+  EndUnfinished();
   if (breaks_ && !framing_.http_1_1) {
     ResetAtClose(descriptor_->native_handle());
     return Close();

@@ -81,7 +81,9 @@ struct HttpServer::Rep {
               chosen.connections.erase(connection.shared_from_this());
               --connections;
             },
-        .event_streams = event_streams};
+        .event_streams = event_streams,
+        .unfinished_answers = unfinished_answers,
+        .draining = chosen.draining};
   }
   // Called on the acceptor's thread.
   void Take(int descriptor);
@@ -94,6 +96,7 @@ struct HttpServer::Rep {
   std::unique_ptr<Acceptor> acceptor;
   std::atomic<size_t> connections = 0;
   std::atomic<size_t> event_streams = 0;
+  std::atomic<size_t> unfinished_answers = 0;
   std::vector<std::unique_ptr<Served>> served;  // none before Start
   size_t next = 0;                              // the acceptor's
 };
@@ -116,7 +119,6 @@ void HttpServer::Rep::Serve(Served& chosen, int descriptor) {
   chosen.connections.insert(connection);
   ++connections;
   connection->Start();
-  if (chosen.draining) connection->Drain();
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(absl::string_view flag,
@@ -170,7 +172,6 @@ void HttpServer::Start(Handler handler) {
 }
 
 void HttpServer::Drain() {
-  rep_->acceptor->Stop();
   for (const auto& served : rep_->served) {
     served->thread.mailbox()->Post([served = served.get()] {
       served->draining = true;
@@ -185,5 +186,7 @@ const std::string& HttpServer::address() const { return rep_->acceptor->address(
 size_t HttpServer::connections() const { return rep_->connections; }
 
 size_t HttpServer::event_streams() const { return rep_->event_streams; }
+
+size_t HttpServer::unfinished_answers() const { return rep_->unfinished_answers; }
 
 }  // namespace baton

@@ -74,12 +74,15 @@ class HttpServer {
   // that are still held go on, so that whoever works on an answer learns of its end. May be called
   // again.
   void Close();
-  // Accepts no more connections, and closes each when the answer it is giving has ended.
+  // Closes each connection when the answer it is giving has ended; one that is made later serves
+  // one request.
   void Drain();
 
   const std::string& address() const;  // the bound host:port
   size_t connections() const;          // open ones
   size_t event_streams() const;        // answers that are streams of events, and have not ended
+  // Answers that are waited for or not yet all written.
+  size_t unfinished_answers() const;
 
  private:
   struct Rep;

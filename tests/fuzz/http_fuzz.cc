@@ -63,6 +63,7 @@ class Run {
   std::shared_ptr<IoMailbox> mailbox_ = std::make_shared<IoMailbox>(io_);
   std::string scratch_ = std::string(4096, '\0');
   std::atomic<size_t> event_streams_ = 0;
+  std::atomic<size_t> unfinished_answers_ = 0;
   HttpServer::Options options_;
   HttpServer::Handler handler_;
   std::shared_ptr<Connection> connection_;
@@ -94,7 +95,8 @@ Run::Run(FuzzInput input) : way_(input.Byte()) {
                                .mailbox = mailbox_,
                                .scratch = scratch_,
                                .closed = [this](Connection&) { closed_ = true; },
-                               .event_streams = event_streams_});
+                               .event_streams = event_streams_,
+                               .unfinished_answers = unfinished_answers_});
   connection_->Start();
   while (!input.empty() && !closed_) {
     const std::string bytes = input.Bytes(piece);
@@ -105,6 +107,7 @@ Run::Run(FuzzInput input) : way_(input.Byte()) {
   Settle();
   BATON_CHECK(closed_, "a connection whose client sends no more ends with its answers");
   BATON_CHECK(event_streams_ == 0, "a closed connection has no stream");
+  BATON_CHECK(unfinished_answers_ == 0, "a closed connection has no answer");
   CheckAnswers();
 }
 

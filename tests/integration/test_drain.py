@@ -1,12 +1,16 @@
 """SIGTERM: a server takes no new work, what runs on it finishes or goes on elsewhere before its time is up, and it exits with 0;
 a second SIGTERM ends it at once."""
+import http.client
 import itertools
+import json
 import signal
+import socket
+import subprocess
 
 import grpc
 import pytest
 
-from cluster import Cluster, Failure, busy, failure, request, wait_until
+from cluster import Cluster, Failure, busy, failure, free_port, request, wait_until
 
 GRACE_S = 2  # seconds of --shutdown-timeout; after half of it a server ends what still runs
 SHORT, LONG = 20, 700  # output tokens: a worker finishes SHORT well within half of GRACE_S, and LONG never
@@ -161,3 +165,36 @@ def test_a_draining_router_refuses_what_is_new_and_lets_the_rest_end(length):
             assert failed.code == grpc.StatusCode.UNAVAILABLE and failed.reason == "DRAINING", failed
         assert exit_code(cluster.router) == 0
         cluster.wait_idle()
+
+
+def post(port, path, body, receive_buffer=0):
+    """A connection whose answer is to be read. `receive_buffer`: bytes that the system holds for it; 0: as it likes."""
+    made = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    made.sock = socket.socket()
+    if receive_buffer:
+        made.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    made.sock.settimeout(made.timeout)
+    made.sock.connect(("127.0.0.1", port))
+    made.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    return made
+
+
+def test_a_draining_router_ends_when_its_answers_over_http_are_read():
+    port = free_port()
+    with Cluster(router_args=["--disaggregate=always", f"--http-listen=127.0.0.1:{port}"]) as cluster:
+        words = 20000
+        unread = post(port, "/tokenize", {"prompt": "and " * words}, receive_buffer=4096)
+        wait_until(lambda: any("http_requests" in name and "/tokenize" in name for name in cluster.router.metrics()), 10,
+                   "the answer has begun")
+        stream = post(port, "/v1/completions", {"prompt": "Hello", "stream": True, "max_tokens": SHORT, "ignore_eos": True})
+        events = stream.getresponse()
+        cluster.router.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: not cluster.router.serving(), 1, "readiness is false")
+        health = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        health.request("GET", "/health")
+        assert health.getresponse().status == 503
+        assert events.read().endswith(b"data: [DONE]\n\n")
+        with pytest.raises(subprocess.TimeoutExpired):
+            cluster.router.process.wait(1)
+        assert len(json.load(unread.getresponse())["tokens"]) >= words
+        assert exit_code(cluster.router) == 0

@@ -315,6 +315,44 @@ TEST_F(HttpServerTest, DrainingEndsIdleConnectionsAtOnceAndOthersWithTheirAnswer
   EXPECT_TRUE(busy->AtEnd());
 }
 
+TEST_F(HttpServerTest, WhoComesWhileItDrainsIsAnsweredOnce) {
+  Start();
+  AnswerAtOnce();
+  server_->Drain();
+  HttpSocket client(server_->address());
+  client.Send(std::string(kGet) + kGet);
+  const HttpAnswer answer = client->ReadAnswer();
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.headers.at("connection"), "close");
+  EXPECT_TRUE(client->AtEnd());
+}
+
+TEST_F(HttpServerTest, AnAnswerIsUnfinishedUntilAllOfItIsWrittenOrItsClientIsGone) {
+  Start();
+  const auto all_finished = [this] { return server_->unfinished_answers() == 0; };
+  for (const bool leaves : {false, true}) {
+    HttpSocket client(server_->address(), 4096);
+    client.Send(kGet);
+    const auto exchange = Next();
+    EXPECT_EQ(server_->unfinished_answers(), 1u);
+    exchange->Respond({.body = std::string(size_t{20} << 20, 'x')});
+    Learned begun;
+    exchange->Post(begun.Teller());
+    ASSERT_TRUE(begun.Wait());
+    EXPECT_EQ(server_->unfinished_answers(), 1u);
+    if (leaves) {
+      client.Reset();
+    } else {
+      EXPECT_TRUE(client->ReadAnswer().whole);
+    }
+    EXPECT_TRUE(Eventually(all_finished));
+  }
+  HttpSocket wrong(server_->address());
+  wrong.Send("GET / HTTP/9.9\r\n\r\n");
+  EXPECT_NE(wrong->ReadAnswer().status, 200);
+  EXPECT_TRUE(Eventually(all_finished));
+}
+
 TEST_F(HttpServerTest, AnExchangeThatOutlivesTheServerDoesNothing) {
   Start({.threads = 2});
   HttpSocket client(server_->address());
