@@ -65,15 +65,13 @@ absl::StatusOr<std::unique_ptr<HttpServer>> ListenForHttp(const RouterFlags& fla
   if (flags.http_listen.empty()) return nullptr;
   // gRPC may have five eighths of the descriptors; this leaves some to the rest.
   const int connections = std::max(1, ConnectionsWithinDescriptorLimit() * 2 / 5);
-  return HttpServer::Listen(
-      "--http-listen", flags.http_listen, process.credentials(),
-      flags.server.tls.certificate_optional,
-      {.acceptor = {.max_connections = connections,
-                    .max_connections_of_peer =
-                        IsLoopback(flags.http_listen) ? connections : connections / 2,
-                    .memory = [&process] { return process.memory_level(); }},
-       .threads = flags.http_threads,
-       .cors_origins = flags.http_cors_origins});
+  HttpServer::Options options = flags.http;
+  options.acceptor = {
+      .max_connections = connections,
+      .max_connections_of_peer = IsLoopback(flags.http_listen) ? connections : connections / 2,
+      .memory = [&process] { return process.memory_level(); }};
+  return HttpServer::Listen("--http-listen", flags.http_listen, process.credentials(),
+                            flags.server.tls.certificate_optional, options);
 }
 
 // How people tell the routers of a fleet apart.

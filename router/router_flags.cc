@@ -99,10 +99,10 @@ void RouterFlags::AddTo(FlagSet& flags) {
       "http-listen", http_listen,
       "host:port of OpenAI's API over HTTP (port 0: any free), with TLS where --listen "
       "has it");
-  flags.AddStrings("http-cors-origin", http_cors_origins,
+  flags.AddStrings("http-cors-origin", http.cors_origins,
                    "origins whose pages in a browser may call --http-listen, such as "
                    "https://example.org, or *; repeated");
-  flags.AddInt("http-threads", http_threads, 1, 16, "threads that read and write HTTP");
+  flags.AddInt("http-threads", http.threads, 1, 16, "threads that read and write HTTP");
   flags.AddString("front-socket", front.path,
                   "Unix socket where a proxy passes clients' calls and certificates on "
                   "(deploy/haproxy)");
@@ -120,7 +120,7 @@ absl::Status RouterFlags::Finish() {
     BATON_ASSIGN_OR_RETURN(const Credentials credentials, Credentials::Create(server.tls));
     BATON_RETURN_IF_ERROR(credentials.CheckAddress("--http-listen", http_listen));
   }
-  for (const std::string& origin : http_cors_origins) BATON_RETURN_IF_ERROR(CheckOrigin(origin));
+  for (const std::string& origin : http.cors_origins) BATON_RETURN_IF_ERROR(CheckOrigin(origin));
   if (model.empty()) {
     return absl::InvalidArgumentError("--model: not given; name the GGUF file of the model");
   }
@@ -146,7 +146,8 @@ absl::Status RouterFlags::Finish() {
   router.needs_identity = !server.tls.insecure && (reached_from_outside || !api_keys.empty());
   router.admission.requests = static_cast<uint32_t>(max_waiting_requests);
   router.admission.bytes = max_waiting_bytes;
-  router.http_cors_origins = http_cors_origins;
+  router.http_cors_origins = http.cors_origins;
+  http.stall_timeout = router.runner.machine.stall_timeout;
   router.admission.max_queue_time =
       max_queue_time == absl::ZeroDuration() ? absl::InfiniteDuration() : max_queue_time;
   router.runner.dispatch.placement.policy = policy == "round_robin" ? PlacementPolicy::kRoundRobin

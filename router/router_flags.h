@@ -9,6 +9,7 @@
 #include "common/flags/flags.h"
 #include "common/net/server_flags.h"
 #include "router/front/front_socket.h"
+#include "router/http/http_server.h"
 #include "router/router.h"
 
 namespace baton {
@@ -23,9 +24,8 @@ struct RouterFlags {
   std::string api_keys;                    // file of tenants and their keys; empty: none
   std::string policy = "prefix_aware";
   std::string disaggregate = "auto";
-  std::string http_listen;                     // host:port of the HTTP API; empty: none
-  std::vector<std::string> http_cors_origins;  // whose pages may call it
-  int http_threads = 1;
+  std::string http_listen;   // host:port of the HTTP API; empty: none
+  HttpServer::Options http;  // without its acceptor's
   int max_waiting_requests = 1024;
   uint64_t max_waiting_bytes = uint64_t{64} << 20;
   absl::Duration max_queue_time = Admission::Limits{}.max_queue_time;  // 0: no limit
@@ -35,8 +35,8 @@ struct RouterFlags {
 
   // Binds --model, --prefill, --decode and so on, and the flags that every server has.
   void AddTo(FlagSet& flags);
-  // After parsing: checks what flags say together, and fills `router`. Errors are one line that
-  // names the flag.
+  // After parsing: checks what flags say together, and fills `router` and `http`. Errors are one
+  // line that names the flag.
   absl::Status Finish();
 };
 

@@ -80,6 +80,13 @@ TEST_F(RouterFlagsTest, ClientsMayLeaveTheirCertificateOutWhereTheyMayHaveAKey) 
   EXPECT_TRUE(flags_.server.tls.certificate_optional);
 }
 
+TEST_F(RouterFlagsTest, AClientThatDoesNotReadHasTheSameTimeByHttp) {
+  EXPECT_EQ(Parse({"--decode=c:1"}), "");
+  EXPECT_EQ(flags_.http.stall_timeout, flags_.router.runner.machine.stall_timeout);
+  EXPECT_EQ(Parse({"--decode=c:1", "--stall-timeout=7s"}), "");
+  EXPECT_EQ(flags_.http.stall_timeout, absl::Seconds(7));
+}
+
 TEST_F(RouterFlagsTest, ARouterNeedsWorkers) {
   EXPECT_THAT(Parse({}), HasSubstr("--workers-file"));
 }
