@@ -115,9 +115,9 @@ void ClientCall::OnWriteDone(bool ok) {
   });
 }
 
-void ClientCall::OnCancel() {
+void ClientCall::Cancelled(bool client_left) {
   cancelled_.store(true, std::memory_order_relaxed);
-  loop_.PostOrRun([this] { handlers_.on_cancelled(); });
+  loop_.PostOrRun([this, client_left] { handlers_.on_cancelled(client_left); });
 }
 
 void ClientCall::OnDone() {

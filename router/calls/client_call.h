@@ -48,7 +48,7 @@ class ClientWriter {
 class ClientCall final {
  public:
   struct Handlers {  // called on the loop's thread
-    std::function<void()> on_cancelled;
+    std::function<void(bool client_left)> on_cancelled;
     std::function<void()> on_behind;
     std::function<void()> on_caught_up;
     std::function<void()> on_done;
@@ -78,10 +78,14 @@ class ClientCall final {
 
   // Called by the writer, on any thread.
   void OnWriteDone(bool ok);
-  void OnCancel();
+  // The client has left.
+  void OnCancel() { Cancelled(/*client_left=*/true); }
+  // The client's answer has ended without the rest of this call.
+  void OnUnneeded() { Cancelled(/*client_left=*/false); }
   void OnDone();
 
  private:
+  void Cancelled(bool client_left);
   void WriteNext();
   void PopFront();
 

@@ -84,9 +84,9 @@ RequestRunner::RequestRunner(const Parts& parts, const Options& options)
 ClientCall::Handlers RequestRunner::ClientHandlers(uint64_t number) {
   return {
       .on_cancelled =
-          [this, number] {
+          [this, number](bool client_left) {
             Request* r = Find(number);
-            if (!r->ended) parts_.metrics.Disconnected();
+            if (client_left && !r->ended) parts_.metrics.Disconnected();
             if (r->machine != nullptr) return Feed(*r, ClientCancelled{});
             EndClient(*r, absl::CancelledError("the client cancelled the call"), "");
           },

@@ -67,12 +67,12 @@ void HttpAnswer::Settled(size_t prompt, uint32_t prompt_tokens) {
 void HttpAnswer::Started() {
   exchange_->Post([self = shared_from_this()] {
     self->started_ = true;
-    if (self->cancelling_) return self->CancelCalls();
+    if (self->over_) return self->CancelCalls(/*client_left=*/false);
     // The exchange outlives what it calls, and must not keep itself alive.
     self->exchange_->OnGone([weak = self->weak_from_this()] {
       const std::shared_ptr<HttpAnswer> answer = weak.lock();
       if (answer == nullptr) return;
-      answer->exchange_->Post([answer] { answer->End(); });
+      answer->exchange_->Post([answer] { answer->End(/*client_left=*/true); });
     });
   });
 }
@@ -122,27 +122,26 @@ void HttpAnswer::EndWith(const absl::Status& status) {
     response.headers.push_back({kRequestIdHeader, request_id_});
     exchange_->Respond(std::move(response));
   }
-  End();
+  End(/*client_left=*/false);
 }
 
 void HttpAnswer::Break() {
   if (over_) return;
   if (!begun_) return EndWith(absl::UnavailableError("the other prompts were not let in in time"));
   exchange_->Break();
-  End();
+  End(/*client_left=*/false);
 }
 
-void HttpAnswer::End() {
-  over_ = true;
+void HttpAnswer::End(bool client_left) {
+  if (std::exchange(over_, true)) return;
   for (const Event& event : std::exchange(early_, {})) event.call->OnWriteDone(false);
-  CancelCalls();
+  if (started_) CancelCalls(client_left);  // else the router may not know them yet
 }
 
-void HttpAnswer::CancelCalls() {
-  cancelling_ = true;
-  if (!started_) return;  // the router may not know them yet
+void HttpAnswer::CancelCalls(bool client_left) {
   for (ClientCall* call : calls_) {
-    if (call != nullptr) call->OnCancel();
+    if (call == nullptr) continue;
+    client_left ? call->OnCancel() : call->OnUnneeded();
   }
 }
 

@@ -52,8 +52,8 @@ class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
   // The client takes nothing of what a call has written.
   void Break();
   // Nothing is sent any more.
-  void End();
-  void CancelCalls();
+  void End(bool client_left);
+  void CancelCalls(bool client_left);
 
   const std::shared_ptr<HttpExchange> exchange_;
   const ApiRequest request_;
@@ -68,9 +68,8 @@ class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
   uint64_t prompt_logprobs_ = 0;  // that the answer will tell, of the prompts that are settled
   size_t running_ = 0;
   bool started_ = false;
-  bool begun_ = false;       // a stream's headers are sent
-  bool over_ = false;        // nothing is sent any more
-  bool cancelling_ = false;  // calls that still run are of no use
+  bool begun_ = false;  // a stream's headers are sent
+  bool over_ = false;   // nothing is sent any more, and calls that still run are of no use
 };
 
 }  // namespace baton

@@ -37,10 +37,12 @@ class HttpAnswerTest : public testing::Test {
     for (size_t i = 0; i < prompts.size(); ++i) {
       auto call = std::make_unique<Call>();
       call->call = std::make_unique<ClientCall>(loop_, answer->NewWriter(i));
-      call->call->SetHandlers({.on_cancelled = [&c = *call] { c.cancelled = true; },
-                               .on_behind = [] {},
-                               .on_caught_up = [] {},
-                               .on_done = [&c = *call] { c.call.reset(); }});
+      call->call->SetHandlers(
+          {.on_cancelled =
+               [&c = *call](bool client_left) { (client_left ? c.left : c.unneeded) = true; },
+           .on_behind = [] {},
+           .on_caught_up = [] {},
+           .on_done = [&c = *call] { c.call.reset(); }});
       calls_.push_back(std::move(call));
     }
     answer->Started();
@@ -72,7 +74,8 @@ class HttpAnswerTest : public testing::Test {
 
   struct Call {
     std::unique_ptr<ClientCall> call;  // null: it was told its end
-    bool cancelled = false;
+    bool left = false;                 // it was told that the client has left
+    bool unneeded = false;             // it was told that its answer ended without it
   };
   ThreadLoop loop_;
   const std::shared_ptr<PlayedExchange> exchange_ = std::make_shared<PlayedExchange>();
@@ -112,7 +115,7 @@ TEST_F(HttpAnswerTest, ARefusalEndsTheOthersAndDropsWhatTheyHaveWritten) {
   EXPECT_EQ(exchange_->response.status, 400);
   EXPECT_THAT(exchange_->response.body, HasSubstr("no such prompt"));
   EXPECT_TRUE(ended(1));
-  EXPECT_TRUE(calls_[0]->cancelled);
+  EXPECT_TRUE(calls_[0]->unneeded);
   Finish(0, absl::CancelledError(""));
   EXPECT_TRUE(ended(0));
   EXPECT_FALSE(exchange_->begun);
@@ -125,7 +128,7 @@ TEST_F(HttpAnswerTest, AClientThatLeavesBeforeTheStreamEndsAllOfIt) {
   exchange_->Leave();
   Settle();
   for (const size_t prompt : {0, 1}) {
-    EXPECT_TRUE(calls_[prompt]->cancelled);
+    EXPECT_TRUE(calls_[prompt]->left);
     Finish(prompt, absl::CancelledError(""));
     EXPECT_TRUE(ended(prompt));
   }
@@ -143,7 +146,7 @@ TEST_F(HttpAnswerTest, AReaderWhoStallsEndsTheOtherPromptsToo) {
   Settle();
   EXPECT_TRUE(exchange_->broken);
   EXPECT_TRUE(ended(0));
-  EXPECT_TRUE(calls_[1]->cancelled);
+  EXPECT_TRUE(calls_[1]->unneeded);
   Send(1, Chunk(0, "in vain"));
   Finish(1, absl::CancelledError(""));
   EXPECT_TRUE(ended(1));

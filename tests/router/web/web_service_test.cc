@@ -131,6 +131,7 @@ TEST_F(WebServiceTest, OneBadPromptEndsTheOthersToo) {
   EXPECT_EQ(answer->status, 400) << answer->body;
   EXPECT_EQ(Json::parse(answer->body)["error"]["param"], "prompt");
   ExpectNothingLeft();
+  EXPECT_EQ(Metric("baton_disconnects_total"), 0) << "the client is still there";
 }
 
 TEST_F(WebServiceTest, TheLogProbabilitiesOfAllPromptsInAllChoicesAreBounded) {
@@ -210,6 +211,7 @@ TEST_F(WebServiceTest, AClientThatLeavesIsForgotten) {
   request["stream"] = true;
   Stream(request, [](const char*, size_t) { return false; });
   ExpectNothingLeft();
+  EXPECT_EQ(Metric("baton_disconnects_total"), 1);
 }
 
 TEST_F(WebServiceTest, AClientThatLeavesBeforeItsFirstTokenIsForgotten) {
