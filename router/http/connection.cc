@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,6 +39,12 @@ void BoundUnsent(int descriptor) {
 bool WasReset(int descriptor) {
   pollfd polled{.fd = descriptor, .events = 0, .revents = 0};
   return poll(&polled, 1, 0) > 0 && (polled.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+// HTTP has none, and a watch for errors would end with it again and again.
+void DropUrgentByte(int descriptor) {
+  char byte = 0;
+  recv(descriptor, &byte, 1, MSG_OOB | MSG_DONTWAIT);
 }
 
 }  // namespace
@@ -157,7 +164,9 @@ void Connection::WatchErrors() {
                           [self = shared_from_this()](const boost::system::error_code& error) {
                             if (error || self->phase_ == Phase::kClosed) return;
                             self->watches_errors_ = false;
-                            if (WasReset(self->descriptor_->native_handle())) self->Close();
+                            if (WasReset(self->descriptor_->native_handle())) return self->Close();
+                            DropUrgentByte(self->descriptor_->native_handle());
+                            self->WatchErrors();
                           });
 }
 

@@ -113,6 +113,25 @@ TEST_F(EventStreamTest, AClientThatLeavesWhileItWaitsIsNoticedWithoutAnything) {
   }
 }
 
+TEST_F(EventStreamTest, AClientThatLeavesAfterUrgentDataIsNoticedToo) {
+  Start({.ping_interval = kNever});
+  HttpSocket client(server_->address());
+  // As much as is read ahead: from then on only errors are watched.
+  client.Send(kGet + std::string(size_t{64} << 10, 'x'));
+  const auto exchange = Next();
+  Learned gone;
+  exchange->OnGone(gone.Teller());
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(client.SendUrgent('!'));
+    // By its answer the server has seen the urgent data, most likely.
+    Learned seen;
+    exchange->Post(seen.Teller());
+    ASSERT_TRUE(seen.Wait());
+  }
+  client.Reset();
+  EXPECT_TRUE(gone.Wait());
+}
+
 TEST_F(EventStreamTest, WhoAsksLateWhetherTheClientIsGoneIsToldAtOnce) {
   Start();
   HttpSocket client(server_->address());

@@ -73,6 +73,7 @@ class HttpSocket {
     }
     return true;
   }
+  bool SendUrgent(char byte) { return send(fd_, &byte, 1, MSG_NOSIGNAL | MSG_OOB) == 1; }
   void HalfClose() { shutdown(fd_, SHUT_WR); }
   void Close() {
     if (fd_ >= 0) close(std::exchange(fd_, -1));
