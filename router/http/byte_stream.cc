@@ -78,7 +78,10 @@ ByteStream::ByteStream(int descriptor, SslSession session)
   SSL_set_bio(session_.get(), bio, bio);
 }
 
-ByteStream::Result ByteStream::OfSession(int returned) {
+template <typename Call>
+ByteStream::Result ByteStream::OfSession(Call call) {
+  ERR_clear_error();  // what others on this thread have left there counts as the call's
+  const int returned = call(session_.get());
   if (returned > 0) return {.outcome = Outcome::kDone, .bytes = 0};
   const int error = SSL_get_error(session_.get(), returned);
   ERR_clear_error();
@@ -88,13 +91,14 @@ ByteStream::Result ByteStream::OfSession(int returned) {
 }
 
 ByteStream::Result ByteStream::Handshake() {
-  return session_ == nullptr ? Result{} : OfSession(SSL_accept(session_.get()));
+  return session_ == nullptr ? Result{} : OfSession(SSL_accept);
 }
 
 ByteStream::Result ByteStream::Read(char* buffer, size_t size) {
   if (session_ != nullptr) {
     size_t bytes = 0;
-    Result result = OfSession(SSL_read_ex(session_.get(), buffer, size, &bytes));
+    Result result =
+        OfSession([&](SSL* session) { return SSL_read_ex(session, buffer, size, &bytes); });
     result.bytes = bytes;
     return result;
   }
@@ -107,7 +111,8 @@ ByteStream::Result ByteStream::Read(char* buffer, size_t size) {
 ByteStream::Result ByteStream::Write(absl::string_view bytes) {
   if (session_ != nullptr) {
     size_t written = 0;
-    Result result = OfSession(SSL_write_ex(session_.get(), bytes.data(), bytes.size(), &written));
+    Result result = OfSession(
+        [&](SSL* session) { return SSL_write_ex(session, bytes.data(), bytes.size(), &written); });
     result.bytes = written;
     return result;
   }

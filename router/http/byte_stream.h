@@ -45,7 +45,9 @@ class ByteStream {
   SSL* session() const { return session_.get(); }  // null in plain text
 
  private:
-  Result OfSession(int returned);
+  // What came of a call of OpenSSL's.
+  template <typename Call>
+  Result OfSession(Call call);
 
   const int descriptor_;
   const SslSession session_;
