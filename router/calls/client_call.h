@@ -27,9 +27,9 @@ inline constexpr size_t kMaxJoinedBytes = 8 << 10;  // a message that large is n
 
 class ClientCall;
 
-// The server's end of a Generate stream, as raw operations. Two implementations: gRPC's
-// (grpc_client_writer.h), and the simulation's. What it tells the call never comes from inside
-// one of its functions.
+// The server's end of a Generate stream, as raw operations. Three implementations: gRPC's
+// (grpc_client_writer.h), HTTP's (router/web/http_answer.cc) and the simulation's. What it tells
+// the call never comes from inside one of its functions.
 class ClientWriter {
  public:
   virtual ~ClientWriter() = default;

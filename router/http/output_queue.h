@@ -11,7 +11,8 @@
 
 namespace baton {
 
-// Not thread-safe. Unbounded: who appends waits for `written`. Holds no memory while it is empty.
+// Not thread-safe. Holds no memory while it is empty. It has no bound of its own: of events each
+// writer waits for `written` before its next, and a whole body comes at once.
 class OutputQueue {
  public:
   using Written = std::function<void(bool ok)>;

@@ -20,8 +20,7 @@
 namespace baton {
 
 // Thread-safe. Borrows `intake`, `page`, all of Parts and the Metrics. It is destroyed after the
-// server whose handler it
-// is was closed.
+// server whose handler it is was closed.
 class WebService {
  public:
   struct Options {
