@@ -119,7 +119,7 @@ Router::~Router() {
   poller_.reset();
   intake_->RefuseNew();
   grammars_->Stop();
-  pool_.reset();  // every admitted request is prepared, so that all of them can end
+  pool_->Close();  // every admitted request is prepared, so that all of them can end
   grammars_.reset();
   absl::Notification requests_gone;
   loop_->Post([&] { runner_->Close(RouterDraining(), [&] { requests_gone.Notify(); }); });

@@ -1,6 +1,7 @@
 #include "router/front/preparing_pool.h"
 
 #include <optional>
+#include <utility>
 
 namespace baton {
 
@@ -13,10 +14,12 @@ PreparingPool::PreparingPool(int threads, size_t capacity) : jobs_(capacity) {
   }
 }
 
-PreparingPool::~PreparingPool() {
+PreparingPool::~PreparingPool() { Close(); }
+
+void PreparingPool::Close() {
   Stop();
   jobs_.Close();
-  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : std::exchange(threads_, {})) thread.join();
 }
 
 }  // namespace baton

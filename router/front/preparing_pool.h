@@ -1,4 +1,5 @@
-// The threads that tokenise: requests become specs off the RPC threads and off the event loop.
+// The threads that tokenise: requests become specs off the RPC threads and off the event loop, and
+// whole answers become JSON off the I/O threads.
 #pragma once
 
 #include <atomic>
@@ -11,7 +12,7 @@
 
 namespace baton {
 
-// Thread-safe. Its destructor stops it and runs what was taken.
+// Thread-safe. Its destructor closes it.
 class PreparingPool {
  public:
   using Job = absl::AnyInvocable<void()>;
@@ -19,10 +20,12 @@ class PreparingPool {
   PreparingPool(int threads, size_t capacity);
   ~PreparingPool();
 
-  // False, and `job` is not run, when so many wait already.
+  // False, and `job` is not run, when so many wait already, or the pool is closed.
   bool TryRun(Job job) { return jobs_.TryPush(std::move(job)) == Pushed::kYes; }
   // From now on jobs are to end as soon as they can, since nobody wants their answers.
   void Stop() { stopping_.store(true); }
+  // Stops it and runs what was taken; nothing is taken from then on. Not called twice at a time.
+  void Close();
   // Read by the jobs.
   const std::atomic<bool>& stopping() const { return stopping_; }
 

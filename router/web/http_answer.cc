@@ -37,11 +37,12 @@ class HttpAnswer::Writer final : public ClientWriter {
 };
 
 HttpAnswer::HttpAnswer(std::shared_ptr<HttpExchange> exchange, ApiRequest request, Api api,
-                       std::string request_id)
+                       std::string request_id, PreparingPool& pool)
     : exchange_(std::move(exchange)),
       request_(std::move(request)),
       api_(api),
       request_id_(std::move(request_id)),
+      pool_(pool),
       calls_(request_.prompts.size()),
       unsettled_(request_.prompts.size()),
       running_(request_.prompts.size()) {}
@@ -106,23 +107,32 @@ void HttpAnswer::Ended(size_t prompt, const absl::Status& status) {
 
 void HttpAnswer::EndWith(const absl::Status& status) {
   if (over_) return;
-  std::string bytes;
-  if (status.ok()) {
-    request_.format->Finish(bytes);
-  } else if (begun_) {
-    request_.format->Fail(ErrorOf(api_, status), bytes);
-  }
   if (begun_) {
+    std::string bytes;
+    if (status.ok()) {
+      request_.format->Finish(bytes);
+    } else {
+      request_.format->Fail(ErrorOf(api_, status), bytes);
+    }
     exchange_->Send(std::move(bytes), nullptr);
     exchange_->EndEvents();
-  } else if (!status.ok()) {
-    exchange_->Respond(Refusal(api_, ErrorOf(api_, status), request_id_));
+  } else if (status.ok()) {
+    RespondWhole();
   } else {
-    HttpResponse response = JsonResponse(200, std::move(bytes));
-    response.headers.push_back({kRequestIdHeader, request_id_});
-    exchange_->Respond(std::move(response));
+    exchange_->Respond(Refusal(api_, ErrorOf(api_, status), request_id_));
   }
   End(/*client_left=*/false);
+}
+
+void HttpAnswer::RespondWhole() {
+  const auto respond = [self = shared_from_this()] {
+    std::string body;
+    self->request_.format->Finish(body);
+    HttpResponse response = JsonResponse(200, std::move(body));
+    response.headers.push_back({kRequestIdHeader, self->request_id_});
+    self->exchange_->Respond(std::move(response));
+  };
+  if (!pool_.TryRun(respond)) respond();
 }
 
 void HttpAnswer::Break() {

@@ -11,6 +11,7 @@
 
 #include "router/api/answer_format.h"
 #include "router/calls/client_call.h"
+#include "router/front/preparing_pool.h"
 #include "router/http/exchange.h"
 #include "router/web/routes.h"
 
@@ -18,12 +19,13 @@ namespace baton {
 
 // Turns what the prompts' calls write into one answer, and ends it when all have ended: in a stream
 // as it comes, else as one body. The first error ends it at once, and the other calls with it, and
-// so does a client that leaves. Thread-safe; it works on the exchange's own thread. Its writers and
-// its exchange keep it alive.
+// so does a client that leaves. Thread-safe; it works on the exchange's own thread, but for a whole
+// body, which may be large and is made by `pool`, where that has room. Its writers and its exchange
+// keep it alive. Borrows `pool`, which outlives its calls.
 class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
  public:
   HttpAnswer(std::shared_ptr<HttpExchange> exchange, ApiRequest request, Api api,
-             std::string request_id);
+             std::string request_id, PreparingPool& pool);
 
   const std::vector<v1::GenerateRequest>& prompts() const { return request_.prompts; }
 
@@ -49,6 +51,7 @@ class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
   void Send(Event event);
   void Ended(size_t prompt, const absl::Status& status);
   void EndWith(const absl::Status& status);
+  void RespondWhole();
   // The client takes nothing of what a call has written.
   void Break();
   // Nothing is sent any more.
@@ -59,6 +62,7 @@ class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
   const ApiRequest request_;
   const Api api_;
   const std::string request_id_;
+  PreparingPool& pool_;
 
   // Of the exchange's thread.
   std::vector<ClientCall*> calls_;  // by prompt; null: has ended

@@ -260,7 +260,7 @@ void WebService::Generate(const Call& call) {
         call.caller, prompts, call.received, call.received + intake_.default_deadline());
     if (!places.ok()) return call.Refuse(places.status());
     const auto answer = std::make_shared<HttpAnswer>(call.exchange, *std::move(request),
-                                                     call.found.api, call.request_id);
+                                                     call.found.api, call.request_id, parts_.pool);
     for (size_t i = 0; i < places->size(); ++i) {
       intake_.Start(std::move((*places)[i]), answer->prompts()[i], answer->NewWriter(i),
                     [answer, i](uint32_t tokens) { answer->Settled(i, tokens); });

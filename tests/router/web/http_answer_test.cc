@@ -1,12 +1,15 @@
 // The answer to a list of prompts whose calls write, end and break in any order.
 #include "router/web/http_answer.h"
 
-#include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -21,20 +24,40 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// Knows which thread has made the body of an answer.
+class WhereFormat final : public AnswerFormat {
+ public:
+  explicit WhereFormat(std::atomic<std::thread::id>& where) : where_(where) {}
+  void Add(size_t, const v1::GenerateResponse&, std::string&) override {}
+  void Finish(std::string& out) override {
+    where_ = std::this_thread::get_id();
+    out = "{}";
+  }
+  void Fail(const ApiError&, std::string&) override {}
+
+ private:
+  std::atomic<std::thread::id>& where_;
+};
+
 class HttpAnswerTest : public testing::Test {
  protected:
   ~HttpAnswerTest() override {
     loop_.Run([this] { calls_.clear(); });
   }
 
-  void Start(bool stream, std::vector<std::string> prompts) {
+  static ApiRequest Read(bool stream, const std::vector<std::string>& prompts) {
     const nlohmann::json body = {{"prompt", prompts}, {"stream", stream}};
     absl::StatusOr<ApiRequest> request = ReadCompletionRequest(body.dump(), ContextOf(""));
-    ASSERT_TRUE(request.ok()) << request.status();
+    EXPECT_TRUE(request.ok()) << request.status();
+    return *std::move(request);
+  }
+  void Start(bool stream, const std::vector<std::string>& prompts) { Start(Read(stream, prompts)); }
+  void Start(ApiRequest request) {
+    const size_t prompts = request.prompts.size();
     const auto answer =
-        std::make_shared<HttpAnswer>(exchange_, *std::move(request), Api::kOpenAi, "mine");
+        std::make_shared<HttpAnswer>(exchange_, std::move(request), Api::kOpenAi, "mine", pool_);
     answer_ = answer;
-    for (size_t i = 0; i < prompts.size(); ++i) {
+    for (size_t i = 0; i < prompts; ++i) {
       auto call = std::make_unique<Call>();
       call->call = std::make_unique<ClientCall>(loop_, answer->NewWriter(i));
       call->call->SetHandlers(
@@ -70,6 +93,21 @@ class HttpAnswerTest : public testing::Test {
       loop_.Run([] {});
     } while (exchange_->Run());
   }
+  // Answers a request that is no stream.
+  std::thread::id WhereAWholeBodyIsMade() {
+    std::atomic<std::thread::id> where{};
+    ApiRequest request = Read(/*stream=*/false, {"a"});
+    request.format = std::make_unique<WhereFormat>(where);
+    Start(std::move(request));
+    LetIn(0);
+    Complete(0);
+    const absl::Time until = absl::Now() + absl::Seconds(20);
+    while (exchange_->response.status == 0 && absl::Now() < until) Settle();
+    EXPECT_EQ(exchange_->response.status, 200);
+    EXPECT_EQ(exchange_->response.body, "{}");
+    EXPECT_TRUE(ended(0));
+    return where;
+  }
   bool ended(size_t prompt) const { return calls_[prompt]->call == nullptr; }
 
   struct Call {
@@ -78,6 +116,7 @@ class HttpAnswerTest : public testing::Test {
     bool unneeded = false;             // it was told that its answer ended without it
   };
   ThreadLoop loop_;
+  PreparingPool pool_{/*threads=*/1, /*capacity=*/1};
   const std::shared_ptr<PlayedExchange> exchange_ = std::make_shared<PlayedExchange>();
   std::weak_ptr<HttpAnswer> answer_;
   std::vector<std::unique_ptr<Call>> calls_;
@@ -132,6 +171,24 @@ TEST_F(HttpAnswerTest, AClientThatLeavesBeforeTheStreamEndsAllOfIt) {
     Finish(prompt, absl::CancelledError(""));
     EXPECT_TRUE(ended(prompt));
   }
+}
+
+TEST_F(HttpAnswerTest, AWholeBodyIsMadeByThePool) {
+  const std::thread::id where = WhereAWholeBodyIsMade();
+  EXPECT_NE(where, std::thread::id());
+  EXPECT_NE(where, std::this_thread::get_id());
+}
+
+TEST_F(HttpAnswerTest, AWholeBodyIsMadeAtOnceWhereThePoolIsBusy) {
+  absl::Notification busy, go_on;
+  ASSERT_TRUE(pool_.TryRun([&] {
+    busy.Notify();
+    go_on.WaitForNotification();
+  }));
+  busy.WaitForNotification();
+  ASSERT_TRUE(pool_.TryRun([] {}));
+  EXPECT_EQ(WhereAWholeBodyIsMade(), std::this_thread::get_id());
+  go_on.Notify();
 }
 
 TEST_F(HttpAnswerTest, AReaderWhoStallsEndsTheOtherPromptsToo) {

@@ -15,7 +15,7 @@
 
 namespace baton {
 
-// Only Post is called by other threads than the test's, which plays the I/O thread.
+// Only Post and Respond are called by other threads than the test's, which plays the I/O thread.
 class PlayedExchange final : public HttpExchange {
  public:
   const HttpRequest& request() const override { return request_; }
@@ -26,8 +26,10 @@ class PlayedExchange final : public HttpExchange {
   }
   void OnGone(std::function<void()> gone) override { gone_ = std::move(gone); }
   void Respond(HttpResponse answer) override {
-    EXPECT_FALSE(begun || over()) << "an exchange has one answer";
-    response = std::move(answer);
+    Post([this, answer = std::move(answer)] {
+      EXPECT_FALSE(begun || over()) << "an exchange has one answer";
+      response = answer;
+    });
   }
   void BeginEvents(std::vector<HttpHeader> /*headers*/) override {
     EXPECT_FALSE(begun || over()) << "an exchange has one answer";
