@@ -36,6 +36,12 @@ void BoundUnsent(int descriptor) {
   setsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes, sizeof(kUnsentBytes));
 }
 
+// A closed socket then tells the other side that the bytes have no end.
+void ResetAtClose(int descriptor) {
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+}
+
 bool WasReset(int descriptor) {
   pollfd polled{.fd = descriptor, .events = 0, .revents = 0};
   return poll(&polled, 1, 0) > 0 && (polled.revents & (POLLERR | POLLHUP)) != 0;
@@ -84,6 +90,8 @@ void Connection::Close() {
   if (phase_ == Phase::kClosed) return;
   const std::shared_ptr<Connection> self = shared_from_this();
   exchange_gone_ = InExchange() || phase_ == Phase::kEnding;
+  // What was cut must not look whole to HTTP/1.0.
+  if (exchange_gone_) ResetAtClose(descriptor_->native_handle());
   EndUnfinished();
   phase_ = Phase::kClosed;
   parser_.reset();

@@ -1,6 +1,4 @@
 // How a connection answers.
-#include <sys/socket.h>
-
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -12,15 +10,6 @@
 #include "router/http/connection.h"
 
 namespace baton {
-namespace {
-
-// A closed socket then tells the other side that the bytes have no end.
-void ResetAtClose(int descriptor) {
-  const linger at_once{.l_onoff = 1, .l_linger = 0};
-  setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-}
-
-}  // namespace
 
 void Connection::OnGone(uint64_t exchange, std::function<void()> gone) {
   if (exchange != exchange_) return;
@@ -80,7 +69,6 @@ void Connection::Break(uint64_t exchange) {
   if (output_.empty()) return FinishAnswer();
   // Who does not read would hold the rest, and what is sent meanwhile, for as long as it likes.
   gone_ = nullptr;
-  ResetAtClose(descriptor_->native_handle());
   Close();
 }
 
@@ -173,10 +161,7 @@ void Connection::FinishAnswer() {
   gone_ = nullptr;
   ++exchange_;
   EndUnfinished();
-  if (breaks_ && !framing_.http_1_1) {
-    ResetAtClose(descriptor_->native_handle());
-    return Close();
-  }
+  if (breaks_ && !framing_.http_1_1) return Close();
   if (breaks_ || !keep_alive_ || draining_) return Linger();
   AwaitRequest(surroundings_.options.idle_timeout);
 }

@@ -202,6 +202,22 @@ TEST_F(EventStreamTest, AClientThatTakesNothingForTooLongIsGone) {
   EXPECT_TRUE(gone.Wait());
 }
 
+TEST_F(EventStreamTest, AStreamThatIsCutDoesNotLookWhole) {
+  for (const bool stalls : {true, false}) {
+    Start({.stall_timeout = stalls ? absl::Milliseconds(30) : kNever, .ping_interval = kNever});
+    HttpSocket client(server_->address(), 4096);
+    client.Send("GET /a HTTP/1.0\r\n\r\n");
+    const auto exchange = Next();
+    exchange->BeginEvents({});
+    Taken taken;
+    exchange->Send(std::string(stalls ? size_t{20} << 20 : 1, 'x'), taken.Teller());
+    EXPECT_EQ(taken.Wait(), !stalls);
+    server_->Close();
+    client->ReadUntil("the end");
+    EXPECT_TRUE(client.was_reset()) << (stalls ? "its reader stalled" : "the server was closed");
+  }
+}
+
 TEST_F(EventStreamTest, OfWhatAClientDoesNotReadTheSystemTakesLittle) {
   Start({.ping_interval = kNever});
   HttpSocket client(server_->address(), 4096);
