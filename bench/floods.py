@@ -129,9 +129,9 @@ def main():
     os.sched_setaffinity(0, {SERVERS_CPU})  # what the servers begin with
     with tempfile.TemporaryDirectory() as folder, FrontedCluster(pathlib.Path(folder), secured=True) as cluster:
         os.sched_setaffinity(0, {CLIENTS_CPU})
-        ports = {"front": cluster.front_host_port[1], "router": cluster.router.port, "prefill": cluster.prefill[0].port,
+        ports = {"front": cluster.front.host_port[1], "router": cluster.router.port, "prefill": cluster.prefill[0].port,
                  "decode": cluster.decode[0].port}
-        with grpc.secure_channel(cluster.front_address, channel_credentials(cluster.ours)) as channel:
+        with grpc.secure_channel(cluster.front.address, channel_credentials(cluster.ours)) as channel:
             stub = rpc.GenerationServiceStub(channel)
             for _ in range(3):
                 ask(stub)

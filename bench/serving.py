@@ -31,6 +31,15 @@ def free_port():
             return port
 
 
+def scrape(port):
+    """A server's metrics; "": it does not answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as response:
+            return response.read().decode()
+    except OSError:
+        return ""
+
+
 class Serving:
     """A router in front of workers. `folder`: of a build. Without a context manager it runs on."""
 
@@ -57,14 +66,15 @@ class Serving:
         self.expected = count
 
     def add_worker(self, role, *arguments, cpu=None):
-        """A real worker, "prefill" or "decode"; `cpu`: all that its process may use."""
-        port = free_port()
+        """A real worker, "prefill" or "decode"; `cpu`: all that its process may use. Returns its port of metrics."""
+        port, metrics_port = free_port(), free_port()
         self.workers.append(subprocess.Popen(pinned(
             cpu, [str(self.build / f"bin/baton-{role}-worker"), f"--model={self.model}", f"--listen=127.0.0.1:{port}",
-             f"--health-listen=127.0.0.1:{free_port()}", f"--metrics-listen=127.0.0.1:{free_port()}", "--log-level=error",
+             f"--health-listen=127.0.0.1:{free_port()}", f"--metrics-listen=127.0.0.1:{metrics_port}", "--log-level=error",
                   *arguments]), stdout=self.log, stderr=self.log))
         self.router_args.append(f"--{role}=127.0.0.1:{port}")
         self.expected = len(self.workers)
+        return metrics_port
 
     def start(self):
         self.port, self.metrics_port = free_port(), free_port()
@@ -84,11 +94,7 @@ class Serving:
         return sum(line.startswith("baton_worker_up{") and line.endswith(" 1") for line in self.metrics().splitlines())
 
     def metrics(self):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5) as response:
-                return response.read().decode()
-        except OSError:
-            return ""
+        return scrape(self.metrics_port)
 
     def log_text(self):
         return pathlib.Path(self.log.name).read_text(encoding="utf-8", errors="replace")

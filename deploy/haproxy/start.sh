@@ -7,7 +7,7 @@
 #     SOCKET    what --front-socket of the router names; --front-uid is the user this runs as
 #     CRL       a revocation list of each of these authorities (PEM); clients that they name are refused, and all clients with a
 #               certificate once a list is outdated, so renew it in time
-# Variables: BATON_FRONT_SILENCE (90s), after which a stream without a word of the router ends; BATON_FRONT_PATIENCE (10s) with
+# Variables: BATON_FRONT_SILENCE (100s), after which a stream without a word of the router ends; BATON_FRONT_PATIENCE (10s) with
 # a client that is silent in the handshake or in its message, or takes nothing of its answer; BATON_FRONT_HANDSHAKE (5s), until a
 # connection's first headers and from a stream's headers to its message; BATON_FRONT_CONNECTIONS_OF_PEER (256),
 # BATON_FRONT_CONNECTIONS_PER_10S (500), BATON_FRONT_REQUESTS_PER_10S (2000) and BATON_FRONT_REQUESTS_PER_S (500), the limits of

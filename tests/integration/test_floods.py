@@ -26,7 +26,7 @@ def flood(fronted, kind):
     """Sends until all is sent, or the front closes the connection or takes no more. From an address that is no other client's,
     nor another flood's, since the front refuses it for a while."""
     address = f"127.0.1.{1 + list(FLOODS).index(kind)}"
-    with connect(fronted.front_host_port[1], fronted.ours, address) as attack:
+    with connect(fronted.front.host_port[1], fronted.ours, address) as attack:
         try:
             attack.sendall(HELLO)
             for part in FLOODS[kind](range(1, 2 * FRAMES, 2)):
@@ -38,7 +38,7 @@ def flood(fronted, kind):
 
 def assert_served(fronted):
     credentials = channel_credentials(fronted.ours)
-    with grpc.secure_channel(fronted.front_address, credentials) as channel:
+    with grpc.secure_channel(fronted.front.address, credentials) as channel:
         made = request(prompt="The capital of France is", temperature=0, max_tokens=4)
         assert list(rpc.GenerationServiceStub(channel).Generate(made, timeout=60))[0].complete.text.startswith(" Paris")
     assert fronted.router.serving("liveness") and fronted.router.metrics()
@@ -74,7 +74,7 @@ def test_a_flood_of_handshakes_costs_the_router_no_memory(fronted):
     before = resident_bytes(fronted.router.process.pid)
     for _ in range(HANDSHAKES):
         try:
-            connect(fronted.front_host_port[1], fronted.ours, "127.0.0.2").close()
+            connect(fronted.front.host_port[1], fronted.ours, "127.0.0.2").close()
         except OSError:
             pass
     assert_served(fronted)

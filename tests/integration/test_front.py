@@ -1,22 +1,27 @@
 """Clients reach the router through the front, whose word about their certificates it believes, and nobody else's."""
 import base64
 import contextlib
+import os
+import pathlib
 import signal
 import socket
 import ssl
+import subprocess
 import time
 
 import grpc
 import pytest
 
-from cluster import request, wait_until
-from front import HANDSHAKE_S, FrontedCluster
+from cluster import BIN, Server, request, wait_until
+from front import HANDSHAKE_S, Front, FrontedCluster, front_flags
 from http2_floods import END_HEADERS, END_STREAM, HEADERS, HELLO, connect, frame, literal, opened
-from programs import bearer, channel_credentials, issue, revoke
+from programs import bearer, channel_credentials, issue, make_authority, revoke
 from stubs import rpc
 
 HEADER = "baton-client-certificate"
 REQUESTS_PER_S = 100
+CLOSED = (ConnectionError, ssl.SSLEOFError)  # how one learns that a connection is
+VOCABULARY = pathlib.Path(__file__).resolve().parents[1] / "data/tokenizer/smollm2-vocab.gguf"
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +35,7 @@ def channel(fronted, name="client", folder=None):
     authority = (fronted.ours / "ca.crt").read_bytes()
     credentials = (channel_credentials(folder or fronted.ours, name, ca=fronted.ours) if name
                    else grpc.ssl_channel_credentials(authority))
-    return grpc.secure_channel(fronted.front_address, credentials)
+    return grpc.secure_channel(fronted.front.address, credentials)
 
 
 def forged(fronted, name):
@@ -78,7 +83,7 @@ def test_a_client_whose_certificate_was_revoked_is_not_let_in(fronted):
     with channel(fronted, "client-mallory") as known:
         assert generate(known).startswith(" Paris")
     revoke(fronted.ours, "client", "--name=mallory")
-    fronted.reload_front()
+    fronted.front.reload()
 
     def refused():
         with channel(fronted, "client-mallory") as revoked:
@@ -127,14 +132,17 @@ def test_headers_that_are_too_long_end_at_the_front(fronted):
 
 
 def test_a_cancel_passes_the_front_and_reaches_the_workers(fronted):
+    """bench/front_cost.py says how soon."""
     with channel(fronted) as made:
         call = rpc.GenerationServiceStub(made).Generate(
             request(ids=[30] * 16, stream=True, max_tokens=4000, ignore_eos=True, temperature=0))
         for _ in range(10):
             next(call)
         assert fronted.used_blocks()[1] > 0
+        began = time.monotonic()
         call.cancel()
         fronted.wait_idle()
+        print(f"the workers were idle {1e3 * (time.monotonic() - began):.0f} ms after the cancel")
 
 
 def test_a_silent_stream_lives_longer_than_a_silent_client(fronted):
@@ -155,8 +163,46 @@ def test_a_silent_stream_lives_longer_than_a_silent_client(fronted):
     fronted.wait_ready()
 
 
+@contextlib.contextmanager
+def silent_fleet(folder, limits, between_tokens_s):
+    """A front before a router with mock workers, which are silent for that time before each token of a stream."""
+    make_authority(folder)
+    for role in ("front", "client"):
+        issue(folder, role)
+    workers_file, router_socket = folder / "workers", folder / "front.sock"
+    workers = subprocess.Popen([BIN.parent / "tests/mock_workers", f"--model={VOCABULARY}", f"--workers-file={workers_file}",
+                                f"--between-tokens={between_tokens_s}s"], stdout=subprocess.PIPE, text=True)
+    router = Server("baton-router", f"--model={VOCABULARY}", f"--workers-file={workers_file}", *front_flags(router_socket))
+    try:
+        assert workers.stdout.readline() == "ready\n"
+        router.start()
+        wait_until(lambda: router.serving("all_workers"), 60, "the router knows its workers")
+        with Front(folder, router_socket, limits) as front:
+            yield front
+    finally:
+        if router.process is not None:
+            router.kill()
+        workers.terminate()
+        workers.wait(10)
+
+
+def test_a_stream_that_was_silent_goes_on(tmp_path):
+    """BATON_SILENT_STREAM_S: for how long, within the front's own limits. Without it for longer than the front lets a client be."""
+    given = os.environ.get("BATON_SILENT_STREAM_S")
+    silent_s = int(given) if given else 2 * HANDSHAKE_S
+    limits = {} if given else {"BATON_FRONT_SILENCE": "30s", "BATON_FRONT_PATIENCE": f"{HANDSHAKE_S}s",
+                               "BATON_FRONT_HANDSHAKE": f"{HANDSHAKE_S}s"}
+    with silent_fleet(tmp_path / "ours", limits, silent_s) as front:
+        with grpc.secure_channel(front.address, channel_credentials(tmp_path / "ours")) as made:
+            call = rpc.GenerationServiceStub(made).Generate(
+                request(ids=[30] * 16, stream=True, max_tokens=3, ignore_eos=True), timeout=3 * silent_s + 30)
+            came = [time.monotonic() for response in call if response.chunk.token_ids]
+    assert len(came) == 3
+    assert came[2] - came[1] > 0.9 * silent_s
+
+
 def test_who_connects_and_says_nothing_is_closed(fronted):
-    with socket.create_connection(fronted.front_host_port, timeout=30) as silent:
+    with socket.create_connection(fronted.front.host_port, timeout=30) as silent:
         assert silent.recv(1) == b""
 
 
@@ -174,7 +220,7 @@ def receive(connection, text):
 def test_a_stream_is_not_passed_on_before_its_message(fronted, flags, refusal):
     """The router would refuse this certificate at the stream's headers, and say so."""
     logged = len(fronted.router.log_text())
-    with connect(fronted.front_host_port[1], fronted.ours, "127.0.2.1", "prefill", timeout_s=30) as attack:
+    with connect(fronted.front.host_port[1], fronted.ours, "127.0.2.1", "prefill", timeout_s=30) as attack:
         attack.sendall(HELLO + opened(1, flags))
         assert b"grpc-status" in receive(attack, refusal)
     assert "audit: refused" not in fronted.router.log_text()[logged:]
@@ -183,7 +229,7 @@ def test_a_stream_is_not_passed_on_before_its_message(fronted, flags, refusal):
 def test_who_is_no_client_of_grpc_reads_it_in_the_http_status(fronted):
     get = b"".join(literal(*header) for header in ((b":method", b"GET"), (b":scheme", b"https"), (b":path", b"/"),
                                                    (b":authority", b"localhost")))
-    with connect(fronted.front_host_port[1], fronted.ours, "127.0.2.1", timeout_s=30) as browser:
+    with connect(fronted.front.host_port[1], fronted.ours, "127.0.2.1", timeout_s=30) as browser:
         browser.sendall(HELLO + frame(HEADERS, 1, get, END_HEADERS | END_STREAM))
         assert b"405" in receive(browser, b"only gRPC is spoken here")
 
@@ -203,9 +249,9 @@ def test_without_a_router_clients_are_told_to_try_again(fronted):
 def test_who_asks_too_much_in_a_second_loses_the_connection_and_is_let_in_later(fronted):
     """With fewer requests than the front takes in ten seconds."""
     def attack():
-        return connect(fronted.front_host_port[1], fronted.ours, "127.0.2.2", timeout_s=30)
+        return connect(fronted.front.host_port[1], fronted.ours, "127.0.2.2", timeout_s=30)
 
-    with attack() as flooding, contextlib.suppress(ConnectionError):  # it may be closed with what it has not read
+    with attack() as flooding, contextlib.suppress(*CLOSED):  # it may be closed with what it has not read
         flooding.sendall(HELLO + b"".join(opened(1 + 2 * i, END_HEADERS | END_STREAM) for i in range(10 * REQUESTS_PER_S)))
         while flooding.recv(65536):
             pass
@@ -215,7 +261,7 @@ def test_who_asks_too_much_in_a_second_loses_the_connection_and_is_let_in_later(
     def let_in():
         try:
             attack().close()
-        except ConnectionError:
+        except CLOSED:
             return False
         return True
 
