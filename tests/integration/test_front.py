@@ -165,7 +165,8 @@ def test_a_silent_stream_lives_longer_than_a_silent_client(fronted):
 
 @contextlib.contextmanager
 def silent_fleet(folder, limits, between_tokens_s):
-    """A front before a router with mock workers, which are silent for that time before each token of a stream."""
+    """A front, without a revocation list, before a router with mock workers, which are silent for that time before each token
+    of a stream."""
     make_authority(folder)
     for role in ("front", "client"):
         issue(folder, role)
@@ -177,7 +178,7 @@ def silent_fleet(folder, limits, between_tokens_s):
         assert workers.stdout.readline() == "ready\n"
         router.start()
         wait_until(lambda: router.serving("all_workers"), 60, "the router knows its workers")
-        with Front(folder, router_socket, limits) as front:
+        with Front(folder, router_socket, limits, lists=False) as front:
             yield front
     finally:
         if router.process is not None:
