@@ -13,8 +13,9 @@
 # 2 GB of the cache folder.
 # --full: also the long forms, which take hours: 50,000 seeds of the simulation, two disturbances in every order of events,
 # answers by 300 JSON schemas, other people's clients, SmolLM2 as a Hugging Face folder, Gemma 3 270M (which it fetches under
-# Gemma's terms), 100,000 malformed requests of HTTP, a stream that is silent for 92 s behind the front, ThreadSanitizer, chaos of
-# 1,000 requests in each way of ending a worker, 500 requests with guessed tokens on every way, and all planted bugs.
+# Gemma's terms), 100,000 malformed requests of HTTP, a stream that is silent for 92 s behind the front, a model file that is
+# harmed at 1,000 moments, ThreadSanitizer, chaos of 1,000 requests in each way of ending a worker, 500 requests with guessed tokens
+# on every way, and all planted bugs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -134,6 +135,8 @@ part "long: 100,000 malformed requests of HTTP"
 BATON_MALFORMED=100000 /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_malformed_http.py
 part "long: a stream that is silent for 92 s passes the front"
 BATON_SILENT_STREAM_S=92 /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_front.py -k was_silent
+part "long: a model file that is cut, written to and replaced at 1,000 moments"
+BATON_CUTS=334 /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_model_file.py -k harm
 part "long: threads under ThreadSanitizer"
 configure tsan
 ninja -C build/tsan tsan_tests

@@ -1,5 +1,8 @@
-"""A model file that is cut while a server loads it, or has another content than it should; what its settings say."""
+"""A model file that is cut, written to or replaced while a server loads or serves it, or has another content than it should;
+what its settings say."""
+import concurrent.futures
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -8,6 +11,7 @@ import shutil
 import signal
 import time
 
+import grpc
 import pytest
 
 from cluster import MODEL, READY_TIMEOUT_S, Cluster, Server, complete, is_serving, request, wait_until
@@ -15,8 +19,29 @@ from programs import assert_one_clear_line, run
 from stubs import pb, rpc
 
 CUT = 74  # the exit code where the file was cut
-# BATON_CUTS=1000 tries so many random moments.
+# BATON_CUTS: how many random moments each test tries.
 CUTS = int(os.environ.get("BATON_CUTS", "3"))
+SIZE = os.path.getsize(MODEL) if MODEL else 0
+
+
+def cut(path, random_numbers):
+    os.truncate(path, random_numbers.randrange(SIZE))
+
+
+def overwrite(path, random_numbers):
+    with open(path, "r+b") as file:
+        file.seek(random_numbers.randrange(SIZE - 65536))
+        file.write(random_numbers.randbytes(65536))
+
+
+def replace(path, _):
+    other = path.with_suffix(".other")
+    other.write_bytes(b"no model")
+    os.replace(other, path)
+
+
+HARMS = (cut, overwrite, replace)
+salts = itertools.count()
 
 
 def maps(process, path):
@@ -29,8 +54,7 @@ def maps(process, path):
         return False
 
 
-def start(program, path):
-    arguments = ["--prefill=127.0.0.1:1", "--decode=127.0.0.1:1"] if program == "baton-router" else []
+def start(program, path, *arguments):
     server = Server(program, f"--model={path}", "--log-level=error", *arguments)
     server.start()
     return server
@@ -41,10 +65,11 @@ def loaded(server):
     return is_serving(server.health_port, "liveness" if "baton-router" in server.argv[0] else "readiness")
 
 
-def ends_well(server, path):
-    """It ends with one line and its code, or it has what it needs of the file and goes on; returns whether it ended."""
+def ends_well(server, path, serves=lambda server: True):
+    """It ends with one line and its code, or it has what it needs of the file, goes on, and serves; returns whether it ended."""
     wait_until(lambda: server.process.poll() is not None or loaded(server), READY_TIMEOUT_S, "an end or a server")
     if server.process.poll() is None:
+        assert serves(server)
         assert server.stop() == 0, server.log_text()
         return False
     assert server.process.returncode == CUT, (server.process.returncode, server.log_text())
@@ -71,17 +96,72 @@ def test_a_worker_whose_model_is_cut_while_it_loads_says_so(kept, path):
     assert ends_well(server, path)
 
 
+def answer(stub):
+    """The tokens of one prompt, no prefix of which is cached."""
+    asked = request(ids=[30, 31, 32] * 8, max_tokens=12, ignore_eos=True, temperature=0)
+    asked.cache_salt = str(next(salts))
+    return list(complete(stub, asked).token_ids)
+
+
+class Fleet:
+    """Workers of a whole file, and what they answer."""
+
+    def __init__(self, cluster):
+        self.workers = {"prefill": cluster.prefill[0].address, "decode": cluster.decode[0].address}
+        self.right = answer(cluster.stub)
+
+    def arguments(self, **others):
+        """What a router is started with before these workers, or others."""
+        return ["--disaggregate=always", *(f"--{role}={address}" for role, address in {**self.workers, **others}.items())]
+
+    def gets_it_right(self, router):
+        wait_until(lambda: router.serving("all_workers"), READY_TIMEOUT_S, "the router knows its workers")
+        with grpc.insecure_channel(router.address) as channel:
+            return answer(rpc.GenerationServiceStub(channel)) == self.right
+
+    def serves(self, server):
+        """Whether the answers are right where the server is a part of the fleet."""
+        if "baton-router" in server.argv[0]:
+            return self.gets_it_right(server)
+        router = start("baton-router", MODEL, *self.arguments(prefill=server.address))
+        try:
+            return self.gets_it_right(router)
+        finally:
+            router.stop()
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    with Cluster(router_args=["--disaggregate=always"]) as cluster:
+        yield Fleet(cluster)
+
+
 @pytest.mark.parametrize("program", ["baton-prefill-worker", "baton-router"])
-def test_no_moment_of_a_cut_ends_a_server_by_a_signal(program, path):
+def test_no_harm_to_a_file_that_is_loaded_ends_a_server_by_a_signal_or_changes_an_answer(program, path, fleet):
     moments = random.Random(program)
-    size = os.path.getsize(MODEL)
-    for _ in range(CUTS):
+    for number in range(CUTS):
         shutil.copyfile(MODEL, path)
-        server = start(program, path)
+        server = start(program, path, *(fleet.arguments() if program == "baton-router" else []))
         wait_until(lambda: loaded(server) or maps(server.process, path), READY_TIMEOUT_S, "the file is mapped")
         time.sleep(moments.random() ** 2)  # waits for nothing: the moment is what is random
-        os.truncate(path, moments.randrange(size))
-        ends_well(server, path)
+        harm = HARMS[number % len(HARMS)]
+        harm(path, moments)
+        ended = ends_well(server, path, fleet.serves)
+        assert not ended or harm != replace, "its own file was whole"
+
+
+def test_no_harm_to_a_file_that_is_served_changes_an_answer(path):
+    moments = random.Random(1)
+    with Cluster(model=path, router_args=["--disaggregate=always"]) as cluster, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        right = answer(cluster.stub)
+        for number in range(CUTS):
+            shutil.copyfile(MODEL, path)
+            running = pool.submit(answer, cluster.stub)
+            time.sleep(0.3 * moments.random())  # waits for nothing, as above
+            HARMS[number % len(HARMS)](path, moments)
+            assert running.result() == right
+            assert answer(cluster.stub) == right
+        assert [server.stop() for server in cluster.servers] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("program", ["baton-decode-worker", "baton-router"])
