@@ -36,7 +36,6 @@
 #include "common/net/metrics_server.h"
 #include "common/net/reflection.h"
 #include "common/rpc/duration.h"
-#include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -105,7 +104,7 @@ void SetConnectionArguments(const ServerProcess::Options& options, grpc::ServerB
   for (const auto& [name, value] : kNoCompression) builder.AddChannelArgument(name, value);
   // For who connects and says nothing.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                             ToMilliseconds(kHandshakeTimeout));
+                             ToMilliseconds(options.handshake_timeout));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              ToMilliseconds(kMinReceivedPingInterval));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);

@@ -25,6 +25,7 @@
 #include "common/net/memory_watch.h"
 #include "common/net/metrics.h"
 #include "common/net/server_flags.h"
+#include "common/rpc/limits.h"
 
 namespace baton {
 
@@ -52,6 +53,8 @@ class ServerProcess {
     // Clients come by a front, which has a way of its own: with certificates only who has something
     // to call beside it (kWhoCallsBesideAFront) may connect to --listen.
     bool behind_front = false;
+    // How long a new connection may take until both sides have introduced themselves.
+    absl::Duration handshake_timeout = kHandshakeTimeout;
   };
 
   // Opens --health-listen and --metrics-listen, and takes the signals. An error is one line for

@@ -75,7 +75,7 @@ Connection::Connection(int descriptor, std::string address, SslSession session,
 void Connection::Start() {
   if (!descriptor_->is_open()) return Close();  // the system had no room for it
   if (client_.encrypted) {
-    SetDeadline(surroundings_.options.header_timeout);
+    SetDeadline(surroundings_.options.handshake_timeout);
     return GoOnWithHandshake();
   }
   AwaitRequest(surroundings_.options.header_timeout);

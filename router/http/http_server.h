@@ -13,6 +13,7 @@
 
 #include "common/certificates/credentials.h"
 #include "common/net/acceptor.h"
+#include "common/rpc/limits.h"
 #include "router/http/exchange.h"
 #include "router/http/message.h"
 
@@ -29,14 +30,14 @@ class HttpServer {
     int threads = 1;
     size_t max_header_bytes = size_t{16} << 10;
     size_t max_body_bytes = size_t{4} << 20;
-    absl::Duration header_timeout = absl::Seconds(10);  // for the TLS handshake and a request line
-                                                        // with headers
-    absl::Duration body_timeout = absl::Seconds(30);    // for a whole body
-    absl::Duration idle_timeout = absl::Seconds(75);    // of a connection between two requests
-    absl::Duration stall_timeout = absl::Seconds(60);   // of a client that takes nothing
-    absl::Duration ping_interval = absl::Seconds(1);    // of a stream that is silent
-    absl::Duration linger_timeout = absl::Seconds(2);   // of a client that still sends after the
-                                                        // last answer, so that it can read that
+    absl::Duration handshake_timeout = kHandshakeTimeout;  // for that of TLS
+    absl::Duration header_timeout = absl::Seconds(10);     // for a request line with headers
+    absl::Duration body_timeout = absl::Seconds(30);       // for a whole body
+    absl::Duration idle_timeout = absl::Seconds(75);       // of a connection between two requests
+    absl::Duration stall_timeout = absl::Seconds(60);      // of a client that takes nothing
+    absl::Duration ping_interval = absl::Seconds(1);       // of a stream that is silent
+    absl::Duration linger_timeout = absl::Seconds(2);      // of a client that still sends after the
+                                                           // last answer, so that it can read that
     // Origins whose pages may read the answers ("https://example.org", or "*"); none: CORS is off.
     std::vector<std::string> cors_origins{};
   };

@@ -14,6 +14,7 @@
 #include "common/access/access_table.h"
 #include "common/net/server.h"
 #include "tests/common/net/test_service.h"
+#include "tests/common/net/test_sockets.h"
 #include "tests/support/certificates.h"
 #include "tests/support/raw_call.h"
 
@@ -40,7 +41,8 @@ const TestAuthority& Stranger() {
 class AccessCheckTest : public ::testing::Test {
  protected:
   void Serve(bool client_authority, const std::vector<grpc::Service*>& services = {},
-             bool certificate_optional = false) {
+             bool certificate_optional = false,
+             absl::Duration handshake_timeout = kHandshakeTimeout) {
     const TestCertificate own = Mesh().IssueRole("router/a");
     ServerFlags flags;
     flags.listen = "127.0.0.1:0";
@@ -51,7 +53,8 @@ class AccessCheckTest : public ::testing::Test {
     flags.tls.certificate_optional = certificate_optional;
     flags.tls.crl_file = WriteTestFile(
         "revoked.pem", Mesh().Revoke({}) + (client_authority ? Clients().Revoke({}) : ""));
-    auto server = ServerProcess::Create({.program = "test", .flags = flags}, metrics_);
+    auto server = ServerProcess::Create(
+        {.program = "test", .flags = flags, .handshake_timeout = handshake_timeout}, metrics_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     ASSERT_TRUE(server_->Serve(services).ok());
@@ -229,6 +232,16 @@ TEST_F(AccessCheckTest, ARevokedCertificateIsRefusedOnTheConnectionThatStandsToo
   EXPECT_EQ(Callable(other), std::set<std::string>()) << "on a new connection";
   EXPECT_EQ(Callable(Mesh().IssueRole("router/b")), Listed(Role::kRouter)) << "a new certificate";
   EXPECT_THAT(metrics_.Scrape(), HasSubstr("reason=\"revoked\""));
+}
+
+TEST_F(AccessCheckTest, AHandshakeThatDoesNotEndIsClosed) {
+  EXPECT_LE(ServerProcess::Options().handshake_timeout, absl::Seconds(5));
+  Serve(false, {}, false, absl::Milliseconds(50));
+  for (const absl::string_view said : {"", kBeginOfHandshake}) {
+    TestSocket client;
+    ASSERT_TRUE(client.Connect(server_->listen_address()) && client.Send(said));
+    EXPECT_TRUE(client.IsClosed()) << "after " << said.size() << " bytes";
+  }
 }
 
 // Answers ListModels with the caller's name.

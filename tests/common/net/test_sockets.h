@@ -18,6 +18,9 @@
 
 namespace baton {
 
+// What a client of TLS may send of its handshake before it falls silent.
+inline constexpr char kBeginOfHandshake[] = "\x16\x03\x01\x02\x01\x01";
+
 // A TCP client that connects from `source`. A read gives up after 10 s.
 class TestSocket {
  public:
@@ -26,9 +29,10 @@ class TestSocket {
     const timeval patience{.tv_sec = 10, .tv_usec = 0};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     const sockaddr_in from = Address(source, 0);
-    bind(fd_, reinterpret_cast<const sockaddr*>(&from), sizeof(from));
+    bound_ = bind(fd_, reinterpret_cast<const sockaddr*>(&from), sizeof(from)) == 0;
   }
-  TestSocket(TestSocket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  TestSocket(TestSocket&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), bound_(other.bound_) {}
   ~TestSocket() {
     if (fd_ >= 0) close(fd_);
   }
@@ -36,7 +40,7 @@ class TestSocket {
   bool Connect(const std::string& address) {
     const HostPort host_port = *ParseHostPort(address);
     const sockaddr_in to = Address(host_port.host, host_port.port);
-    return connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
+    return bound_ && connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
   }
   bool Send(absl::string_view text) {
     return send(fd_, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
@@ -72,6 +76,7 @@ class TestSocket {
   }
 
   int fd_;
+  bool bound_ = false;
 };
 
 // While it lives, the process can have no more descriptors than it has.

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -93,6 +94,7 @@ class HttpSocket {
     char buffer[4096];
     const ssize_t n = recv(fd_, buffer, sizeof(buffer), 0);
     was_reset_ = n < 0 && errno == ECONNRESET;
+    EXPECT_FALSE(n < 0 && errno == EAGAIN) << "nothing came, and no end";
     return n > 0 ? std::string(buffer, static_cast<size_t>(n)) : "";
   }
 

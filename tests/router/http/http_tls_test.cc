@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "tests/common/net/test_sockets.h"
 #include "tests/router/http/http_fixture.h"
 #include "tests/support/certificates.h"
 
@@ -229,13 +230,22 @@ TEST_F(HttpTlsTest, Tls12IsTheOldestThatIsSpoken) {
   EXPECT_FALSE(TlsSocket(server_->address(), {.max_version = TLS1_1_VERSION}).connected());
 }
 
-TEST_F(HttpTlsTest, PlainTextGetsNoAnswerAndAHandshakeThatDoesNotEndIsClosed) {
-  StartTls({.options = {.header_timeout = absl::Milliseconds(20)}});
+TEST_F(HttpTlsTest, PlainTextGetsNoAnswer) {
+  StartTls({});
   HttpSocket plain(server_->address());
   plain.Send(kGet);
   EXPECT_EQ(plain->ReadAnswer().status, 0);
-  HttpSocket silent(server_->address());
-  EXPECT_TRUE(silent->AtEnd());
+}
+
+TEST_F(HttpTlsTest, AHandshakeThatDoesNotEndIsClosed) {
+  EXPECT_LE(Options().handshake_timeout, absl::Seconds(5));
+  StartTls({.options = {.handshake_timeout = absl::Milliseconds(20),
+                        .header_timeout = absl::InfiniteDuration()}});
+  for (const absl::string_view said : {"", kBeginOfHandshake}) {
+    TestSocket client;
+    ASSERT_TRUE(client.Connect(server_->address()) && client.Send(said));
+    EXPECT_TRUE(client.IsClosed()) << "after " << said.size() << " bytes";
+  }
 }
 
 TEST_F(HttpTlsTest, LongAnswersAndBodiesComeWhole) {
