@@ -2,13 +2,16 @@
 // text.
 //
 // The input is the text of the messages; its first bytes make a small vocabulary and choose the
-// pre-tokenizer.
+// pre-tokenizer. It is a tokenizer.json too, up to a zero byte, and a text behind that.
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 
 #include "common/base/check.h"
 #include "common/tokenizer/tokenizer.h"
@@ -87,6 +90,27 @@ std::string SmallJson(FuzzInput& input) {
   return json;
 }
 
+// Any bytes are a tokenizer.json: an error, or a tokenizer whose ids are those of its vocabulary.
+void CheckJson(absl::string_view json, const std::string& text) {
+  GgufBuilder builder;
+  builder.Text("general.architecture", "llama")
+      .Text("tokenizer.huggingface.json", std::string(json));
+  const auto file = GgufFile::Parse(builder.Build(), "fuzz.gguf", GgufFile::Part::kTokenizer);
+  BATON_CHECK(file.ok(), "the builder's files are valid");
+  const auto tokenizer = Tokenizer::Load(*file);
+  if (!tokenizer.ok()) {
+    BATON_CHECK(!tokenizer.status().message().empty(), "an error says what is wrong");
+    return;
+  }
+  const auto ids = (*tokenizer)->Encode(text, {.parse_special = true, .lossy = true});
+  if (!ids.ok()) return;
+  for (const int32_t id : *ids) {
+    BATON_CHECK(id >= 0 && id < (*tokenizer)->vocab_size(), "an id of the vocabulary");
+    (void)(*tokenizer)->TokenBytes(id);
+  }
+  (void)(*tokenizer)->Decode(*ids, false);
+}
+
 void Run(FuzzInput input) {
   constexpr const char* kPreTokenizers[] = {"gpt-2", "smollm", "llama-bpe",  "qwen2",
                                             "other", "tekken", "deepseek-v3"};
@@ -126,5 +150,8 @@ void Run(FuzzInput input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   baton::Run(baton::FuzzInput(data, size));
+  const std::string input(reinterpret_cast<const char*>(data), size);
+  const std::pair<std::string, std::string> parts = absl::StrSplit(input, absl::MaxSplits('\0', 1));
+  baton::CheckJson(parts.first, parts.second);
   return 0;
 }
