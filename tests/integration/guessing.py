@@ -1,8 +1,9 @@
-"""Random requests with guessed tokens and without, on every way that a request can take: each token, log probability and text
-must be that of the answer without guesses. `scripts/guessing.sh` runs it long, test_guessing.py short."""
+"""Random requests and recorded ones, with guessed tokens and without, on every way that a request can take: each token, log
+probability and text must be that of the answer without guesses. `scripts/guessing.sh` runs it long, test_guessing.py short."""
 import argparse
 import concurrent.futures
 import json
+import pathlib
 import random
 import sys
 import threading
@@ -21,6 +22,15 @@ SAMPLINGS = {
 }
 WAYS = {"handed off": 4, "local": 4, "killed": 4, "16 at once": 16}  # requests at once
 ENOUGH = 20  # guesses that a cell accepts at least, and refuses
+REFERENCE = pathlib.Path(__file__).resolve().parent.parent / "data" / "reference" / "smollm2.json"
+WIDE_MARGIN = 0.5  # between the reference's two likeliest tokens; where it is less, our arithmetic may choose otherwise
+
+
+def make_request(ids, max_tokens, sampling, seed, form):
+    made = request(ids=ids, max_tokens=max_tokens, ignore_eos=True, logprobs=2, seed=seed, **SAMPLINGS[sampling])
+    if form:
+        made.response_format.regex = form
+    return made
 
 
 def load_requests(count, sampling, seed, max_tokens, form=""):
@@ -30,12 +40,31 @@ def load_requests(count, sampling, seed, max_tokens, form=""):
     for number in range(count):
         passage = [rng.randrange(100, 20000) for _ in range(rng.randint(8, 40))]
         ids = passage * rng.randint(2, 4) + passage[:rng.randint(1, 8)]
-        one = request(ids=ids, max_tokens=rng.randint(max_tokens // 2, max_tokens), ignore_eos=True, logprobs=2, seed=number,
-                      **SAMPLINGS[sampling])
-        if form:
-            one.response_format.regex = form
-        made.append(one)
+        made.append(make_request(ids, rng.randint(max_tokens // 2, max_tokens), sampling, number, form))
     return made
+
+
+class Goldens:
+    """SmolLM2's prompts whose greedy answers an independent reference has recorded."""
+
+    def __init__(self):
+        self.cases = json.loads(REFERENCE.read_text())["cases"]
+
+    def requests(self, sampling, form=""):
+        return [make_request(case["token_ids"], 64 if form else len(case["greedy"]), sampling, number, form)
+                for number, case in enumerate(self.cases)]
+
+    def faults(self, answers):
+        """What is wrong with greedy answers: they may leave the reference only where it has a token as good as its own."""
+        faults = []
+        for case, done in zip(self.cases, answers):
+            for token, step, right in zip(done.token_ids, case["steps"], case["greedy"]):
+                if token == right:
+                    continue
+                if step["margin"] >= WIDE_MARGIN or token not in [top for top, _ in step["top"]]:
+                    faults.append(f"{case['name']}: {list(done.token_ids)}, not {case['greedy']}")
+                break  # what follows another token is another answer
+        return faults
 
 
 def outcome(done):
@@ -45,22 +74,23 @@ def outcome(done):
 
 
 class Killer(threading.Thread):
-    """Kills a decode worker that is busy, starts it again, and does the same a second later, until it is ended."""
+    """Kills a decode worker that is busy, starts it again, and does the same once some more requests are answered, until it is
+    ended. So a request loses a worker or two: who loses more goes on without guesses."""
 
-    def __init__(self, workers):
+    def __init__(self, workers, answered):
         super().__init__(daemon=True)
-        self.workers, self.ended, self.kills = workers, threading.Event(), 0
+        self.workers, self.answered, self.ended, self.kills = workers, answered, threading.Event(), 0
 
     def run(self):
-        pause_s = 0.05
-        while not self.ended.wait(pause_s):
+        answered_before = 0
+        while not self.ended.wait(0.05):
             busy = [w for w in self.workers if w.metric("baton_kv_cache_blocks", state="used")]
-            if not busy:
+            if not busy or self.answered() < answered_before:
                 continue
+            answered_before = self.answered() + WAYS["killed"]
             busy[0].kill()
             busy[0].start()
             self.kills += 1
-            pause_s = 1
             wait_until(busy[0].serving, 60, "the killed worker is back")
 
     def end(self):
@@ -84,14 +114,17 @@ class Cell:
     def __init__(self, cluster, requests, mode, way, name):
         self.mode, number = mode
         self.way = way
+        answered = []
 
         def ask(made):
             asked = type(made)()
             asked.CopyFrom(made)
             asked.speculative, asked.cache_salt = number, f"{name} {self.mode} {way}"
-            return complete(cluster.stubs[way == "local"], asked, timeout_s=300)
+            done = complete(cluster.stubs[way == "local"], asked, timeout_s=300)
+            answered.append(done)
+            return done
 
-        killer = Killer(cluster.decode) if way == "killed" else None
+        killer = Killer(cluster.decode, lambda: len(answered)) if way == "killed" else None
         if killer is not None:
             killer.start()
         with concurrent.futures.ThreadPoolExecutor(WAYS[way]) as pool:
@@ -125,14 +158,22 @@ class Cell:
         return faults
 
 
-def compare(cluster, count, max_tokens, modes, seed=1, form="", log=print):
-    """Each cell's account; what is wrong with it, under "wrong". `modes`: numbers by name."""
+def compare(cluster, count, max_tokens, modes, seed=1, form="", samplings=tuple(SAMPLINGS), ways=tuple(WAYS), goldens=None,
+            log=print):
+    """Each cell's account; what is wrong with it, under "wrong". `modes`: numbers by name; `goldens`, if given, are asked for
+    beside the random requests."""
     report = {}
-    for sampling in SAMPLINGS:
+    for sampling in samplings:
         requests = load_requests(count, sampling, seed, max_tokens, form)
-        right = [outcome(done) for done in Cell(cluster, requests, *NONE.items(), "handed off", f"right {sampling}").done]
+        if goldens is not None:
+            requests += goldens.requests(sampling, form)
+        undisturbed = Cell(cluster, requests, *NONE.items(), "handed off", f"right {sampling}").done
+        if goldens is not None and sampling == "greedy" and not form:
+            report["goldens"] = {"wrong": goldens.faults(undisturbed[count:])}
+            log(f"goldens: {json.dumps(report['goldens'])}")
+        right = [outcome(done) for done in undisturbed]
         for mode in modes.items():
-            for way in WAYS:
+            for way in ways:
                 cell = Cell(cluster, requests, mode, way, sampling)
                 name = f"{mode[0]}, {sampling}, {way}"
                 report[name] = {**cell.account(), "wrong": cell.faults(right)}
@@ -147,10 +188,11 @@ def main():
     flags.add_argument("--seed", type=int, default=1)
     flags.add_argument("--draft-model", default=MODEL, help="a GGUF file; default: the model itself, whose guesses all come true")
     options = flags.parse_args()
+    goldens = Goldens()
 
     def compare_on(draft_model, modes, form=""):
         with serving(draft_model) as cluster:
-            return compare(cluster, options.requests, options.max_tokens, modes, options.seed, form,
+            return compare(cluster, options.requests, options.max_tokens, modes, options.seed, form, goldens=goldens,
                            log=lambda line: print(line, flush=True))
 
     report = compare_on(options.draft_model, MODES)
