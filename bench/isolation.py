@@ -11,12 +11,10 @@ then with the prompts; a report in FILE keeps the systems that are not measured 
 import argparse
 import json
 import pathlib
-import subprocess
-import time
-import urllib.request
 
 from http_load import HttpLoad
-from serving import ROOT, Serving, free_port
+from peer_server import running, server
+from serving import ROOT, Serving
 
 SYSTEMS = ("disaggregated", "never", "two", "llama-server")
 STREAMS, STEADY, LONG = 8, (64, 300), (2000, 2)  # number of streams; (prompt tokens, output tokens)
@@ -64,30 +62,12 @@ def baton(args, system):
 
 
 def llama_server(args, _system):
-    from peer_server import server
-
-    port = free_port()
     slots, context = STREAMS + 4, 2304
-    process = subprocess.Popen(
-        [str(server()), "-m", args.model, "-t", "2", "-tb", "2", "-C", "0x3", "--cpu-strict", "1", "-np", str(slots),
-         "-c", str(slots * context), "--no-kv-unified", "-fa", "on", "--no-webui", "--host", "127.0.0.1", "--port", str(port)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2).close()
-                break
-            except OSError:
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise SystemExit("llama-server does not start")
-                time.sleep(0.2)
+    with running(server(), args.model, "-t", "2", "-tb", "2", "-C", "0x3", "--cpu-strict", "1", "-np", str(slots),
+                 "-c", str(slots * context), "--no-kv-unified", "-fa", "on", "--no-webui") as port:
         HttpLoad(port, STREAMS, STEADY, 0, LONG).run(0, 1)
         return {name: HttpLoad(port, STREAMS, STEADY, rate, LONG).run(2, args.seconds)
                 for name, rate in (("idle", 0), ("loaded", args.rate))}
-    finally:
-        process.kill()
-        process.wait()
 
 
 def main():

@@ -6,7 +6,7 @@
 
 One decode worker with all cores serves both modes; each run has both, and the mode that comes first changes from run to run.
 With a draft model, the mode with guesses asks it where n-grams have none. llama.cpp's server is measured in the same way after
-Baton, with n-grams (its ngram-simple) or the draft model alone; it was built with the options of peer_tools.py and LLAMA_BUILD_SERVER=ON.
+Baton, with n-grams (its ngram-simple) or the draft model alone (draft-simple); peer_server.py builds it and prints PROGRAM.
 A figure is tokens a second of the decode, as the answers' timelines have it: median, least and most of the runs. All of Baton's
 answers of a case have to be equal; of llama.cpp, "changed" counts those that are not. Takes a minute or two with SmolLM2-135M."""
 import argparse
@@ -17,11 +17,10 @@ import os
 import pathlib
 import statistics
 import subprocess
-import time
-import urllib.error
 import urllib.request
 
-from serving import READY_TIMEOUT_S, ROOT, Serving, free_port
+from peer_server import running
+from serving import ROOT, Serving
 
 CODE = """def total(prices, rate):
     result = 0
@@ -95,38 +94,22 @@ class LlamaServer:
 
     def __init__(self, args):
         self.program, self.model = args.llama_server, args.model
-        guesses = ["--spec-draft-model", args.draft_model] if args.draft_model else ["--spec-type", "ngram-simple"]
-        self.modes = ("none", "draft" if args.draft_model else "ngram-simple")
+        guesses = (["--spec-type", "draft-simple", "--spec-draft-model", args.draft_model] if args.draft_model
+                   else ["--spec-type", "ngram-simple"])
+        self.modes = ("none", guesses[1])
         self.arguments = dict(zip(self.modes, ([], guesses)))
         self.ports = {}
         self.stack = contextlib.ExitStack()
 
     def __enter__(self):
         for mode, arguments in self.arguments.items():
-            self.ports[mode] = free_port()
-            server = subprocess.Popen(
-                [self.program, "--model", self.model, "--port", str(self.ports[mode]), "--threads", str(os.cpu_count()),
-                 "--parallel", "16", "--ctx-size", "32768", "--jinja", *arguments],
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            self.stack.callback(server.wait)
-            self.stack.callback(server.terminate)
-            deadline = time.monotonic() + READY_TIMEOUT_S
-            while not self.is_ready(mode):
-                if server.poll() is not None or time.monotonic() > deadline:
-                    self.stack.close()
-                    raise SystemExit(f"{self.program} does not start in mode {mode}")
-                time.sleep(0.1)
+            self.ports[mode] = self.stack.enter_context(running(
+                self.program, self.model, "--threads", str(os.cpu_count()), "--parallel", "16", "--ctx-size", "32768", "--jinja",
+                *arguments))
         return self
 
     def __exit__(self, *reason):
         self.stack.close()
-
-    def is_ready(self, mode):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[mode]}/health", timeout=5) as answer:
-                return answer.status == 200
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            return False
 
     def ask(self, prompt, mode):
         body = {"messages": [{"role": "user", "content": prompt}], "max_tokens": TOKENS, "temperature": 0}
