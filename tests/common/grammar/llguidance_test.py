@@ -105,8 +105,8 @@ def reason(schema_text, prefix, token, forced):
         return "DEL: JSON allows it in strings, and llguidance does not"
     if re.search(r"\\\\[sSwWdD]", schema_text) and not token.isascii():
         return "classes: \\w, \\d and \\s are of ASCII, or of Unicode"
-    if prefix.endswith(b"-") and token.startswith(b"0") and '"multipleOf"' in schema_text:
-        return "zero: Baton writes a multiple without a sign before it"
+    if prefix.endswith(b"-") and token.startswith(b"0") and ('"multipleOf"' in schema_text or '"integer"' in schema_text):
+        return "zero: Baton writes an integer's without a sign before it"
     place = Place(prefix)
     begins_in_string, begins_in_number, spaces = place.in_string, place.in_number, place.spaces > 0
     escapes = place.escaped
@@ -122,6 +122,8 @@ def reason(schema_text, prefix, token, forced):
         return "formats: each library has its own expressions"
     if (begins_in_number or place.in_number) and re.search(r'"(exclusiveM|m)(in|ax)imum"', schema_text):
         return "numbers with a bound: six decimals at most, no exponent"
+    if '"$ref": "#"' in schema_text and b"}" in token[:-1]:
+        return "recursion: no token of Baton's goes on behind the end of what is the whole schema again"
     return None
 
 
