@@ -101,7 +101,7 @@ SslSession TlsServer::NewSession() {
     if (renewed.ok()) {
       context_ = *std::move(renewed);
       changes_ = changes;
-    } else {
+    } else if (std::exchange(not_taken_, changes) != changes) {
       LogWarning("renewed certificates are not taken for HTTP: {}",
                  std::string(renewed.status().message()));
     }

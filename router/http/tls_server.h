@@ -52,7 +52,8 @@ class TlsServer {
   AuditLog audit_log_;
   absl::Mutex mutex_;
   Context context_ ABSL_GUARDED_BY(mutex_);
-  uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;  // of the credentials, when it was made
+  uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;    // of the credentials, when it was made
+  uint64_t not_taken_ ABSL_GUARDED_BY(mutex_) = 0;  // the same of the last ones that failed
 };
 
 }  // namespace baton

@@ -214,6 +214,27 @@ TEST_F(HttpTlsTest, NewConnectionsGetRenewedCertificatesAndOldOnesGoOn) {
   EXPECT_EQ(old.Get(), 200);
 }
 
+TEST_F(HttpTlsTest, RenewedCertificatesThatAreNotTakenLeaveTheOldOnesAndAreToldOfOnce) {
+  StartTls({.certificate_optional = true});
+  AnswerAtOnce();
+  const std::string before = TlsSocket(server_->address(), {}).server_pem();
+  const TestCertificate renewed = Fleet().IssueRole("router/r");
+  std::ofstream(flags_.cert_file) << renewed.pem;
+  std::ofstream(flags_.key_file) << renewed.key_pem;
+  while (credentials_->changes() == 0) absl::SleepFor(absl::Milliseconds(1));
+  std::ofstream(credentials_->identity_path()) << "damaged since then";
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) {
+    TlsSocket fresh(server_->address(), {});
+    EXPECT_EQ(fresh.server_pem(), before);
+    EXPECT_EQ(fresh.Get(), 200);
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  const size_t told = log.find("not taken for HTTP");
+  ASSERT_NE(told, std::string::npos) << log;
+  EXPECT_EQ(log.find("not taken for HTTP", told + 1), std::string::npos) << log;
+}
+
 TEST_F(HttpTlsTest, OnlyHttp11IsAgreedOn) {
   StartTls({.certificate_optional = true});
   AnswerAtOnce();
