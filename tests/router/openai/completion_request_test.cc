@@ -66,9 +66,9 @@ TEST(CompletionRequest, WhatIsNoPromptIsNamed) {
 
 TEST(CompletionRequest, TheNumberOfPromptsIsBounded) {
   const auto list = [](size_t prompts) {
-    std::string list = "[";
-    for (size_t i = 0; i < prompts; ++i) absl::StrAppend(&list, i > 0 ? "," : "", "\"a\"");
-    return list + "]";
+    std::string json = "[";
+    for (size_t i = 0; i < prompts; ++i) absl::StrAppend(&json, i > 0 ? "," : "", "\"a\"");
+    return json + "]";
   };
   EXPECT_EQ(Prompts(list(kMaxPrompts)).size(), kMaxPrompts);
   EXPECT_EQ(WrongPrompt(list(kMaxPrompts + 1)), "prompt");
