@@ -13,11 +13,12 @@ import time
 
 import grpc
 
-from cluster import Cluster, Failure, request
+from cluster import MODEL, Cluster, Failure, request
 from disturb import Disturber
 
 TRACE = pathlib.Path(__file__).parent.parent / "data" / "traces" / "mooncake_conversation_scaled.csv"
 PAGE = 8  # tokens of one page number of the trace
+VOCABULARY = 49152  # of the tests' model
 CLIENTS = 12  # requests that run at once, unless the load is given as a rate
 DEADLINE_S = 300
 GAP_S = 0.5  # shorter gaps between tokens are ignored
@@ -25,8 +26,9 @@ PROGRESS_S = 15
 LOAD = 0.8  # rate while workers are restarted in turn, as a share of the rate served undisturbed
 
 
-def load_requests(count, seed):
-    """Prompt lengths, shared prefixes and output lengths of the trace; every second request is sampled."""
+def load_requests(count, seed, vocabulary=VOCABULARY):
+    """Prompt lengths, shared prefixes and output lengths of the trace; every second request is sampled. The model has at least
+    `vocabulary` tokens."""
     lines = [line for line in TRACE.read_text().splitlines() if not line.startswith("#")]
     made = []
     for number in range(count):
@@ -34,7 +36,7 @@ def load_requests(count, seed):
         ids = []
         for page in pages.split():
             content = random.Random(f"{seed} {number // len(lines)} {page}")
-            ids += [content.randrange(20, 49152) for _ in range(PAGE)]
+            ids += [content.randrange(20, vocabulary) for _ in range(PAGE)]
         made.append(request(ids=ids[:int(prompt)], stream=True, max_tokens=int(output), ignore_eos=True,
                             temperature=0.8 * (number % 2), seed=number))
     return made
@@ -141,10 +143,12 @@ def stalls(outcomes, given_up):
             "next_attempts_first_token_s": spread(resumed)}
 
 
-def chaos(count, how="kill", every_s=2, seed=1, prefill=3, decode=3, routers=1, stopped_s=5, log=print):
+def chaos(count, how="kill", every_s=2, seed=1, prefill=3, decode=3, routers=1, stopped_s=5, model=MODEL,
+          vocabulary=VOCABULARY, log=print):
     """The report, as a dict; its "wrong" lists what must not be."""
-    requests = load_requests(count, seed)
-    with Cluster(prefill=prefill, decode=decode, routers=routers, router_args=["--disaggregate=always"]) as cluster:
+    requests = load_requests(count, seed, vocabulary)
+    with Cluster(prefill=prefill, decode=decode, routers=routers, model=model,
+                 router_args=["--disaggregate=always"]) as cluster:
         begin = time.monotonic()
         undisturbed = Load(cluster, requests, log).run_all()
         rate = count / (time.monotonic() - begin)
@@ -188,9 +192,11 @@ def main():
     flags.add_argument("--prefill", type=int, default=3)
     flags.add_argument("--decode", type=int, default=3)
     flags.add_argument("--routers", type=int, default=1)
+    flags.add_argument("--model", type=pathlib.Path, default=MODEL)
+    flags.add_argument("--vocabulary", type=int, default=VOCABULARY, metavar="TOKENS", help="that the model has at least")
     options = flags.parse_args()
     report = chaos(options.requests, options.how, options.every, options.seed, options.prefill, options.decode,
-                   options.routers, options.stopped or None,
+                   options.routers, options.stopped or None, options.model, options.vocabulary,
                    log=lambda line: print(line, file=sys.stderr, flush=True))
     print(json.dumps(report, indent=2))
     return 1 if report["wrong"] else 0
