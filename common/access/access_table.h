@@ -11,10 +11,10 @@
 namespace baton {
 
 // The methods of clients, which HTTP serves by other names.
-inline constexpr char kGenerateMethod[] = "/baton.v1.GenerationService/Generate";
-inline constexpr char kTokenizeMethod[] = "/baton.v1.GenerationService/Tokenize";
-inline constexpr char kDetokenizeMethod[] = "/baton.v1.GenerationService/Detokenize";
-inline constexpr char kListModelsMethod[] = "/baton.v1.GenerationService/ListModels";
+inline constexpr absl::string_view kGenerateMethod = "/baton.v1.GenerationService/Generate";
+inline constexpr absl::string_view kTokenizeMethod = "/baton.v1.GenerationService/Tokenize";
+inline constexpr absl::string_view kDetokenizeMethod = "/baton.v1.GenerationService/Detokenize";
+inline constexpr absl::string_view kListModelsMethod = "/baton.v1.GenerationService/ListModels";
 
 struct AccessRule {
   absl::string_view method;  // "/package.Service/Method", as gRPC writes it

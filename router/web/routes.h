@@ -37,7 +37,7 @@ struct FoundRoute {
   bool open = false;       // needs no key
   bool generates = false;  // runs prompts
   // The method of gRPC that does the same, and that is open to the same roles.
-  const char* method = kListModelsMethod;
+  absl::string_view method = kListModelsMethod;
   Api api = Api::kOpenAi;
 };
 
