@@ -179,6 +179,9 @@ absl::Status CheckFirstTokens(const ReceiveConfig& config, const PushCommit& com
     if (token.token().token_id() >= static_cast<uint32_t>(config.vocab_size)) {
       return refuse("first_tokens.token_id is outside the vocabulary");
     }
+    if (token.guessed() || token.refused_guesses() > 0) {  // the digest leaves these out
+      return refuse("first_tokens.guessed is for what a decode worker makes");
+    }
     goes_on |= !token.ends_sequence();
   }
   if (!goes_on) return refuse("first_tokens.ends_sequence: nothing to decode");

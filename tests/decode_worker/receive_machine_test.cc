@@ -201,6 +201,12 @@ TEST_F(ReceiveMachineTest, CommitsOnlyTheWholeAndTheAgreed) {
   EXPECT_FALSE(attempt(true, [](PushRequest& r) {
     r.mutable_commit()->mutable_first_tokens(0)->set_output_index(1);
   }));
+  EXPECT_FALSE(attempt(true, [](PushRequest& r) {
+    r.mutable_commit()->mutable_first_tokens(0)->set_guessed(true);
+  }));
+  EXPECT_FALSE(attempt(true, [](PushRequest& r) {
+    r.mutable_commit()->mutable_first_tokens(0)->set_refused_guesses(1);
+  }));
 }
 
 TEST_F(ReceiveMachineTest, ADigestThatLeavesAMissingPageOutDoesNotReplaceCoverage) {

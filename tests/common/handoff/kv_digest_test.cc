@@ -186,7 +186,7 @@ TEST(KvDigest, IsTheSha256ThatTheProtocolSpellsOut) {
 }
 
 // A field that is missing here is one that the digest does not hash: both ends must hash it from
-// the same kProtocolVersion on.
+// the same kProtocolVersion on. First tokens are never guessed, which a receiver checks.
 TEST(KvDigest, HashesEveryFieldThatATokenHas) {
   const auto fields = [](const google::protobuf::Descriptor* message) {
     std::vector<std::string> names;
@@ -195,7 +195,8 @@ TEST(KvDigest, HashesEveryFieldThatATokenHas) {
   };
   using Names = std::vector<std::string>;
   EXPECT_EQ(fields(OutputToken::descriptor()),
-            (Names{"output_index", "token", "ends_sequence", "finish_reason", "choice"}));
+            (Names{"output_index", "token", "ends_sequence", "finish_reason", "choice", "guessed",
+                   "refused_guesses"}));
   EXPECT_EQ(fields(v1::TokenLogprob::descriptor()),
             (Names{"token_id", "token", "logprob", "top_logprobs"}));
   EXPECT_EQ(fields(v1::TopLogprob::descriptor()), (Names{"token_id", "token", "logprob"}));
