@@ -76,7 +76,7 @@ std::vector<LogProbabilities> Forward(llama_model* model, const Cache& cache,
     if (context == nullptr) Fail("llama.cpp makes no context");
     llama_batch batch = llama_batch_get_one(tokens.data(), count);
     std::vector<int8_t> all(tokens.size(), 1);
-    batch.logits = all.data();  // of every token, not of the last alone
+    batch.logits = all.data();  // wanted of every token, not of the last alone
     if (llama_decode(context.get(), batch) != 0) Fail("llama.cpp computes no passage");
     for (int32_t i = 0; i < count; ++i) {
       result.push_back(LogSoftmax(llama_get_logits_ith(context.get(), i), vocab_size));

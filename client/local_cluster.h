@@ -93,7 +93,7 @@ class LocalCluster {
   CpuClaims claims_;             // outlives the workers, which run on these CPUs
   std::vector<Child> children_;  // the workers, then the router
   std::string http_address_;
-  std::optional<NameClaim> http_claim_;  // of its port, where that was searched
+  std::optional<NameClaim> http_claim_;  // keeps its port, where that was searched
   std::unique_ptr<MetricsServer> metrics_;
   bool ready_ = false;
 };

@@ -18,16 +18,16 @@ namespace {
 constexpr absl::string_view kNameRule = "must be 1 to 128 letters, digits, '_', '-' and '.'";
 
 struct JsonSize {
-  size_t depth = 0;        // of nested brackets
-  size_t object_keys = 0;  // of the object with the most
-  size_t keys = 0;         // of all objects
+  size_t depth = 0;        // how many brackets are open at most
+  size_t object_keys = 0;  // how many the object with the most has
+  size_t keys = 0;         // how many all objects have
 };
 
 // How large a text is, if it is JSON, up to where it is too deep. A deep value would take a deep stack to write, and a key is
 // found among those before it in time linear in their number.
 JsonSize JsonSizeOf(absl::string_view text) {
   JsonSize size;
-  std::vector<size_t> keys;  // of each object, or array, that has not ended
+  std::vector<size_t> keys;  // how many each open object has; 0 of an array
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
     if (in_string && text[i] == '\\') {
