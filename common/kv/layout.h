@@ -56,7 +56,8 @@ struct KvLayout {
   int TableEntriesFor(int tokens) const { return BlocksFor(tokens) * groups.count(); }
   // The index in the table of the block that holds `token` in `layer`.
   size_t TableIndex(int layer, int token) const {
-    return static_cast<size_t>(token / block_size * groups.count() + groups.GroupOf(layer));
+    return static_cast<size_t>(token / block_size) * static_cast<size_t>(groups.count()) +
+           static_cast<size_t>(groups.GroupOf(layer));
   }
 
   enum Part : size_t { kKeys = 0, kValues = 1 };
