@@ -2,57 +2,18 @@
 
 #include <algorithm>
 
-#include "common/base/float_types.h"
+#include "tests/support/cuda_shim/tensor_tiles.h"
 
 namespace baton {
 namespace {
 
 using cuda_shim::LaneData;
 using cuda_shim::MeetInWarp;
+using cuda_shim::MultiplyData;
 
 constexpr int kLanes = 32;
 
 // --- mma.m16n8k16
-
-struct MultiplyData {
-  uint32_t a[4];
-  uint32_t b[2];
-  float d[4];
-};
-static_assert(sizeof(MultiplyData) <= sizeof(LaneData::bytes));
-
-template <float (*kToFloat)(uint16_t)>
-void MultiplyTiles(LaneData* lanes) {
-  float a[16][16];  // [row, column]
-  float b[16][8];
-  float d[16][8];
-  for (int lane = 0; lane < kLanes; ++lane) {
-    MultiplyData data;
-    std::memcpy(&data, lanes[lane].bytes, sizeof(data));
-    const int group = lane / 4;
-    const int pair = lane % 4 * 2;
-    for (int half = 0; half < 2; ++half) {
-      const auto element = [half](uint32_t bits) {
-        return kToFloat(static_cast<uint16_t>(bits >> (16 * half)));
-      };
-      for (int i = 0; i < 4; ++i) {
-        a[group + i % 2 * 8][pair + half + i / 2 * 8] = element(data.a[i]);
-      }
-      for (int i = 0; i < 2; ++i) b[pair + half + i * 8][group] = element(data.b[i]);
-      for (int i = 0; i < 2; ++i) d[group + i * 8][pair + half] = data.d[2 * i + half];
-    }
-  }
-  for (int row = 0; row < 16; ++row) {
-    for (int k = 0; k < 16; ++k) {
-      for (int column = 0; column < 8; ++column) d[row][column] += a[row][k] * b[k][column];
-    }
-  }
-  for (int lane = 0; lane < kLanes; ++lane) {
-    float out[4];
-    for (int i = 0; i < 4; ++i) out[i] = d[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
-    std::memcpy(lanes[lane].bytes, out, sizeof(out));
-  }
-}
 
 void Multiply(const char* collective, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
               const std::source_location& site, void (*complete)(LaneData*)) {
@@ -136,11 +97,11 @@ void cuda_shim::WaitForCopies(int pending_groups) {
 
 void MultiplyF16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                  const std::source_location& site) {
-  Multiply("mma f16", d, a, b, site, &MultiplyTiles<F16ToF32>);
+  Multiply("mma f16", d, a, b, site, &cuda_shim::MultiplyF16Tiles);
 }
 void MultiplyBf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                   const std::source_location& site) {
-  Multiply("mma bf16", d, a, b, site, &MultiplyTiles<Bf16ToF32>);
+  Multiply("mma bf16", d, a, b, site, &cuda_shim::MultiplyBf16Tiles);
 }
 void LoadMatrices(uint32_t (&out)[4], const void* row, const std::source_location& site) {
   Load<4, false>(out, row, site);
