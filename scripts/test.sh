@@ -106,7 +106,7 @@ ctest --test-dir build/failpoints -L failpoints --output-on-failure "$@"
 part "tests: unit tests that round, measure or need the real model, as they are released"
 ctest --test-dir build/dev -L released --output-on-failure -j "$(nproc)" "$@"
 part "tests: servers, programs, clients"
-ctest --test-dir build/dev -LE unit --output-on-failure "$@"
+ctest --test-dir build/dev -LE unit --output-on-failure -j "$(nproc)" "$@"
 
 if [[ $form != full ]]; then
   part ""

@@ -21,21 +21,24 @@ READY_TIMEOUT_S = 60
 STATE = tempfile.TemporaryDirectory(prefix="baton-state-")  # what the programs keep of a run
 
 
-given_ports = set()
+port_claims = []  # sockets with names of their own, which the kernel forgets when this process ends
 
 
 def free_port():
-    """A port outside the range of outgoing connections, so that a restarted server finds it still free."""
+    """A port outside the range of outgoing connections, so that a restarted server finds it still free, that nobody else who asks
+    here is given."""
     while True:
         port = random.randrange(10000, 32000)
+        claim = socket.socket(socket.AF_UNIX)
         with socket.socket() as s:
             try:
+                claim.bind(f"\0baton-test-port-{port}")
                 s.bind(("127.0.0.1", port))
             except OSError:
+                claim.close()
                 continue
-        if port not in given_ports:
-            given_ports.add(port)
-            return port
+        port_claims.append(claim)
+        return port
 
 
 def wait_until(condition, timeout_s, what):
