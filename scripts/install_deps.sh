@@ -13,7 +13,7 @@ packages=(
 )
 if [[ "${1:-}" == "--test" ]]; then
   packages+=(
-    libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev ccache lld openssl binutils
+    libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev ccache lld openssl curl binutils
     python3-pytest python3-grpcio python3-protobuf python3-yaml python3-jinja2
     clang-format clang-tidy shellcheck pyflakes3 haproxy systemd chromium chromium-driver python3-selenium
   )

@@ -21,11 +21,19 @@ def objects(overlay, kind):
 
 
 def deployments(overlay):
-    """The Deployments by role."""
+    """The Deployments of Baton's own servers by role."""
     return {
         item["metadata"]["labels"]["app.kubernetes.io/component"]: item
         for item in objects(overlay, "Deployment")
+        if item["metadata"]["labels"]["app.kubernetes.io/name"] == "baton"
     }
+
+
+def replicas(overlay, deployment):
+    """How many pods there are at least."""
+    name = deployment["metadata"]["name"]
+    scaled = [o for o in objects(overlay, "ScaledObject") if o["spec"]["scaleTargetRef"]["name"] == name]
+    return scaled[0]["spec"]["minReplicaCount"] if scaled else deployment["spec"]["replicas"]
 
 
 def container(deployment):
@@ -39,7 +47,7 @@ def config_files(overlay, deployment):
     volumes = {volume["name"]: volume for volume in kustomize_subset.pod_spec(deployment)["volumes"]}
     files = {}
     for mount in container(deployment)["volumeMounts"]:
-        config_map = volumes[mount["name"]].get("configMap")
+        config_map = volumes.get(mount["name"], {}).get("configMap")  # the base alone lacks the volume of the model
         for name, text in maps[config_map["name"]].items() if config_map else ():
             files[f"{mount['mountPath']}/{name}"] = text
     return files

@@ -17,7 +17,7 @@ MODEL = tree.ROOT / "tests" / "data" / "tiny" / "tiny-llama-f32.gguf"
 BINARIES = pathlib.Path(os.environ.get("BATON_BIN", "."))
 
 
-def make_certificates(folder):
+def make_certificates(folder, *extensions):
     """An authority and one certificate of it, as files of the names that the Secrets have."""
     folder.mkdir(parents=True)
 
@@ -26,9 +26,10 @@ def make_certificates(folder):
 
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     openssl("req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=test")
-    openssl("req", *curve, "-keyout", "tls.key", "-out", "tls.csr", "-subj", "/CN=baton.internal")
+    openssl("req", *curve, "-keyout", "tls.key", "-out", "tls.csr", "-subj", "/CN=baton.internal",
+            *(word for extension in extensions for word in ("-addext", extension)))
     openssl("x509", "-req", "-in", "tls.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
-            "-out", "tls.crt")
+            "-copy_extensions", "copy", "-out", "tls.crt")
 
 
 class CheckConfig(unittest.TestCase):
@@ -37,14 +38,17 @@ class CheckConfig(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.root = pathlib.Path(temporary.name)
         (self.root / "models").mkdir()
-        (self.root / "models" / "model.gguf").symlink_to(MODEL)
+        for name in ("model.gguf", "model-b.gguf"):
+            (self.root / "models" / name).symlink_to(MODEL)
         make_certificates(self.root / "etc" / "baton-tls")
         (self.root / "etc" / "baton-fleet").mkdir()
         (self.root / "etc" / "baton-fleet" / "fleet-secret").write_text("5a" * 32)
+        (self.root / "etc" / "baton-keys").mkdir()
+        (self.root / "etc" / "baton-keys" / "keys.toml").write_text('[tenants."acme"]\n')
 
     def here(self, text):
         """The text with the container's paths moved below the test's folder."""
-        for folder in ("/etc/baton-tls/", "/etc/baton-fleet/", "/etc/baton/", "/models/"):
+        for folder in ("/etc/baton-tls/", "/etc/baton-fleet/", "/etc/baton-keys/", "/etc/baton/", "/models/"):
             text = text.replace(folder, f"{self.root}/@{folder[1:]}")
         return text.replace("/@", "/").replace("$(POD_IP)", "192.0.2.7")
 

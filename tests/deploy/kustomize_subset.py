@@ -1,7 +1,7 @@
 """Resolves the part of kustomize that deploy/kubernetes uses; whatever else is met is an error.
 
 Used are: resources, components, namespace, images (newTag, newName), replicas, configMapGenerator (files) and JSON 6902
-patches with a target of kind, name or labelSelector.
+patches with a target of kind, name or labelSelector, which may rename what they patch.
 """
 
 import copy
@@ -22,6 +22,7 @@ KNOWN_KEYS = {
     "patches",
 }
 CLUSTER_SCOPED = {"Namespace", "PriorityClass"}
+MAY_BE_ABSENT = {"ScaledObject", "HorizontalPodAutoscaler"}  # components/revision-b renames those that there are
 
 
 def build(folder):
@@ -116,15 +117,18 @@ def _matches(item, target):
 
 
 def _patch(objects, patch):
-    if set(patch) != {"target", "patch"}:
-        raise ValueError(f"patches {patch}: only target and an inline patch are in the subset")
+    if set(patch) - {"options"} != {"target", "patch"} or patch.get("options", {}) not in ({}, {"allowNameChange": True}):
+        raise ValueError(f"patches {patch}: only target, an inline patch and allowNameChange are in the subset")
     operations = yaml.safe_load(patch["patch"])
     targets = [item for item in objects if _matches(item, patch["target"])]
-    if not targets:
+    if not targets and patch["target"].get("kind") not in MAY_BE_ABSENT:
         raise ValueError(f"no object for the patch of {patch['target']}")
     for item in targets:
+        name = item["metadata"]["name"]
         for operation in operations:
             _apply(item, operation)
+        if item["metadata"]["name"] != name and "options" not in patch:
+            raise ValueError(f"the patch of {patch['target']} renames it, which Kustomize does with allowNameChange only")
 
 
 def _apply(item, operation):

@@ -1,9 +1,7 @@
 """Rules that every overlay of deploy/kubernetes must keep. Needs PyYAML only."""
 
-import copy
 import functools
 import pathlib
-import re
 import sys
 import unittest
 
@@ -12,6 +10,11 @@ import yaml
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import deploy_tree as tree  # noqa: E402
 import kustomize_subset  # noqa: E402
+
+
+SECURE = ["multi-node-gpu", "production", "production-b"]  # by certificates
+FRONTED = ["production", "production-b"]
+OVERLAYS = ["local-cpu", *SECURE, "single-node-gpu"]
 
 
 def labels_match(selector, labels):
@@ -60,7 +63,7 @@ def for_each_deployment(test):
 
     @functools.wraps(test)
     def run(self):
-        self.assertEqual([overlay.name for overlay in tree.OVERLAYS], ["local-cpu", "multi-node-gpu"])
+        self.assertEqual([overlay.name for overlay in tree.OVERLAYS], OVERLAYS)
         for overlay in tree.OVERLAYS:
             deployments = tree.deployments(overlay)
             self.assertEqual(sorted(deployments), sorted(tree.ROLES))
@@ -106,7 +109,7 @@ class Overlays(unittest.TestCase):
                 self.assertIn(volume["persistentVolumeClaim"]["claimName"], names["PersistentVolumeClaim"])
         flags = tree.settings(overlay, deployment)
         self.assertIn(flags["config"], tree.config_files(overlay, deployment))
-        for flag in ("model", "tls-cert", "tls-key", "tls-ca", "fleet-secret-file"):
+        for flag in ("model", "tls-cert", "tls-key", "tls-ca", "fleet-secret-file", "api-keys"):
             if flag in flags:
                 self.assertIn(str(pathlib.PurePosixPath(flags[flag]).parent), [m["mountPath"] for m in mounts])
 
@@ -201,7 +204,7 @@ class Overlays(unittest.TestCase):
         self.assertNotIn("cpu", resources["limits"])
         gpus = resources["limits"].get("nvidia.com/gpu")
         self.assertEqual(resources["requests"].get("nvidia.com/gpu"), gpus)
-        self.assertEqual(gpus, "1" if overlay.name == "multi-node-gpu" and role != "router" else None)
+        self.assertEqual(gpus, None if overlay.name == "local-cpu" or role == "router" else "1")
 
     def test_gpu_workers_of_two_roles_never_share_a_node(self):
         deployments = tree.deployments(tree.KUBERNETES / "overlays" / "multi-node-gpu")
@@ -222,13 +225,13 @@ class Overlays(unittest.TestCase):
         flags = tree.settings(overlay, deployment)
         secure = {"tls-cert", "tls-key", "tls-ca"} <= set(flags)
         self.assertNotEqual(secure, "insecure" in flags)
-        self.assertEqual(secure, overlay.name == "multi-node-gpu")
+        self.assertEqual(secure, overlay.name in SECURE)
 
     @for_each_deployment
     def test_a_pod_mounts_the_secrets_of_its_own_role_and_no_others(self, overlay, role, deployment):
         secure = "tls-cert" in tree.settings(overlay, deployment)
         mounted = [v["secret"]["secretName"] for v in kustomize_subset.pod_spec(deployment)["volumes"] if "secret" in v]
-        routers_own = ["baton-fleet-secret"] if role == "router" else []
+        routers_own = ["baton-fleet-secret", *(["baton-api-keys"] if overlay.name in FRONTED else [])] if role == "router" else []
         self.assertEqual(sorted(mounted), sorted([f"baton-{role}-tls", *routers_own]) if secure else [])
         self.assertEqual("fleet-secret-file" in tree.settings(overlay, deployment), secure and role == "router")
 
@@ -237,9 +240,12 @@ class Overlays(unittest.TestCase):
             certificates = {item["metadata"]["name"]: item["spec"] for item in tree.objects(overlay, "Certificate")}
             deployments = tree.deployments(overlay)
             secure = "tls-cert" in tree.settings(overlay, deployments["router"])
-            expected = ["baton-ca", "baton-client", *(f"baton-{role}" for role in tree.ROLES)]
+            fronted = overlay.name in FRONTED
+            expected = ["baton-ca", "baton-client", *(f"baton-{role}" for role in tree.ROLES),
+                        *(["baton-client-ca", "baton-front", "baton-operator"] if fronted else [])]
             self.assertEqual(sorted(certificates), sorted(expected) if secure else [])
             authority = certificates.pop("baton-ca", None)
+            certificates.pop("baton-client-ca", None)
             for name, spec in certificates.items():
                 with self.subTest(overlay=overlay.name, certificate=name):
                     role = name.removeprefix("baton-")
@@ -247,9 +253,10 @@ class Overlays(unittest.TestCase):
                     self.assertEqual(spec["uris"], [f"{authority['uris'][0]}/baton/{role}/{role}"])
                     self.assertEqual(spec["duration"], "24h")
                     self.assertEqual(spec["privateKey"]["rotationPolicy"], "Always")
-                    self.assertEqual(spec["issuerRef"], {"kind": "Issuer", "name": "baton"})
+                    issuer = "baton-clients" if fronted and role == "client" else "baton"
+                    self.assertEqual(spec["issuerRef"], {"kind": "Issuer", "name": issuer})
                     self.assertNotIn("isCA", spec)
-                    self.assertEqual("server auth" in spec["usages"], role in tree.ROLES)
+                    self.assertEqual("server auth" in spec["usages"], role in (*tree.ROLES, "front"))
                     if role in tree.ROLES:
                         name = tree.settings(overlay, deployments[role])["tls-server-name"]
                         self.assertEqual(spec["dnsNames"], [name])
@@ -285,9 +292,10 @@ class Overlays(unittest.TestCase):
                     ingress = allows(rules(overlay, deployments[callee], "ingress"), "from", deployments[caller], "grpc")
                     self.assertEqual((egress, ingress), ((caller, callee) in calls,) * 2, (caller, callee))
 
-    def test_clients_reach_both_doors_of_the_router_and_no_other_pod(self):
-        client = {"podSelector": {"matchLabels": {"baton-client": "true"}}}
+    def test_clients_reach_both_doors_of_the_router_or_of_the_front_and_no_other_pod(self):
         for overlay in tree.OVERLAYS:
+            label = "baton-operator" if overlay.name in FRONTED else "baton-client"
+            client = {"podSelector": {"matchLabels": {label: "true"}}}
             for role, deployment in tree.deployments(overlay).items():
                 opened = [
                     {port["port"] for port in rule["ports"]}
@@ -313,14 +321,10 @@ class Overlays(unittest.TestCase):
         (budget,) = [
             b for b in tree.objects(overlay, "PodDisruptionBudget") if b["metadata"]["name"] == f"baton-{role}"
         ]
-        replicas = deployment["spec"]["replicas"]
+        replicas = tree.replicas(overlay, deployment)
         may_go = budget["spec"].get("maxUnavailable", replicas - budget["spec"].get("minAvailable", 0))
         self.assertGreaterEqual(may_go, 1)
         self.assertLessEqual(may_go, replicas)
-
-    def test_replicas_are_fixed(self):
-        for overlay in tree.OVERLAYS:
-            self.assertEqual(tree.objects(overlay, "HorizontalPodAutoscaler"), [])
 
     def test_everything_lives_in_one_namespace(self):
         for overlay in tree.OVERLAYS:
@@ -336,64 +340,6 @@ class Overlays(unittest.TestCase):
         self.assertEqual(container["securityContext"]["capabilities"], {"drop": ["ALL"]})
         self.assertIs(container["securityContext"]["allowPrivilegeEscalation"], False)
         self.assertNotIn("app.kubernetes.io/name", pod["metadata"].get("labels", {}))  # no policy opens it
-
-
-class Containerfile(unittest.TestCase):
-    TEXT = (tree.ROOT / "deploy" / "Containerfile").read_text()
-
-    def test_has_a_target_for_every_server(self):
-        for target, binary in (
-            ("router", "baton-router"),
-            ("prefill-worker", "baton-prefill-worker"),
-            ("decode-worker", "baton-decode-worker"),
-        ):
-            self.assertRegex(
-                self.TEXT, rf'FROM runtime AS {target}\nCOPY --from=build /out/bin/{binary} .*\nENTRYPOINT \["{binary}"\]'
-            )
-
-    def test_the_router_has_its_grammar_compiler_beside_it(self):
-        self.assertRegex(self.TEXT, r"COPY --from=build /out/bin/baton-router /out/bin/baton-grammar-compiler /usr/local/bin/")
-
-    def test_takes_its_base_images_as_arguments_and_pins_them(self):
-        for line in re.findall(r"^FROM (\S+)", self.TEXT, re.MULTILINE):
-            self.assertIn(line, ("${BUILD_IMAGE}", "${RUNTIME_IMAGE}", "runtime"))
-        for image in re.findall(r"_IMAGE=(\S+)", self.TEXT):
-            self.assertRegex(image, r":[^:]+$")
-            self.assertNotRegex(image, r":latest$")
-
-    def test_ends_as_the_user_of_the_manifests(self):
-        self.assertEqual(re.findall(r"^USER (\S+)", self.TEXT, re.MULTILINE), ["65532:65532"])
-
-    def test_builds_with_presets_that_exist(self):
-        presets = (tree.ROOT / "CMakePresets.json").read_text()
-        for preset in re.findall(r"PRESET=([a-z]+)", self.TEXT):
-            self.assertIn(f'"name": "{preset}"', presets)
-
-
-class Subset(unittest.TestCase):
-    """The resolver itself: what it does not know is an error, never ignored."""
-
-    def test_refuses_patches_that_match_nothing_or_replace_nothing(self):
-        item = {"kind": "Service", "metadata": {"name": "a"}, "spec": {"ports": [1, 2]}}
-        with self.assertRaises(ValueError):
-            kustomize_subset._patch([item], {"target": {"kind": "Pod"}, "patch": "[]"})
-        with self.assertRaises(ValueError):
-            kustomize_subset._apply(item, {"op": "replace", "path": "/spec/type", "value": 1})
-        with self.assertRaises(ValueError):
-            kustomize_subset._matches(item, {"annotationSelector": "x"})
-
-    def test_applies_json_patches(self):
-        item = {"spec": {"ports": [1, 2]}}
-        expected = copy.deepcopy(item)
-        expected["spec"]["ports"] = [0, 2, 3]
-        for operation in (
-            {"op": "add", "path": "/spec/ports/-", "value": 3},
-            {"op": "replace", "path": "/spec/ports/0", "value": 0},
-            {"op": "add", "path": "/spec/a~1b", "value": 1},
-            {"op": "remove", "path": "/spec/a~1b"},
-        ):
-            kustomize_subset._apply(item, operation)
-        self.assertEqual(item, expected)
 
 
 if __name__ == "__main__":

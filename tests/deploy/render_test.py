@@ -1,10 +1,10 @@
-"""What Kustomize makes of every overlay is valid Kubernetes, and what the policy test reads is the same thing.
+"""What Kustomize makes of every overlay, and of every component on the base, is valid Kubernetes, and what the policy test reads is
+the same thing.
 
 Exits 77, CTest's "skipped", with the reason where the pinned tools do not run or cannot be fetched.
 """
 
 import copy
-import functools
 import pathlib
 import re
 import sys
@@ -20,7 +20,9 @@ import kustomize_subset  # noqa: E402
 # The oldest that deploy/README.md names, one of the middle, and the newest that the schemas know.
 VERSIONS = ("1.30.0", "1.34.0", "1.37.0")
 
-rendered = functools.cache(kubernetes_tools.render)  # not to be changed by who gets it
+
+def rendered(overlay):
+    return kubernetes_tools.everything()[overlay.name]
 
 
 def canonical(objects):
@@ -39,13 +41,20 @@ class Rendering(unittest.TestCase):
 
     def test_objects_satisfy_the_schemas(self):
         loader = yaml.safe_load((tree.KUBERNETES / "model-loader.yaml").read_text())
-        for overlay in tree.OVERLAYS:
-            for item in rendered(overlay) + [loader]:
-                if item["apiVersion"].startswith("cert-manager.io/"):  # not of Kubernetes itself
+        seen = set()  # most are the same in several overlays
+        for name, items in {**kubernetes_tools.everything(), "model-loader": [loader]}.items():
+            for item in items:
+                text = yaml.dump(item, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper))
+                if text in seen:
                     continue
+                seen.add(text)
                 for version in VERSIONS:
-                    with self.subTest(overlay=overlay.name, item=item["metadata"]["name"], version=version):
+                    with self.subTest(overlay=name, kind=item["kind"], item=item["metadata"]["name"], version=version):
                         kubernetes_tools.validate(item, version)
+
+    def test_every_kind_of_custom_resource_is_used(self):
+        kinds = {item["kind"] for items in kubernetes_tools.everything().values() for item in items}
+        self.assertLessEqual({schema.stem for schema in kubernetes_tools.SCHEMAS.glob("*.json")}, kinds)
 
     def test_a_field_that_kubernetes_does_not_know_would_be_noticed(self):
         deployment = next(item for item in rendered(tree.OVERLAYS[0]) if item["kind"] == "Deployment")
@@ -54,6 +63,44 @@ class Rendering(unittest.TestCase):
         for version in VERSIONS:
             with self.subTest(version=version), self.assertRaisesRegex(Exception, "'prots' was unexpected"):
                 kubernetes_tools.validate(broken, version)
+
+    def test_a_field_that_a_custom_resource_does_not_have_would_be_noticed(self):
+        for kind, path, name in (
+            ("Certificate", ("spec", "issuerRef"), "nmae"),
+            ("PodMonitor", ("spec", "podMetricsEndpoints", 0), "prot"),
+            ("PrometheusRule", ("spec", "groups", 0, "rules", 0), "exper"),
+            ("ScaledObject", ("spec", "triggers", 0), "threshold"),
+            ("GRPCRoute", ("spec", "rules", 0, "matches", 0, "method"), "srevice"),
+            ("HTTPRoute", ("spec", "rules", 0, "timeouts"), "requst"),
+            ("BackendTLSPolicy", ("spec", "validation"), "host"),
+        ):
+            found = (item for items in kubernetes_tools.everything().values() for item in items if item["kind"] == kind)
+            broken = copy.deepcopy(next(found))
+            place = broken
+            for step in path:
+                place = place[step]
+            place[name] = "1"
+            with self.subTest(kind=kind), self.assertRaisesRegex(Exception, f"'{name}' was unexpected"):
+                kubernetes_tools.validate(broken, VERSIONS[0])
+
+    def test_a_digest_takes_the_place_of_a_tag(self):
+        digest = "sha256:" + "5a" * 32
+        items = kubernetes_tools.render_components(
+            ["tls", "front"], images=[{"name": "baton-front", "newName": "registry.example.org/baton-front", "digest": digest}])
+        images = [item["spec"]["template"]["spec"]["containers"][0]["image"] for item in items if item["kind"] == "Deployment"]
+        self.assertIn(f"registry.example.org/baton-front@{digest}", images)
+
+    def test_the_patches_of_the_readme_name_another_model(self):
+        readme = (tree.ROOT / "deploy/README.md").read_text()
+        (patches,) = re.findall(r"```yaml\n(patches:.*?)```", readme, re.DOTALL)
+        items = kubernetes_tools.render_components(["model-init-download"], **yaml.safe_load(patches))
+        (source,) = [item for item in items if item["metadata"]["name"].startswith("baton-model-source-")]
+        self.assertEqual(source["data"], {"URL": "https://models.example.org/large.gguf", "SHA256": "..."})
+        for item in [item for item in items if item["kind"] == "Deployment"]:
+            spec = item["spec"]["template"]["spec"]
+            (volume,) = [volume for volume in spec["volumes"] if volume["name"] == "model"]
+            self.assertEqual(volume["emptyDir"], {"sizeLimit": "102400Mi"})
+            self.assertEqual(spec["initContainers"][0]["envFrom"], [{"configMapRef": {"name": source["metadata"]["name"]}}])
 
     def test_what_kustomize_cannot_build_is_an_error(self):
         with self.assertRaisesRegex(ValueError, "no-such-overlay"):
