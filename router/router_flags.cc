@@ -110,7 +110,7 @@ void RouterFlags::AddTo(FlagSet& flags) {
                "number of the only user who may connect to --front-socket");
   flags.AddString("grammar-compiler", router.grammars.program,
                   "program that compiles the grammars of response_format (default: "
-                  "baton-grammar-compiler beside this program)");
+                  "baton-grammar-compiler beside this program, or in ../libexec/baton)");
   flags.AddInt("tokenizer-threads", router.tokenizer_threads, 1, 64, "threads that tokenise");
 }
 
@@ -137,7 +137,7 @@ absl::Status RouterFlags::Finish() {
   }
   front.user = static_cast<uid_t>(front_uid);
   if (router.grammars.program.empty()) {
-    router.grammars.program = ProgramFolder() + "/baton-grammar-compiler";
+    router.grammars.program = HelperProgram("baton-grammar-compiler");
   }
   // Clients without a certificate may have a key; the door looks.
   server.tls.certificate_optional = !api_keys.empty();

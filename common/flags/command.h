@@ -21,4 +21,8 @@ class Command {
 // The folder of this program, which also has the servers.
 std::string ProgramFolder();
 
+// The path of `name`, a program that only Baton's programs start: beside this one, where builds have
+// it, or in ../libexec/baton, where it is installed. It is beside this one if it is in neither.
+std::string HelperProgram(const std::string& name);
+
 }  // namespace baton

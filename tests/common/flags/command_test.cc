@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -17,6 +18,19 @@ TEST(ProgramFolder, HoldsThisProgramWhateverTheFolderOfTheCaller) {
   std::filesystem::current_path("/");
   EXPECT_EQ(ProgramFolder(), folder);
   std::filesystem::current_path(before);
+}
+
+TEST(HelperProgram, IsBesideThisProgramElseWhereItIsInstalled) {
+  namespace fs = std::filesystem;
+  const fs::path folder = ProgramFolder();
+  EXPECT_EQ(HelperProgram("flags_test"), (folder / "flags_test").string());
+  const std::string name = "helper-of-" + std::to_string(getpid());
+  EXPECT_EQ(HelperProgram(name), (folder / name).string());
+  const fs::path installed = folder.parent_path() / "libexec" / "baton" / name;
+  fs::create_directories(installed.parent_path());
+  std::ofstream(installed).put('\n');
+  EXPECT_EQ(HelperProgram(name), installed.string());
+  fs::remove(installed);
 }
 
 }  // namespace
