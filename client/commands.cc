@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "bench/engine/bench_engine_command.h"
@@ -68,6 +69,19 @@ std::list<Subcommand> AddCommands(CLI::App& app) {
   commands.emplace_back(keys, "revoke", "Let a key be refused from now on",
                         std::make_unique<KeysRevokeCommand>());
   return commands;
+}
+
+std::vector<CommandFacts> FactsOfCommands(const CLI::App& app,
+                                          const std::list<Subcommand>& subcommands) {
+  std::vector<CommandFacts> facts = {FactsOf(app, app.get_name())};
+  for (const Subcommand& subcommand : subcommands) {
+    const CLI::App& group = *subcommand.app.get_parent();
+    const std::string program = absl::StrCat(app.get_name(), " ", group.get_name());
+    const bool is_new_group = &group != &app && !absl::StartsWith(facts.back().program, program);
+    if (is_new_group) facts.push_back(FactsOf(group, program));
+    facts.push_back(subcommand.flags.Facts(subcommand.program));
+  }
+  return facts;
 }
 
 }  // namespace baton

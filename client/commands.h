@@ -4,6 +4,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <CLI/App.hpp>
 
@@ -25,5 +26,9 @@ struct Subcommand {
 
 // Adds every subcommand to `app`. REQUIRES: `app` outlives the list.
 std::list<Subcommand> AddCommands(CLI::App& app);
+
+// What there is to know of `app`, of its groups such as `baton certs`, and of all its `subcommands`.
+std::vector<CommandFacts> FactsOfCommands(const CLI::App& app,
+                                          const std::list<Subcommand>& subcommands);
 
 }  // namespace baton

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "client/commands.h"
+#include "common/base/standard_output.h"
 #include "common/base/version.h"
 #include "common/flags/arguments.h"
 #include "common/flags/flags.h"
@@ -23,6 +24,10 @@ int Main(int argc, char** argv) {
       "Exit codes: 0 done; 1 the request failed; 2 wrong flags, input or files; 74 standard output "
       "cannot be written; 130 interrupted; 141 nobody reads standard output any more.");
   std::list<Subcommand> subcommands = AddCommands(app);
+  if (AsksForFacts(argc, argv)) {
+    WriteOutput(FactsJson(FactsOfCommands(app, subcommands)));
+    return 0;
+  }
   if (const absl::Status status = ParseArguments(app, argc, argv); !status.ok()) {
     return ExitUsage("baton", status);
   }

@@ -26,6 +26,8 @@ class Flag {
   absl::Status Take(const FlagTexts& texts);
 
   const std::string& name() const { return name_; }
+  // The allowed texts; empty: not a fixed set.
+  const std::vector<std::string>& choices() const { return value_.choices; }
   // The texts that were taken last, one for each value; empty if none was.
   const std::vector<std::string>& given() const { return given_; }
   // The flag's name for errors about its value: "--name", or with its source, such as

@@ -22,7 +22,7 @@ FlagValue StringValue(std::string& value) {
 
 FlagValue ChoiceValue(const std::string& default_text, std::vector<std::string> choices,
                       std::function<void(size_t index)> take) {
-  const auto set = [take = std::move(take), choices = std::move(choices)](const std::string& text) {
+  const auto set = [take = std::move(take), choices](const std::string& text) {
     const auto found = std::find(choices.begin(), choices.end(), text);
     if (found == choices.end()) {
       return absl::InvalidArgumentError(
@@ -31,7 +31,7 @@ FlagValue ChoiceValue(const std::string& default_text, std::vector<std::string> 
     take(static_cast<size_t>(found - choices.begin()));
     return absl::OkStatus();
   };
-  return {.set = set, .default_text = default_text};
+  return {.set = set, .default_text = default_text, .choices = std::move(choices)};
 }
 
 FlagValue StringsValue(std::vector<std::string>& values) {

@@ -18,7 +18,8 @@ struct FlagValue {
   std::string default_text = "";  // the default, as --help shows it
   // Drops the values of a flag with several values. Null: the flag has one value.
   std::function<void()> clear = nullptr;
-  bool split_at_commas = true;  // whether commas separate values, if the flag has several
+  bool split_at_commas = true;            // whether commas separate values, if the flag has several
+  std::vector<std::string> choices = {};  // the allowed texts; empty: not a fixed set
 };
 
 // The functions below make the kinds. They borrow `value`, whose present content is the default.

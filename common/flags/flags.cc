@@ -14,6 +14,7 @@
 
 #include "common/base/check.h"
 #include "common/base/log.h"
+#include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/flags/arguments.h"
@@ -155,6 +156,10 @@ absl::Status FlagSet::Parse(int argc, const char* const* argv) {
 }
 
 void FlagSet::ParseOrExit(int argc, const char* const* argv) {
+  if (AsksForFacts(argc, argv)) {
+    WriteOutput(FactsJson({Facts(rep_->program)}));
+    std::exit(0);
+  }
   if (const absl::Status status = Parse(argc, argv); !status.ok()) {
     std::exit(ExitUsage(rep_->program, status));
   }
@@ -208,6 +213,14 @@ std::vector<std::string> FlagSet::Names() const {
   std::vector<std::string> names;
   for (const auto& declared : rep_->flags) names.push_back(declared->flag.name());
   return names;
+}
+
+CommandFacts FlagSet::Facts(const std::string& program) const {
+  CommandFacts facts = FactsOf(*rep_->app, program);
+  for (FlagFacts& flag : facts.flags) {
+    if (const Declared* declared = rep_->Find(flag.name)) flag.choices = declared->flag.choices();
+  }
+  return facts;
 }
 
 int ExitUsage(const std::string& program, const absl::Status& status) {

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "common/flags/command_facts.h"
 #include "common/flags/flag_kinds.h"
 
 namespace CLI {
@@ -115,8 +116,8 @@ class FlagSet {
 
   // Parses the command line and resolves. INVALID_ARGUMENT has one line for people.
   absl::Status Parse(int argc, const char* const* argv);
-  // Parses and resolves. For --help and --version it prints the text and exits with 0; an error
-  // goes to stderr and it exits with kExitUsage.
+  // Parses and resolves. For --help, --version and kFactsFlag it prints the text and exits with 0;
+  // an error goes to stderr and it exits with kExitUsage.
   void ParseOrExit(int argc, const char* const* argv);
   // Reads environment and file and sets every value. Only for a FlagSet on somebody else's app.
   // REQUIRES: the app has parsed the command line.
@@ -140,6 +141,8 @@ class FlagSet {
   std::vector<std::string> GivenArguments() const;
   // The names of all flags without dashes, in the order in which they were added.
   std::vector<std::string> Names() const;
+  // What there is to know of the command line that `program` begins.
+  CommandFacts Facts(const std::string& program) const;
 
  private:
   struct Rep;

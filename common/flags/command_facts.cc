@@ -1,0 +1,79 @@
+#include "common/flags/command_facts.h"
+
+#include <utility>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/base/version.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+FlagFacts FlagOf(const CLI::Option& option) {
+  const bool has_short_name = !option.get_snames().empty();
+  return {.name = option.get_lnames().front(),
+          .short_name = has_short_name ? option.get_snames().front() : "",
+          .help = option.get_description(),
+          .default_text = option.get_default_str(),
+          .choices = {},
+          .takes_value = option.get_items_expected_max() > 0,
+          .negatable = !option.get_fnames().empty(),
+          .repeated = option.get_items_expected_max() > 1};
+}
+
+Json ToJson(const FlagFacts& flag) {
+  return {{"name", flag.name},           {"short_name", flag.short_name},
+          {"help", flag.help},           {"default", flag.default_text},
+          {"choices", flag.choices},     {"takes_value", flag.takes_value},
+          {"negatable", flag.negatable}, {"repeated", flag.repeated}};
+}
+
+Json ToJson(const CommandFacts& command) {
+  Json flags = Json::array();
+  for (const FlagFacts& flag : command.flags) flags.push_back(ToJson(flag));
+  Json arguments = Json::array();
+  for (const ArgumentFacts& argument : command.arguments) {
+    arguments.push_back(
+        {{"name", argument.name}, {"help", argument.help}, {"repeated", argument.repeated}});
+  }
+  return {{"program", command.program},         {"version", Version()},
+          {"description", command.description}, {"footer", command.footer},
+          {"flags", std::move(flags)},          {"arguments", std::move(arguments)}};
+}
+
+}  // namespace
+
+bool AsksForFacts(int argc, const char* const* argv) {
+  return argc == 2 && std::string(argv[1]) == kFactsFlag;
+}
+
+CommandFacts FactsOf(const CLI::App& app, const std::string& program) {
+  CommandFacts facts{.program = program,
+                     .description = app.get_description(),
+                     .footer = app.get_footer(),
+                     .flags = {},
+                     .arguments = {}};
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional()) {
+      facts.arguments.push_back({.name = option->get_name(/*positional=*/true),
+                                 .help = option->get_description(),
+                                 .repeated = option->get_items_expected_max() > 1});
+    } else {
+      facts.flags.push_back(FlagOf(*option));
+    }
+  }
+  return facts;
+}
+
+std::string FactsJson(absl::Span<const CommandFacts> commands) {
+  Json array = Json::array();
+  for (const CommandFacts& command : commands) array.push_back(ToJson(command));
+  return array.dump(1) + "\n";
+}
+
+}  // namespace baton
