@@ -9,13 +9,14 @@ packages=(
   libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev nlohmann-json3-dev libboost1.81-dev libssl-dev libspdlog-dev libfmt-dev
   prometheus-cpp-dev libcpp-httplib-dev libtomlplusplus-dev libc-ares-dev libre2-dev zlib1g-dev
-  python3 python3-pip
+  python3 python3-pip dpkg-dev file
 )
 if [[ "${1:-}" == "--test" ]]; then
   packages+=(
     libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev ccache lld openssl curl binutils
     python3-pytest python3-grpcio python3-protobuf python3-yaml python3-jinja2
     clang-format clang-tidy shellcheck pyflakes3 haproxy systemd chromium chromium-driver python3-selenium
+    debootstrap groff man-db mandoc zsh
   )
 else
   packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev)  # the build configures the tests too

@@ -17,7 +17,7 @@ failed=()
 files '*.h' '*.cc' '*.cu' | xargs -0 -P "$(nproc)" -n 50 clang-format --dry-run --Werror ||
   failed+=("the format (clang-format -i mends it)")
 files '*.py' | xargs -0 pyflakes3 || failed+=("Python")
-files '*.sh' .ci/run | xargs -0 shellcheck || failed+=("shell scripts")
+files '*.sh' .ci/run 'deploy/package/debian/p*' | xargs -0 shellcheck || failed+=("shell scripts")
 
 # clang-tidy reads the compiler's command of each source by itself, the headers made from proto/, and XGrammar's.
 [[ -f build/lint/build.ninja ]] || cmake --preset dev -B build/lint -DBATON_UNITY=OFF >/dev/null
