@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, lints (scripts/lint.sh), builds, and runs the test suite; ends with CTest's summary and where the
 # time went.
-#   scripts/test.sh [--quick | --clients | --full] [ctest arguments]
+#   scripts/test.sh [--quick | --clients | --packages | --full] [ctest arguments]
 #
 # The unit tests, which are those that start no servers, run under the address and undefined-behaviour sanitizers; those that
 # round, measure, or need the real model run a second time as programs are released. The programs are built once more with
@@ -11,17 +11,18 @@
 # --quick: the dev build, its unit tests, and one test of the programs as users run them.
 # --clients: the dev build, and the clients of docs/clients.md that the ordinary run leaves out: what they need from PyPI takes
 # 2 GB of the cache folder.
+# --packages: the dev build, and the package in a fresh Debian 12 (tests/deploy/package_life_test.py), which takes 400 MB there.
 # --full: also the long forms, which take hours: 50,000 seeds of the simulation, two disturbances in every order of events,
-# answers by 300 JSON schemas, other people's clients, SmolLM2 as a Hugging Face folder, Gemma 3 270M (which it fetches under
-# Gemma's terms), 100,000 malformed requests of HTTP, a stream that is silent for 92 s behind the front, a model file that is
-# harmed at 1,000 moments, ThreadSanitizer, chaos of 1,000 requests in each way of ending a worker, 500 requests with guessed tokens
-# on every way, and all planted bugs.
+# answers by 300 JSON schemas, other people's clients, the package in a fresh Debian, SmolLM2 as a Hugging Face folder, Gemma 3 270M
+# (which it fetches under Gemma's terms), 100,000 malformed requests of HTTP, a stream that is silent for 92 s behind the front, a
+# model file that is harmed at 1,000 moments, ThreadSanitizer, chaos of 1,000 requests in each way of ending a worker, 500 requests
+# with guessed tokens on every way, and all planted bugs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 form=plain
 case "${1:-}" in
-  --quick | --clients | --full)
+  --quick | --clients | --packages | --full)
     form=${1#--}
     shift
     ;;
@@ -65,6 +66,11 @@ if [[ $form == clients ]]; then
   ninja -C build/dev baton baton-router baton-prefill-worker baton-decode-worker
   test_clients
   exit
+fi
+
+if [[ $form == packages ]]; then
+  ninja -C build/dev baton_reference baton-grammar-compiler
+  exec /usr/bin/python3 tests/deploy/package_life_test.py build/dev
 fi
 
 configure asan
@@ -131,6 +137,8 @@ BATON_TEST_MODEL=$(scripts/fetch_gemma.sh) \
   /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_gemma.py
 part "long: other people's clients"
 test_clients
+part "long: the package in a fresh Debian 12"
+/usr/bin/python3 tests/deploy/package_life_test.py build/dev || [[ $? -eq 77 ]]
 part "long: 100,000 malformed requests of HTTP"
 BATON_MALFORMED=100000 /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_malformed_http.py
 part "long: a stream that is silent for 92 s passes the front"

@@ -1,4 +1,4 @@
-"""A systemd for tests: process 1 of namespaces of its own, on a copy of this machine's files that is thrown away."""
+"""A systemd for tests: process 1 of namespaces of its own, on a copy of files, such as this machine's, that is thrown away."""
 
 import os
 import pathlib
@@ -28,12 +28,12 @@ def until(condition, what):
 
 
 class PrivateSystemd:
-    def __init__(self, *paths):
-        """Boots. The `paths` are there too, and read-only, wherever they are mounted."""
+    def __init__(self, *paths, root="/"):
+        """Boots what is below `root`. The `paths` of this machine are there too, and read-only, wherever they are mounted."""
         if os.geteuid() != 0:
             raise NotAllowed("only root may boot a systemd of its own")
         self.folder = tempfile.TemporaryDirectory(prefix="baton-systemd-")
-        command = ["unshare", "--mount", "--propagation", "private", str(SCRIPT), self.folder.name, *map(str, paths)]
+        command = ["unshare", "--mount", "--propagation", "private", str(SCRIPT), str(root), self.folder.name, *map(str, paths)]
         self.script = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.pid = self.script.stdout.readline().strip()
         try:
@@ -50,10 +50,10 @@ class PrivateSystemd:
             raise AssertionError(f"{SCRIPT.name} ended: {reason}")
         return self.run("systemctl", "is-system-running", check=False).stdout.strip() == "running"
 
-    def run(self, *command, check=True, **options):
+    def run(self, *command, check=True, timeout=PATIENCE_S, **options):
         """Runs a command in there, and returns what it was, with its output as text."""
         done = subprocess.run(["nsenter", f"--target={self.pid}", "--all", "--root", "--wd", *command], check=False,
-                              capture_output=True, text=True, timeout=PATIENCE_S, env=ENVIRONMENT, **options)
+                              capture_output=True, text=True, timeout=timeout, env=ENVIRONMENT, **options)
         if check and done.returncode != 0:
             raise AssertionError(f"{command}: {done.returncode}\n{done.stdout}{done.stderr}")
         return done

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Boots a systemd that sees nothing of this machine but its files, on a copy of them that is thrown away; until end of input.
-#   private_systemd.sh FOLDER [PATH...]     as root, in a mount namespace of its own
-# FOLDER is empty. The PATHs are there too, and read-only, wherever they are mounted. Prints the process id of that systemd, for
-# nsenter; what services write is in its /run/output-UNIT. Exits with 77, and says why, where a machine does not allow this.
+#   private_systemd.sh ROOT FOLDER [PATH...]     as root, in a mount namespace of its own
+# ROOT has the files, such as /. FOLDER is empty. The PATHs are there too, and read-only, wherever they are mounted. Prints the
+# process id of that systemd, for nsenter; what services write is in its /run/output-UNIT. Exits with 77, and says why, where a
+# machine does not allow this.
 set -euo pipefail
-work=$1
+root=$1
+work=$2
 copy=$work/copy
 
 allowed() {
@@ -28,12 +30,12 @@ fi
 mkdir "$copy" "$work/change" "$work/cgroup"
 allowed mount -t tmpfs change "$work/change"
 mkdir "$work/change/"{files,work}
-allowed mount -t overlay copy -o "lowerdir=/,upperdir=$work/change/files,workdir=$work/change/work" "$copy"
+allowed mount -t overlay copy -o "lowerdir=$root,upperdir=$work/change/files,workdir=$work/change/work" "$copy"
 allowed mount -t tmpfs run "$copy/run"
 allowed mount -t tmpfs tmp "$copy/tmp"
 allowed mount --rbind /dev "$copy/dev"
 mkdir "$copy/run/machine"
-for path in "${@:2}"; do
+for path in "${@:3}"; do
   mkdir -p "$copy$path"
   mount --bind "$path" "$copy$path"
   mount -o remount,bind,ro "$copy$path"

@@ -27,7 +27,7 @@ machine = None  # where everything below happens
 def commands_of_readme():
     """What the README says to do on one machine, with the programs and the model that are there."""
     section = (tree.ROOT / "deploy/README.md").read_text().partition("\n## One machine\n")[2]
-    commands = re.search(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL).group(1)
+    commands = "".join(re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[:2])
     for old, new in (("build/release/bin", BINARIES.resolve()), ("MODEL.gguf", tree.MODEL)):
         assert commands.count(old) == 1, commands
         commands = commands.replace(old, str(new))
