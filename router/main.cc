@@ -16,6 +16,7 @@
 #include "common/gguf/model_sha256.h"
 #include "common/hugging_face/open_model_file.h"
 #include "common/net/acceptor.h"
+#include "common/net/refused_connections.h"
 #include "common/net/server.h"
 #include "common/protocol/model_sampling.h"
 #include "common/rpc/limits.h"
@@ -61,7 +62,8 @@ absl::StatusOr<std::unique_ptr<FrontSocket>> OpenFront(const RouterFlags& flags)
 
 // Null without --http-listen.
 absl::StatusOr<std::unique_ptr<HttpServer>> ListenForHttp(const RouterFlags& flags,
-                                                          const ServerProcess& process) {
+                                                          const ServerProcess& process,
+                                                          Metrics& metrics) {
   if (flags.http_listen.empty()) return nullptr;
   // gRPC may have five eighths of the descriptors; this leaves some to the rest.
   const int connections = std::max(1, ConnectionsWithinDescriptorLimit() * 2 / 5);
@@ -69,7 +71,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> ListenForHttp(const RouterFlags& fla
   options.acceptor = {
       .max_connections = connections,
       .max_connections_of_peer = IsLoopback(flags.http_listen) ? connections : connections / 2,
-      .memory = [&process] { return process.memory_level(); }};
+      .memory = [&process] { return process.memory_level(); },
+      .refused = RefusedConnectionsCounter("http", metrics)};
   return HttpServer::Listen("--http-listen", flags.http_listen, process.credentials(),
                             flags.server.tls.certificate_optional, options);
 }
@@ -159,7 +162,7 @@ int Main(int argc, char** argv) {
        .behind_front = !flags.front.path.empty()},
       metrics);
   if (!process.ok()) return ExitUsage(kProgram, process.status());
-  auto listening = ListenForHttp(flags, **process);
+  auto listening = ListenForHttp(flags, **process, metrics);
   if (!listening.ok()) return ExitUsage(kProgram, listening.status());
   http = *std::move(listening);
   flags.router.name = NameOf(flags);

@@ -32,6 +32,9 @@ constexpr int kProbesBeforeDead = 10;
 constexpr absl::Duration kPause = absl::Milliseconds(100);
 // What closed connections held takes a moment to be given back.
 constexpr absl::Duration kRelief = absl::Seconds(1);
+// While some are refused: a thread that woke for each would cost more than the refusals, and this
+// much later nobody minds to be accepted.
+constexpr absl::Duration kRefusingPause = absl::Milliseconds(5);
 constexpr int kMostConnections = 16384;
 constexpr int kAcceptedAtOnce = 64;  // before the other listeners and the probe have their turn
 
@@ -109,6 +112,13 @@ uint64_t InodeOf(int fd) {
 
 int OpenReserve() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
+// Without a linger the connection would stay in the kernel for a minute after its end.
+void CloseForGood(int fd) {
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+  close(fd);
+}
+
 void CloseIfOpen(int& fd) {
   if (fd >= 0) close(fd);
   fd = -1;
@@ -127,7 +137,7 @@ int ConnectionsWithinDescriptorLimit() {
   return static_cast<int>(std::clamp<int64_t>(SoftDescriptorLimit() * 5 / 8, 8, kMostConnections));
 }
 
-Acceptor::Acceptor(const Options& options) : options_(options) {}
+Acceptor::Acceptor(const Options& options) : options_(options), rate_(options.rate) {}
 
 absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Listen(absl::string_view flag,
                                                            const std::string& address,
@@ -202,19 +212,23 @@ void Acceptor::Loop() {
   }
   const absl::Duration probe = options_.silent_timeout / kProbesBeforeDead;
   const absl::Duration wait = options_.memory ? std::min(kPause, probe) : probe;
-  bool pausing = false;
+  absl::Duration pause;  // zero: none
   while (!stop_) {
     Probe();
     LookAtMemory();
-    // While nothing can be accepted, those who wait would end each poll at once.
+    // Those who wait would end each poll at once.
+    const bool pausing = pause > absl::ZeroDuration();
     poll(polled.data(), pausing ? 1 : polled.size(),
-         ToMilliseconds(pausing ? std::min(kPause, probe) : wait));
-    pausing = false;
+         ToMilliseconds(pausing ? std::min(pause, probe) : wait));
+    refused_some_ = false;
+    bool stuck = false, more = false;
     for (const int listener : listeners_) {
       int accepted = 0;
       while (accepted < kAcceptedAtOnce && AcceptOne(listener)) ++accepted;
-      pausing |= accepted < kAcceptedAtOnce && errno != EAGAIN;
+      more |= accepted == kAcceptedAtOnce;
+      stuck |= accepted < kAcceptedAtOnce && errno != EAGAIN;
     }
+    pause = stuck ? kPause : refused_some_ && !more ? kRefusingPause : absl::ZeroDuration();
   }
 }
 
@@ -230,17 +244,13 @@ bool Acceptor::AcceptOne(int listener) {
   }
   if (SameAddress(from, probe_name_)) {
     last_heard_ms_ = NowMilliseconds();
-    // Without a linger each probe would leave a closed connection in the kernel for a minute.
-    const linger at_once{.l_onoff = 1, .l_linger = 0};
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-    close(fd);
+    CloseForGood(fd);
     return true;
   }
   Forget(fd);
   const std::string peer = PeerKey(from);
-  if (!HasRoomFor(peer)) ForgetClosed();
-  if (memory_ != MemoryLevel::kEnough || !HasRoomFor(peer)) {
-    close(fd);
+  if (const std::optional<Refusal> reason = WhyRefuse(peer); reason.has_value()) {
+    Refuse(fd, *reason);
     return true;
   }
   SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -257,10 +267,24 @@ bool Acceptor::CloseOne(int listener) {
   CloseIfOpen(reserve_);
   const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
   const int error = errno;
-  if (fd >= 0) close(fd);
+  if (fd >= 0) Refuse(fd, Refusal::kDescriptors);
   reserve_ = OpenReserve();
   errno = error;
   return fd >= 0;
+}
+
+std::optional<Acceptor::Refusal> Acceptor::WhyRefuse(const std::string& peer) {
+  if (memory_ != MemoryLevel::kEnough) return Refusal::kMemory;
+  if (!HasRoomFor(peer)) ForgetClosed();
+  if (!HasRoomFor(peer)) return Refusal::kRoom;
+  if (!rate_.TryTake(peer, SteadyNow())) return Refusal::kRate;
+  return std::nullopt;
+}
+
+void Acceptor::Refuse(int connection, Refusal reason) {
+  refused_some_ = true;
+  if (options_.refused) options_.refused(reason);
+  CloseForGood(connection);
 }
 
 bool Acceptor::HasRoomFor(const std::string& peer) const {

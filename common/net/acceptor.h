@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "common/net/connection_rate.h"
 #include "common/net/memory_watch.h"
 
 namespace baton {
@@ -27,11 +29,23 @@ int ConnectionsWithinDescriptorLimit();
 // Listens from Listen on, and accepts on a thread of its own between Start and Stop. Out of
 // descriptors, it closes whoever comes at once, and accepts again as soon as there are some. It
 // also connects to its own port now and then, and so knows whether others can.
+//
+// Who is refused is closed before a byte is read. While some are, it accepts whoever came every few
+// milliseconds only: a flood of them then costs little, and who connects anew at once waits too.
 class Acceptor {
  public:
+  // Why a connection is closed at once.
+  enum class Refusal {
+    kRate,         // Options::rate
+    kRoom,         // Options::max_connections and max_connections_of_peer
+    kMemory,       // Options::memory
+    kDescriptors,  // the process has none left
+  };
   struct Options {
     int max_connections = 64;          // one more is closed at once
     int max_connections_of_peer = 64;  // those of one IPv4 address or IPv6 /64 network
+    // How often such a peer may connect. Those that are refused for another reason do not count.
+    ConnectionRate::Options rate{};
     // A connection whose data nobody acknowledges for so long is closed. Zero: the system decides.
     absl::Duration unacknowledged_timeout = absl::ZeroDuration();
     // The port is dead when it has not heard itself for so long. It tries ten times as often.
@@ -40,6 +54,8 @@ class Acceptor {
     // memory is full, once a second the connections of the peer with the most of them are closed.
     // Empty: there is always enough.
     std::function<MemoryLevel()> memory{};
+    // Hears of each refusal, on the acceptor's thread; must not block. May be empty.
+    std::function<void(Refusal)> refused{};
   };
   // Takes over a connection, a socket that does not block. Called on the acceptor's thread; must
   // not block.
@@ -77,6 +93,9 @@ class Acceptor {
   bool AcceptOne(int listener);
   // Out of descriptors: closes who waits, by the reserved one. False when that did not work.
   bool CloseOne(int listener);
+  // Why a connection of that peer is to be closed; not given: it may stay, and is counted.
+  std::optional<Refusal> WhyRefuse(const std::string& peer);
+  void Refuse(int connection, Refusal reason);
   bool HasRoomFor(const std::string& peer) const;
   // Asks for the level of memory, if it is time, and does what it says.
   void LookAtMemory();
@@ -103,6 +122,8 @@ class Acceptor {
   absl::Time next_memory_look_ = absl::InfinitePast();
   absl::Time next_relief_ = absl::InfinitePast();  // when connections may be closed again
   MemoryLevel memory_ = MemoryLevel::kEnough;
+  ConnectionRate rate_;
+  bool refused_some_ = false;         // since the last poll
   std::map<int, Given> given_;        // by descriptor
   std::map<std::string, int> peers_;  // connections of each peer
 };

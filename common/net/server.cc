@@ -35,6 +35,7 @@
 #include "common/net/memory_watch.h"
 #include "common/net/metrics_server.h"
 #include "common/net/reflection.h"
+#include "common/net/refused_connections.h"
 #include "common/rpc/duration.h"
 #include "common/rpc/status.h"
 
@@ -75,6 +76,13 @@ void LogFromGrpc(gpr_log_func_args* args) {
 void LogFromProtobuf(google::protobuf::LogLevel /*level*/, const char* file, int line,
                      const std::string& message) {
   LogDebug("protobuf {}:{} {}", file, line, LogSafe(message));
+}
+
+// How often a peer may connect to --listen, which costs a handshake. The connections of who belongs
+// there live long; where clients connect there is no such bound.
+ConnectionRate::Options RateOfConnections(const ServerProcess::Options& options, bool secure) {
+  if (!secure || !(options.internal || options.behind_front)) return {};
+  return {.per_second = 10, .burst = 128};
 }
 
 // Memory for what clients' connections hold: a quarter of what is free, within these bounds.
@@ -328,11 +336,13 @@ absl::Status ServerProcess::Serve(const std::vector<grpc::Service*>& services,
       Listen("--listen", address, rep_->options.flags,
              {.max_connections = connections,
               .max_connections_of_peer = IsLoopback(address) ? connections : connections / 2,
+              .rate = RateOfConnections(rep_->options, rep_->credentials.secure()),
               .unacknowledged_timeout =
                   rep_->options.internal ? kKeepaliveTimeout : absl::ZeroDuration(),
               .memory = rep_->options.internal
                             ? std::function<MemoryLevel()>()
-                            : [rep = rep_.get()] { return rep->memory.Look(SteadyNow()); }},
+                            : [rep = rep_.get()] { return rep->memory.Look(SteadyNow()); },
+              .refused = RefusedConnectionsCounter("grpc", rep_->metrics)},
              credentials, builder));
   rep_->listening = rep_->port->acceptor.get();
   rep_->health.Attach(&rep_->health_service);

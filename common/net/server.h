@@ -48,10 +48,10 @@ class ServerProcess {
     ServerFlags flags{};
     Health::Options health{};
     // Only Baton's own servers call this one: with certificates nobody else may connect
-    // (kWhoCallsWorkers), and a peer that falls silent is dropped within 3 s.
+    // (kWhoCallsWorkers), and nobody often; a peer that falls silent is dropped within 3 s.
     bool internal = false;
     // Clients come by a front, which has a way of its own: with certificates only who has something
-    // to call beside it (kWhoCallsBesideAFront) may connect to --listen.
+    // to call beside it (kWhoCallsBesideAFront) may connect to --listen, and not often.
     bool behind_front = false;
     // How long a new connection may take until both sides have introduced themselves.
     absl::Duration handshake_timeout = kHandshakeTimeout;

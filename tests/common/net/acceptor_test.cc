@@ -104,6 +104,84 @@ TEST_F(AcceptorTest, OnePeerCannotHaveAllConnections) {
   EXPECT_TRUE(HasTaken(3));
 }
 
+TEST_F(AcceptorTest, WhoConnectsTooOftenIsClosedBeforeAByteIsReadAndOthersAreNot) {
+  Start({.rate = {.per_second = 1e-3, .burst = 2}});
+  TestSocket first = Connected(), second = Connected();
+  ASSERT_TRUE(HasTaken(2));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Connected().IsClosed());
+  const TestSocket other = Connected("127.0.0.2");
+  EXPECT_TRUE(HasTaken(3));
+  EXPECT_TRUE(first.IsOpen());
+  EXPECT_TRUE(second.IsOpen());
+}
+
+TEST_F(AcceptorTest, WhoConnectedTooOftenMayConnectAgainLater) {
+  Start({.rate = {.per_second = 50, .burst = 1}});
+  const TestSocket first = Connected();
+  ASSERT_TRUE(HasTaken(1));
+  EXPECT_TRUE(TakesAgain(1));
+}
+
+// Otherwise its own port would be dead to it, and be restarted.
+TEST_F(AcceptorTest, ThePortHearsItselfThoughItsAddressConnectsTooOften) {
+  Start({.rate = {.per_second = 1e-3, .burst = 1}, .silent_timeout = absl::Milliseconds(200)});
+  const TestSocket first = Connected();
+  ASSERT_TRUE(HasTaken(1));
+  const absl::Time end = absl::Now() + absl::Milliseconds(600);
+  while (absl::Now() < end) {
+    EXPECT_TRUE(Connected().IsClosed());
+    ASSERT_TRUE(acceptor_->live());
+  }
+}
+
+// A thread that wakes for each would take the CPU from others.
+TEST_F(AcceptorTest, AFloodOfThoseWhoAreRefusedIsAnsweredInBatches) {
+  std::atomic<int> refusals = 0;
+  Start({.rate = {.per_second = 1e-3, .burst = 1}, .refused = [&](auto) { ++refusals; }});
+  const TestSocket first = Connected();
+  ASSERT_TRUE(HasTaken(1));
+  const absl::Time begin = absl::Now();
+  // One after another, each waits for the pause after the one before it.
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(Connected().IsClosed());
+  EXPECT_GE(absl::Now() - begin, absl::Milliseconds(19 * 4));
+  EXPECT_EQ(refusals, 20);
+  acceptor_->Stop();  // before `refusals` ends
+}
+
+TEST_F(AcceptorTest, TellsWhyEachIsRefused) {
+  absl::Mutex mutex;
+  std::vector<Acceptor::Refusal> reasons;
+  std::atomic<MemoryLevel> level = MemoryLevel::kEnough;
+  Start({.max_connections_of_peer = 1,
+         .rate = {.per_second = 1e-3, .burst = 1},
+         .memory = [&] { return level.load(); },
+         .refused =
+             [&](Acceptor::Refusal reason) {
+               absl::MutexLock lock(&mutex);
+               reasons.push_back(reason);
+             }});
+  const TestSocket first = Connected();
+  ASSERT_TRUE(HasTaken(1));
+  EXPECT_TRUE(Connected().IsClosed());
+  const auto last = [&] {
+    absl::MutexLock lock(&mutex);
+    return reasons.back();
+  };
+  EXPECT_EQ(last(), Acceptor::Refusal::kRoom);
+  CloseTaken();
+  const absl::Time end = absl::Now() + absl::Seconds(10);
+  while (last() != Acceptor::Refusal::kRate && absl::Now() < end) {
+    EXPECT_TRUE(Connected().IsClosed());
+  }
+  EXPECT_EQ(last(), Acceptor::Refusal::kRate);
+  level = MemoryLevel::kShort;
+  while (last() != Acceptor::Refusal::kMemory && absl::Now() < end) {
+    EXPECT_TRUE(Connected().IsClosed());
+  }
+  EXPECT_EQ(last(), Acceptor::Refusal::kMemory);
+  acceptor_->Stop();  // before what it calls ends
+}
+
 TEST_F(AcceptorTest, ClosesWhoComesWhileThereIsNotEnoughMemory) {
   std::atomic<MemoryLevel> level = MemoryLevel::kShort;
   Start({.memory = [&] { return level.load(); }});

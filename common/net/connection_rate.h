@@ -1,0 +1,40 @@
+// How often peers may connect.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+#include "absl/time/time.h"
+
+#include "common/base/token_bucket.h"
+
+namespace baton {
+
+// Remembers how often each peer has connected of late, and forgets who might again connect as often
+// as anybody. Not thread-safe.
+class ConnectionRate {
+ public:
+  struct Options {
+    double per_second = 0;    // new connections of one peer, in the long run; 0: any number
+    double burst = 1;         // of them at once, after a while without; at least 1
+    size_t max_peers = 1024;  // that are remembered; all others then count as one
+  };
+
+  explicit ConnectionRate(const Options& options)
+      : options_(options), others_(options.per_second, options.burst) {}
+
+  // Whether that peer may connect now. A connection that may is counted. `now` never goes back.
+  bool TryTake(const std::string& peer, absl::Time now);
+  size_t remembered_peers() const { return peers_.size(); }
+
+ private:
+  TokenBucket& BucketOf(const std::string& peer, absl::Time now);
+
+  const Options options_;
+  std::map<std::string, TokenBucket> peers_;
+  TokenBucket others_;  // of all for whom there was no room
+  absl::Time next_forgetting_ = absl::InfinitePast();
+};
+
+}  // namespace baton
