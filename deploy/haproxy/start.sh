@@ -9,7 +9,7 @@
 #               addresses of at most 16 routers with certificates; it is asked every 2 s
 #     CRL       a revocation list of each of these authorities (PEM); clients that they name are refused, and all clients with a
 #               certificate once a list is outdated, so renew it in time
-# Variables: BATON_FRONT_SILENCE (100s), after which a stream without a word of the router ends; BATON_FRONT_PATIENCE (10s) with
+# Variables: BATON_FRONT_SILENCE (100s), after which a stream without a word of the router ends; BATON_FRONT_PATIENCE (5s) with
 # a client that is silent in the handshake or in its message, or takes nothing of its answer; BATON_FRONT_HANDSHAKE (5s), until a
 # connection's first headers and from a stream's headers to its message; BATON_FRONT_CONNECTIONS_OF_PEER (256),
 # BATON_FRONT_CONNECTIONS_PER_10S (500), BATON_FRONT_REQUESTS_PER_10S (2000) and BATON_FRONT_REQUESTS_PER_S (500), the limits of

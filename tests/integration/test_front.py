@@ -14,13 +14,14 @@ import pytest
 
 from cluster import BIN, Server, request, wait_until
 from front import HANDSHAKE_S, Front, FrontedCluster, front_flags
-from http2_floods import END_HEADERS, END_STREAM, HEADERS, HELLO, connect, frame, literal, opened
+from http2_floods import END_HEADERS, END_STREAM, FLOODS, HEADERS, HELLO, connect, frame, literal, opened
 from programs import bearer, channel_credentials, issue, make_authority, revoke
 from stubs import rpc
 
 HEADER = "baton-client-certificate"
 REQUESTS_PER_S = 100
 CLOSED = (ConnectionError, ssl.SSLEOFError)  # how one learns that a connection is
+CLIENT_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100)  # the begin of one
 VOCABULARY = pathlib.Path(__file__).resolve().parents[1] / "data/tokenizer/smollm2-vocab.gguf"
 
 
@@ -207,6 +208,38 @@ def test_who_connects_and_says_nothing_is_closed(fronted):
         assert silent.recv(1) == b""
 
 
+def closes(connection):
+    """Whether the connection is closed, whatever it brings before."""
+    with contextlib.suppress(ConnectionError):
+        while connection.recv(65536):
+            pass
+    return True
+
+
+def test_handshakes_that_do_not_end_are_closed_after_five_seconds(tmp_path):
+    """With the front's own limits, as it is shipped; no router is needed."""
+    make_authority(tmp_path)
+    issue(tmp_path, "front")
+    with contextlib.ExitStack() as opened_here, Front(tmp_path, tmp_path / "none.sock", {}, lists=False) as front:
+        def connected(sent):
+            made = opened_here.enter_context(socket.create_connection(front.host_port, timeout=30))
+            made.sendall(sent)
+            return made
+
+        silent, begun, trickling = connected(b""), connected(CLIENT_HELLO[:20]), connected(b"")
+        silent_after_it = opened_here.enter_context(connect(front.host_port[1], tmp_path, "127.0.0.1", timeout_s=30))
+        began = time.monotonic()
+        trickling.settimeout(0.2)
+        with contextlib.suppress(ConnectionError):
+            for i in range(len(CLIENT_HELLO)):
+                trickling.sendall(CLIENT_HELLO[i:i + 1])
+                with contextlib.suppress(TimeoutError):
+                    if not trickling.recv(1):
+                        break
+        assert all(map(closes, (silent, begun, silent_after_it)))
+        assert time.monotonic() - began < 7
+
+
 def receive(connection, text):
     """Returns what the connection brings, until the text is there."""
     received = b""
@@ -267,3 +300,13 @@ def test_who_asks_too_much_in_a_second_loses_the_connection_and_is_let_in_later(
         return True
 
     wait_until(let_in, 30, "the front lets the address in again")
+
+
+def test_who_resets_all_that_he_asks_for_loses_the_connection_too(fronted):
+    """Or it takes no more from him, where HAProxy may drop it without a word."""
+    with connect(fronted.front.host_port[1], fronted.ours, "127.0.2.3", timeout_s=2) as flooding, pytest.raises(OSError):
+        flooding.sendall(HELLO)
+        for part in FLOODS["rapid_reset"](range(1, 2 * 1000 * REQUESTS_PER_S, 2)):
+            flooding.sendall(part)
+    with channel(fronted) as known:
+        assert generate(known).startswith(" Paris")
