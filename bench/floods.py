@@ -1,21 +1,31 @@
 #!/usr/bin/python3
-"""What floods of HTTP/2 and of TLS handshakes cost the servers and the others who use them.
+"""What floods of HTTP and of TLS handshakes cost the servers and the others who use them.
 
-    bench/floods.py [--bin build/dev] --model MODEL.gguf [--seconds 60] [--at PORT...] [--together] [-- FLOOD...]
+    bench/floods.py [--bin build/dev] --model MODEL.gguf [--seconds 60] [--at PORT...] [--together] [--out FILE] [-- FLOOD...]
 
 Router, prefill and decode worker with mutual TLS, and the front of deploy/haproxy. The floods (all, or those named) go one
-after another to the ports (all, or those named): to the front from a client's certificate, to the servers' own ports from a
-peer without a certificate and from one with a client's. Meanwhile one client asks for short answers through the front, one
-after another, the resident memory of every server is read every 50 ms, and the router's /metrics and each server's health are
-asked ten times a second. After each flood comes its control: as many processes that only burn the CPU time that the attackers
-were measured to take. Servers run on CPU 0, attackers and the client on CPU 1. The row `nothing` is without a flood. With
---together all floods come at once to all ports, one connection each, and there is no such row. Prints the table of
-docs/benchmarks/security.md. 84 floods and their controls: with 60 s each they take three hours."""
+after another to the ports (front, http and inner, or those named). front is the front's port for gRPC, http that for HTTP, which
+has some floods more; both are attacked by who has a client's certificate. router, prefill and decode are the servers' own ports,
+attacked by who has no certificate and, after that, by who has a client's; at inner each flood goes to all three at once, by both.
+
+Meanwhile one client asks for short answers through the front, one after another, the resident memory of every server is read
+every 50 ms, and the router's /metrics and each server's health are asked ten times a second. Servers run on CPU 0, attackers and
+the client on CPU 1. Where all attackers together leave the client less CPU time, that is no fault of the servers: so there are
+controls, in which as many processes only burn the CPU time that the attackers of that port took so far, on average. They come
+after the first flood of a port, in the middle and after the last, and a flood is compared with the mean of its port's.
+
+With --together all floods come at once to all ports, one connection each. The row `nothing` is without a flood.
+
+Prints the table of docs/benchmarks/security.md at the end, also when it is interrupted; --out has it after each row. Without
+arguments 40 floods and 9 controls: with 60 s each they take 50 minutes."""
 import argparse
 import contextlib
+import dataclasses
 import os
 import pathlib
 import re
+import signal
+import statistics
 import sys
 import tempfile
 import threading
@@ -23,19 +33,31 @@ import time
 
 from serving import ROOT, Beside
 
-CONNECTIONS = 4
+CONNECTIONS = 4  # of an attacker's kind to a port
 SERVERS_CPU, CLIENTS_CPU = 0, 1
 SAMPLE_S, PROBE_S = 0.05, 0.1
-PORTS = ("front", "router", "prefill", "decode")
+START_S = 1  # of a flood: until its attackers run, and have ended
+PORTS = ("front", "http", "router", "prefill", "decode")
+INNER = ("router", "prefill", "decode")
+HEADER = """\
+`at`, `by`, `flood`: the port, the attackers' certificate, the flood. `control`: no flood, but processes that burn the CPU time
+which the attackers of that port took on average. +MB: the most resident memory beyond that at the row's begin. `requests` to
+`failed`: what the client beside it saw. `CPUs`: what the attackers took. The last two columns: p99 and answers, as parts of the
+mean of the port's controls.
+
+"""
+COLUMNS = ("at", "by", "flood", "router +MB", "prefill +MB", "decode +MB", "requests", "p50 ms", "p99 ms", "failed",
+           "/metrics at most, ms", "health at most, ms", "probes failed", "CPUs", "p99 of controls'", "answers of controls'")
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/dev", help="a build folder")
     parser.add_argument("--model", required=True)
-    parser.add_argument("--seconds", type=float, default=60, help="of each flood")
-    parser.add_argument("--at", nargs="+", choices=PORTS, default=PORTS)
+    parser.add_argument("--seconds", type=float, default=60, help="of each flood, and of each control")
+    parser.add_argument("--at", nargs="+", choices=[*PORTS, "inner"], default=["front", "http", "inner"])
     parser.add_argument("--together", action="store_true", help="all at once")
+    parser.add_argument("--out", type=pathlib.Path, help="a file for the table")
     parser.add_argument("flood", nargs="*", help="their names; all by default")
     return parser.parse_args()
 
@@ -46,7 +68,7 @@ sys.path.insert(0, str(ROOT / "tests/integration"))
 import grpc  # noqa: E402  (the paths above come first)
 from cluster import is_serving, request  # noqa: E402
 from front import FrontedCluster  # noqa: E402
-from http2_floods import FLOODS  # noqa: E402
+from http2_floods import FLOODS, HTTP_FLOODS  # noqa: E402
 from programs import channel_credentials  # noqa: E402
 from stubs import rpc  # noqa: E402
 
@@ -95,9 +117,31 @@ def ask(stub):
     assert list(stub.Generate(made, timeout=30))[0].complete.text.startswith(" Paris")
 
 
+@dataclasses.dataclass
+class Measured:
+    """What was seen beside some peers."""
+    growth_mb: list  # of router, prefill and decode worker
+    asked: Repeated
+    metrics: Repeated
+    health: Repeated
+    cpus: float  # that all peers took
+
+    @property
+    def p99_ms(self):
+        return self.asked.percentile(0.99)
+
+    @property
+    def answered(self):
+        return len(self.asked.took_ms) - self.asked.failed
+
+    def cells(self):
+        return [*(f"{mb:.0f}" for mb in self.growth_mb), len(self.asked.took_ms), f"{self.asked.percentile(0.5):.0f}",
+                f"{self.p99_ms:.0f}", self.asked.failed, f"{self.metrics.percentile(1):.0f}", f"{self.health.percentile(1):.0f}",
+                self.metrics.failed + self.health.failed, f"{self.cpus:.2f}"]
+
+
 def measure(cluster, stub, peers):
-    """What happens beside the peers, each given by its arguments: the cells of a row, how many requests were answered, their p99 in
-    ms, and the CPUs that each peer took."""
+    """Lets the peers, each given by its arguments, run for the time, and sees what happens beside them."""
     before = {server: resident_mb(server) for server in cluster.servers}
     most = dict(before)
 
@@ -113,46 +157,144 @@ def measure(cluster, stub, peers):
                 Repeated(cluster.router.metrics, PROBE_S) as metrics, \
                 Repeated(lambda: check_health(cluster), PROBE_S) as health:
             time.sleep(args.seconds)
-            cpus = [peer.cpu_s() / args.seconds for peer in running]
+            cpus = sum(peer.cpu_s() for peer in running) / args.seconds
     growth = [most[server] - before[server] for server in cluster.servers]  # prefill, decode, router
-    p50, p99, answered = asked.percentile(0.5), asked.percentile(0.99), len(asked.took_ms) - asked.failed
-    cells = [*(f"{growth[server]:.0f}" for server in (2, 0, 1)), len(asked.took_ms), f"{p50:.0f}", f"{p99:.0f}", asked.failed,
-             f"{metrics.percentile(1):.0f}", f"{health.percentile(1):.0f}", metrics.failed + health.failed]
-    return " | ".join(map(str, cells)), answered, p99, cpus
+    return Measured([growth[2], growth[0], growth[1]], asked, metrics, health, cpus)
+
+
+@dataclasses.dataclass
+class Group:
+    """The floods of one port, and what was measured of them. A flood has its row's name and its attackers' arguments."""
+    name: str
+    floods: list
+    rows: list = dataclasses.field(default_factory=list)  # names and Measured, controls too, as they came
+
+    def controls(self):
+        return [measured for name, measured in self.rows if name[2] == "control"]
+
+    def control_at(self, index):
+        """Whether a control comes after that flood."""
+        return index in (0, len(self.floods) // 2, len(self.floods) - 1)
+
+    def measurements(self):
+        return len(self.floods) + sum(map(self.control_at, range(len(self.floods))))
+
+    def burners(self):
+        """What stands in the place of the attackers so far."""
+        floods = [measured for name, measured in self.rows if name[2] != "control"]
+        count = len(self.floods[0][1])
+        return [("burn", statistics.mean(flood.cpus for flood in floods) / count)] * count
+
+    def lines(self):
+        controls = self.controls()
+        for name, measured in self.rows:
+            parts = ["", ""]
+            if controls and name[2] != "control":
+                parts = [f"{measured.p99_ms / statistics.mean(control.p99_ms for control in controls):.2f}",
+                         f"{measured.answered / statistics.mean(control.answered for control in controls):.2f}"]
+            yield "| " + " | ".join(map(str, [*name, *measured.cells(), *parts])) + " |"
+
+    def spread(self):
+        of = [(control.p99_ms, control.answered) for control in self.controls()]
+        p99s, answered = zip(*of)
+        return (f"{self.name}: p99 of the {len(of)} controls {min(p99s):.0f} to {max(p99s):.0f} ms, "
+                f"their answers {min(answered)} to {max(answered)}")
+
+
+def table(nothing, groups):
+    lines = [line for group in groups for line in group.lines()]
+    cells = " | ".join(map(str, ["", "", "nothing", *nothing.cells(), "", ""]))
+    spreads = [group.spread() for group in groups if group.controls()]
+    return "\n".join([HEADER + "| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|", f"| {cells} |", *lines, "",
+                      *spreads]) + "\n"
+
+
+def groups_of(cluster):
+    """What is to be measured."""
+    ports = {"front": cluster.front.host_port[1], "http": cluster.http_port, "router": cluster.router.port,
+             "prefill": cluster.prefill[0].port, "decode": cluster.decode[0].port}
+
+    def kinds(at):
+        every = [*(HTTP_FLOODS if at == "http" else FLOODS), "handshakes"]
+        return [kind for kind in every if kind in args.flood] if args.flood else every
+
+    def attackers(at, certificate, kind):
+        """One for each port."""
+        return [("flood", kind, ports[port], "http" if port == "http" else "", cluster.ours, certificate)
+                for port in (INNER if at == "inner" else [at])]
+
+    def certificates(at):
+        return ("", "client") if at in (*INNER, "inner") else ("client",)
+
+    if args.together:
+        every = [attacker for at in args.at for certificate in certificates(at) for kind in kinds(at)
+                 for attacker in attackers(at, certificate, kind)]
+        return [Group("all", [((" ".join(args.at), "both", "all"), every)])]
+    groups = []
+    for at in args.at:
+        if at == "inner":
+            floods = [((at, "both", kind), CONNECTIONS * (attackers(at, "", kind) + attackers(at, "client", kind)))
+                      for kind in kinds(at)]
+        else:
+            floods = [((at, certificate or "nobody", kind), CONNECTIONS * attackers(at, certificate, kind))
+                      for certificate in certificates(at) for kind in kinds(at)]
+        if floods:
+            groups.append(Group(at, floods))
+    return groups
+
+
+class Progress:
+    """Says how far it is, and keeps the table."""
+
+    def __init__(self, groups):
+        self.groups, self.nothing, self.done, self.begin = groups, None, 0, time.monotonic()
+        self.all = 1 + sum(group.measurements() for group in groups)
+        print(f"{self.all} measurements, about {self.all * (args.seconds + START_S) / 60:.0f} minutes", file=sys.stderr)
+
+    def say(self, name, measured):
+        self.done += 1
+        spent_s = time.monotonic() - self.begin
+        print(f"{self.done}/{self.all} {' '.join(part for part in name if part)}: p99 {measured.p99_ms:.0f} ms, "
+              f"{measured.answered} answers; about {spent_s * (self.all - self.done) / self.done / 60:.0f} minutes to go",
+              file=sys.stderr)
+        if args.out is not None:
+            args.out.write_text(table(self.nothing, self.groups), encoding="utf-8")
+
+
+def measure_all(cluster, stub, progress):
+    progress.nothing = measure(cluster, stub, [])
+    progress.say(("nothing",), progress.nothing)
+
+    def row(group, name, peers):
+        group.rows.append((name, measure(cluster, stub, peers)))
+        progress.say(*group.rows[-1])
+
+    for group in progress.groups:
+        for i, (name, attackers) in enumerate(group.floods):
+            row(group, name, attackers)
+            if group.control_at(i):
+                row(group, (group.name, "", "control"), group.burners())
 
 
 def main():
-    kinds = args.flood or [*FLOODS, "handshakes"]
-    unknown = set(kinds) - {*FLOODS, "handshakes"}
+    known = [*HTTP_FLOODS, "handshakes"]
+    unknown = set(args.flood) - set(known)
     if unknown:
-        raise SystemExit(f"no flood {', '.join(sorted(unknown))}; there are {', '.join([*FLOODS, 'handshakes'])}")
+        raise SystemExit(f"no flood {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.sched_setaffinity(0, {SERVERS_CPU})  # what the servers begin with
     with tempfile.TemporaryDirectory() as folder, FrontedCluster(pathlib.Path(folder), secured=True) as cluster:
         os.sched_setaffinity(0, {CLIENTS_CPU})
-        ports = {"front": cluster.front.host_port[1], "router": cluster.router.port, "prefill": cluster.prefill[0].port,
-                 "decode": cluster.decode[0].port}
         with grpc.secure_channel(cluster.front.address, channel_credentials(cluster.ours)) as channel:
             stub = rpc.GenerationServiceStub(channel)
             for _ in range(3):
                 ask(stub)
-            print("| at | by | flood | router +MB | prefill +MB | decode +MB | requests | p50 ms | p99 ms | failed "
-                  "| /metrics at most, ms | health at most, ms | probes failed | CPUs | control's p99 ms | p99 of control's "
-                  "| answers of control's |\n" + "|---" * 17 + "|", flush=True)
-
-            def row(name, attackers):
-                cells, answered, p99, cpus = measure(cluster, stub, attackers)
-                _, control_answered, control_p99, _ = measure(cluster, stub, [("burn", share) for share in cpus])
-                print(f"| {name} | {cells} | {sum(cpus):.2f} | {control_p99:.0f} | {p99 / control_p99:.2f} | "
-                      f"{answered / control_answered:.2f} |", flush=True)
-
-            if not args.together:
-                row(" |  | nothing", [])
-            floods = {(at, certificate or "nobody", kind): ("flood", kind, ports[at], cluster.ours, certificate) for at in args.at
-                      for certificate in (("client",) if at == "front" else ("", "client")) for kind in kinds}
-            if args.together:
-                return row("all | both | all", list(floods.values()))
-            for name, flood in floods.items():
-                row(" | ".join(name), [flood] * CONNECTIONS)
+            progress = Progress(groups_of(cluster))
+            try:
+                measure_all(cluster, stub, progress)
+            finally:
+                if progress.nothing is not None:
+                    print(table(progress.nothing, progress.groups), end="")
 
 
 if __name__ == "__main__":

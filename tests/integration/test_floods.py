@@ -1,4 +1,8 @@
-"""A flood of HTTP/2 at the front costs the router no memory, and others are served meanwhile. Each flood is a short one."""
+"""A flood at the front, of HTTP/2 or HTTP/1.1, costs the router no memory, and others are served meanwhile. Each flood is a
+short one."""
+import contextlib
+import http.client
+import json
 import pathlib
 import re
 
@@ -7,7 +11,7 @@ import pytest
 
 from cluster import request
 from front import FrontedCluster
-from http2_floods import FLOODS, HELLO, connect
+from http2_floods import FLOODS, HTTP_FLOODS, connect, context_of, flooded
 from programs import channel_credentials
 from stubs import pb, rpc
 
@@ -22,18 +26,15 @@ def fronted(tmp_path_factory):
         yield cluster
 
 
-def flood(fronted, kind):
+def flood(fronted, kind, by_http=False):
     """Sends until all is sent, or the front closes the connection or takes no more. From an address that is no other client's,
     nor another flood's, since the front refuses it for a while."""
-    address = f"127.0.1.{1 + list(FLOODS).index(kind)}"
-    with connect(fronted.front.host_port[1], fronted.ours, address) as attack:
-        try:
-            attack.sendall(HELLO)
-            for part in FLOODS[kind](range(1, 2 * FRAMES, 2)):
-                attack.sendall(part)
-        except OSError:
-            pass
+    port = fronted.http_port if by_http else fronted.front.host_port[1]
+    address = f"127.0.{2 if by_http else 1}.{1 + list(HTTP_FLOODS).index(kind)}"
+    with flooded(kind, range(1, 2 * FRAMES, 2), port, fronted.ours, address, http=by_http):
         assert_served(fronted)
+        if by_http:
+            assert_served_by_http(fronted)
 
 
 def assert_served(fronted):
@@ -42,6 +43,14 @@ def assert_served(fronted):
         made = request(prompt="The capital of France is", temperature=0, max_tokens=4)
         assert list(rpc.GenerationServiceStub(channel).Generate(made, timeout=60))[0].complete.text.startswith(" Paris")
     assert fronted.router.serving("liveness") and fronted.router.metrics()
+
+
+def assert_served_by_http(fronted):
+    context = context_of(fronted.ours, "client", "http/1.1")
+    with contextlib.closing(http.client.HTTPSConnection("127.0.0.1", fronted.http_port, context=context, timeout=60)) as made:
+        body = {"prompt": "The capital of France is", "max_tokens": 4, "temperature": 0}
+        made.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+        assert json.loads(made.getresponse().read())["choices"][0]["text"].startswith(" Paris")
 
 
 def resident_bytes(pid):
@@ -69,6 +78,14 @@ def test_a_flood_costs_the_router_no_memory(fronted, kind):
     assert resident_bytes(fronted.router.process.pid) - before < GROWTH_BYTES
 
 
+@pytest.mark.parametrize("kind", HTTP_FLOODS)
+def test_a_flood_by_http_costs_the_router_no_memory(fronted, kind):
+    assert_served_by_http(fronted)
+    before = resident_bytes(fronted.router.process.pid)
+    flood(fronted, kind, by_http=True)
+    assert resident_bytes(fronted.router.process.pid) - before < GROWTH_BYTES
+
+
 def test_a_flood_of_handshakes_costs_the_router_no_memory(fronted):
     assert_served(fronted)
     before = resident_bytes(fronted.router.process.pid)
@@ -79,3 +96,19 @@ def test_a_flood_of_handshakes_costs_the_router_no_memory(fronted):
             pass
     assert_served(fronted)
     assert resident_bytes(fronted.router.process.pid) - before < GROWTH_BYTES
+
+
+def test_who_connects_to_an_inner_port_again_and_again_is_closed_before_the_handshake(fronted):
+    def refused(server):
+        try:  # in TLS 1.3 a client has done its part before the server looks for a certificate
+            connect(server.port, fronted.ours, "127.0.3.1").close()
+        except ConnectionError:
+            return True
+        return False
+
+    for server in (fronted.router, *fronted.prefill, *fronted.decode):
+        assert any(refused(server) for _ in range(20 * HANDSHAKES)), server.address
+        assert server.metric("baton_refused_connections_total", port="grpc", reason="rate") > 0
+    assert_served(fronted)
+    with grpc.secure_channel(fronted.router.address, channel_credentials(fronted.ours, "operator")) as channel:
+        assert rpc.GenerationServiceStub(channel).ListModels(pb.ListModelsRequest(), timeout=10).models
