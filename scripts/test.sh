@@ -6,7 +6,8 @@
 # The unit tests, which are those that start no servers, run under the address and undefined-behaviour sanitizers; those that
 # round, measure, or need the real model run a second time as programs are released. The programs are built once more with
 # failpoints (common/base/failpoint.h), for tests that let them die at each. Where the CUDA Toolkit is found, they are compiled and
-# linked with the CUDA backend too; its kernels are tested without a GPU either way.
+# linked with the CUDA backend too, and the kernels' machine code is compared with its budget (scripts/sass_gate.py); the kernels are
+# tested without a GPU either way.
 #
 # --quick: the dev build, its unit tests, and one test of the programs as users run them.
 # --clients: the dev build, and the clients of docs/clients.md that the ordinary run leaves out: what they need from PyPI takes
@@ -103,7 +104,7 @@ fi
 part "tests: unit tests under asan (those of the real model, which would take minutes there, skip)"
 env -u BATON_TEST_MODEL ctest --test-dir build/asan -L unit --output-on-failure -j "$(nproc)" "$@"
 if [[ -n $cuda ]]; then
-  part "tests: the kernels on a GPU; without one they skip, and say why"
+  part "tests: the kernels' machine code; the kernels on a GPU, without one they skip, and say why"
   ctest --test-dir build/cuda -L gpu --output-on-failure "$@"
   sed -n 's/^SKIPPED \([0-9]* tests\) of [^ ]*\/\([^ /]*\): /\2: \1 skipped: /p' build/cuda/Testing/Temporary/LastTest.log || true
 fi

@@ -1,0 +1,165 @@
+"""The control flow of a function: basic blocks, loops, and the best way around a loop.
+
+A loop is a strongly connected part of the blocks; its header is where it is entered; without the edges back to the header it
+falls apart into the loops inside it. So whatever leads back to a header is a back edge, and a loop that is entered at two places
+is one too. Slow paths do not count: what only BRA.DIV reaches, which a warp takes when its lanes have gone apart, and functions
+that are called.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from . import listing
+
+BARRIER = re.compile(r"B\d+")
+
+
+@dataclass
+class Block:
+    instructions: list[listing.Instruction]
+    next: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Loop:
+    header: int
+    blocks: set[int]
+    inner: list["Loop"]
+
+
+def blocks_of(function):
+    """The basic blocks, the entry first, with the edges of the likely paths."""
+    code = function.instructions
+    leaders = {0, *function.labels.values()}
+    leaders.update(i + 1 for i, step in enumerate(code) if step.op.name in (*listing.BRANCHES, "EXIT", "RET", "BSYNC"))
+    starts = sorted(start for start in leaders if start < len(code))
+    index = {start: number for number, start in enumerate(starts)}
+    meets = _meeting_places(function)
+    blocks = []
+    for start, end in zip(starts, [*starts[1:], len(code)]):
+        last = code[end - 1]
+        places = [meets[end - 1]] if end - 1 in meets else _jumps(function, last)
+        if last.goes_on() and end - 1 not in meets:
+            places.append(end)
+        blocks.append(Block(code[start:end], sorted({index[place] for place in places if place in index})))
+    return blocks
+
+
+def _jumps(function, step):
+    if step.op.name not in listing.BRANCHES or step.op.text == "BRA.DIV":
+        return []
+    return [function.labels[label] for label in step.targets() if label in function.labels]
+
+
+def _meeting_places(function):
+    """Index of a BSYNC -> where the threads go on that have met there. The BSSY before it names the place, which mostly is
+    the next instruction."""
+    meets, named = {}, {}
+    for at, step in enumerate(function.instructions):
+        if step.op.name == "BSSY":
+            named.setdefault(BARRIER.match(step.operands).group(), []).append(function.labels.get(step.targets()[0], at + 1))
+        elif step.op.name == "BSYNC":
+            places = named.get(BARRIER.match(step.operands).group(), [])
+            meets[at] = at + 1 if at + 1 in places or not places else places[-1]
+    return meets
+
+
+def reachable(blocks):
+    seen, open_ends = {0}, [0]
+    while open_ends:
+        for place in blocks[open_ends.pop()].next:
+            if place not in seen:
+                seen.add(place)
+                open_ends.append(place)
+    return seen
+
+
+def loops_of(blocks):
+    """The outermost loops, each with those inside it."""
+    return _loops(blocks, reachable(blocks), set())
+
+
+def every(loops):
+    """The loops and all inside them."""
+    return [found for loop in loops for found in (loop, *every(loop.inner))]
+
+
+def _loops(blocks, nodes, cut):
+    entered = {}
+    for node in nodes:
+        for place in blocks[node].next:
+            entered.setdefault(place, set()).add(node)
+    found = []
+    for part in _strong_parts(blocks, nodes, cut):
+        node = next(iter(part))
+        if len(part) == 1 and (node in cut or node not in blocks[node].next):
+            continue
+        outside = [place for place in part if place == 0 or entered.get(place, set()) - part]
+        header = min(outside or part)
+        found.append(Loop(header, part, _loops(blocks, part, {header}) if len(part) > 1 else []))
+    return found
+
+
+def _strong_parts(blocks, nodes, cut):
+    """Tarjan's algorithm without recursion. Edges to `cut` do not count."""
+    order, low, stack, on_stack, parts = {}, {}, [], set(), []
+
+    def begin(node):
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        on_stack.add(node)
+        return node, iter([place for place in blocks[node].next if place in nodes and place not in cut])
+
+    for root in sorted(nodes):
+        work = [] if root in order else [begin(root)]
+        while work:
+            node, rest = work[-1]
+            place = next(rest, None)
+            if place is None:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == order[node]:
+                    at = stack.index(node)
+                    parts.append(set(stack[at:]))
+                    on_stack.difference_update(stack[at:])
+                    del stack[at:]
+            elif place not in order:
+                work.append(begin(place))
+            elif place in on_stack:
+                low[node] = min(low[node], order[place])
+    return parts
+
+
+def best_path(edges, ends, start, weights):
+    """The nodes of the path from `start` to one of `ends` with the largest sum of weights, which are tuples of equal length
+    and compare as tuples do. REQUIRES: no edge leads back, and a path leads to an end."""
+    zero = (0,) * len(weights[start])
+    best = {}  # node -> (sum from the node to the end, next node)
+    for node in _last_first(edges, start):
+        follow = [(best[place][0], place) for place in sorted(edges[node]) if place in best]
+        if node in ends:
+            follow.append((zero, None))
+        if follow:
+            total, place = max(follow, key=lambda item: item[0])
+            best[node] = (tuple(a + b for a, b in zip(weights[node], total)), place)
+    path, node = [], start
+    while node is not None:
+        path.append(node)
+        node = best[node][1]
+    return path
+
+
+def _last_first(edges, root):
+    """The nodes from `root` on, each behind all that follow it."""
+    seen, order, work = {root}, [], [(root, iter(sorted(edges[root])))]
+    while work:
+        node, rest = work[-1]
+        place = next(rest, None)
+        if place is None:
+            order.append(node)
+            work.pop()
+        elif place not in seen:
+            seen.add(place)
+            work.append((place, iter(sorted(edges[place]))))
+    return order

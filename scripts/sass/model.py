@@ -1,0 +1,192 @@
+"""What the committed figures let one expect of a step of an 8B model on an H200: docs/benchmarks/gpu_model.md.
+
+A kernel takes at least the longest of three times: to issue its instructions, to read its bytes from memory, to do its tensor-core
+operations. Its instructions are those of the hot path for each KB that it streams, or for each tensor-core operation.
+"""
+
+import pathlib
+import re
+from dataclasses import dataclass
+
+from . import model_text
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PATH = ROOT / "docs/benchmarks/gpu_model.md"
+VECTOR_ROWS = ROOT / "common/backend/cuda/product/vector_product.h"
+
+# An H200, and what the model supposes of it.
+MULTIPROCESSORS = 132
+CLOCK_HZ = 1.755e9
+INSTRUCTIONS_A_CLOCK = 2.5  # that a multiprocessor issues, of 4
+COPY_BYTES_A_SECOND = 4.25e12
+READ_BYTES_A_SECOND = 0.92 * COPY_BYTES_A_SECOND
+MMA_FLOPS = 620e12  # what mma.sync does at most
+LIBRARY_FLOPS = 700e12  # what cuBLASLt does in large products
+MMA_FLOP = 2 * 16 * 8 * 16  # one tensor-core operation, m16n8k16
+
+
+class Unknown(Exception):
+    """The model needs a kernel that the budget does not have."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Llama 3.1 8B."""
+
+    layers: int = 32
+    hidden: int = 4096
+    feed_forward: int = 14336
+    heads: int = 32
+    kv_heads: int = 8
+    head_dim: int = 128
+    vocabulary: int = 128256
+
+    @property
+    def kv_columns(self):
+        return self.kv_heads * self.head_dim
+
+    def products(self):
+        """(name, weights of a layer or of the whole model, how often)."""
+        return [("q, k, v", self.hidden * (self.hidden + 2 * self.kv_columns), self.layers),
+                ("attention's output", self.hidden * self.hidden, self.layers),
+                ("gate, up", self.hidden * 2 * self.feed_forward, self.layers),
+                ("down", self.hidden * self.feed_forward, self.layers),
+                ("logits", self.hidden * self.vocabulary, 1)]
+
+
+@dataclass(frozen=True)
+class Weights:
+    name: str  # as in the kernels' names
+    bytes: float  # in memory, for a weight
+    streamed: float  # those that come in loads of 16 bytes
+
+    @property
+    def quantised(self):
+        return self.bytes < 2
+
+
+BF16 = Weights("Bf16", 2, 2)
+Q4_0 = Weights("Q4_0", 18 / 32, 0.5)
+CONTEXT = 1024  # keys of each sequence in a decode step
+KEY_BYTES = 4  # K and V in bf16, for each column
+
+
+@dataclass(frozen=True)
+class Part:
+    """Launches of one kernel in a step, together."""
+
+    name: str
+    kernel: str
+    issue_s: float
+    memory_s: float
+    tensor_s: float
+
+    @property
+    def seconds(self):
+        return max(self.issue_s, self.memory_s, self.tensor_s)
+
+    @property
+    def bound(self):
+        return {self.issue_s: "issue", self.memory_s: "memory", self.tensor_s: "tensor"}[self.seconds]
+
+
+class Step:
+    """The parts of a step of `rows` rows. `figures` are those of the budget."""
+
+    def __init__(self, figures, weights, rows, prompt=False, shape=Shape()):
+        self.figures, self.weights, self.rows, self.prompt, self.shape = figures, weights, rows, prompt, shape
+
+    def parts(self):
+        few = self.rows <= vector_rows()
+        return [*(self.vector_products() if few else self.library_products()), self.rotation(), self.attention()]
+
+    def kernel(self, name):
+        if name not in self.figures:
+            raise Unknown(f"the model of docs/benchmarks/gpu_model.md needs {name}, which has no line (scripts/sass/model.py)")
+        return self.figures[name]
+
+    def own(self, name, kernel, instructions, memory_bytes, tensor=0.0):
+        return Part(name, kernel, instructions / (MULTIPROCESSORS * CLOCK_HZ * INSTRUCTIONS_A_CLOCK),
+                    memory_bytes / READ_BYTES_A_SECOND, tensor * MMA_FLOP / MMA_FLOPS)
+
+    def streaming(self, name, kernel, streamed_bytes, memory_bytes):
+        """A kernel that streams so much."""
+        f = self.kernel(kernel)
+        ways = streamed_bytes / f.stream_bytes
+        return self.own(name, kernel, ways * f.instructions, memory_bytes, ways * f.tensor)
+
+    def vector_products(self):
+        kernel = self.vector_kernel()
+        for name, count, times in self.shape.products():
+            weights = count * times
+            yield self.streaming(f"product: {name}", kernel, weights * self.weights.streamed, weights * self.weights.bytes)
+        blocks = 2 if self.rows == 1 else 1
+        if self.rows * self.shape.feed_forward * blocks > 16384:  # MakeGatesFirst
+            yield self.gates("float", 4)
+
+    def vector_kernel(self):
+        """The one for the fewest rows that takes these."""
+        names = re.compile(rf"VectorProductKernel<{self.weights.name}, (\d+), ")
+        rows = {int(match.group(1)): name for name in self.figures if (match := names.match(name))}
+        fitting = [most for most in rows if most >= self.rows]
+        if not fitting:
+            raise Unknown(f"no VectorProductKernel<{self.weights.name}, ...> takes {self.rows} rows (scripts/sass/model.py)")
+        return rows[min(fitting)]
+
+    def library_products(self):
+        rows, shape = self.rows, self.shape
+        for name, count, times in shape.products():
+            last = self.prompt and name == "logits"  # only the last row of a prompt has logits
+            if self.weights.quantised:
+                yield self.dequantisation(name, count * times)
+            flops = 2 * count * times * (1 if last else rows)
+            yield Part(f"product: {name}", "cuBLASLt", 0.0, count * times * 2 / READ_BYTES_A_SECOND, flops / LIBRARY_FLOPS)
+        norms = 2 * shape.layers + 1
+        size = norms * rows * shape.hidden
+        # A row is read twice, the second time with the gain; from memory once.
+        yield self.streaming("norms", "NormRowsKernel<bf16, 4>", size * 4 * 2, size * (4 + 2))
+        yield self.gates("bf16", 2)
+        size = shape.layers * rows * shape.hidden
+        yield self.streaming("contexts to bf16", "ConvertKernel<bf16, 4>", size * 4, size * (4 + 2))
+
+    def dequantisation(self, name, count):
+        kernel = f"DequantiseKernel<{self.weights.name}, bf16>"
+        # Once around, each lane has four weights.
+        return self.own(f"to bf16: {name}", kernel, count / (4 * 32) * self.kernel(kernel).instructions, count * self.weights.bytes)
+
+    def gates(self, element, written_bytes):
+        size = self.shape.layers * self.rows * self.shape.feed_forward
+        return self.streaming("gates", f"GatedKernel<{element}, 4>", size * 8, size * (8 + written_bytes))
+
+    def rotation(self):
+        shape = self.shape
+        size = shape.layers * self.rows * (shape.hidden + 2 * shape.kv_columns)
+        kernel = "RotateAndAppendKernel<bf16, false, 4>"
+        # A lane has eight elements; the queries are written back, keys and values go into the cache.
+        return self.own("rotation, append", kernel, size / (8 * 32) * self.kernel(kernel).instructions, size * (4 + 4))
+
+    def attention(self):
+        shape = self.shape
+        if not self.prompt:
+            read = shape.layers * self.rows * CONTEXT * shape.kv_columns * KEY_BYTES
+            return self.streaming("attention", f"DecodeAttentionKernel<bf16, {shape.head_dim}>", read, read)
+        kernel = f"PrefillAttentionKernel<bf16, {shape.head_dim}>"
+        f = self.kernel(kernel)
+        # Two products, each over half of the square of all rows by all keys.
+        tensor = shape.layers * 2 * 2 * shape.heads * shape.head_dim * (self.rows * self.rows / 2) / MMA_FLOP
+        return self.own("attention", kernel, tensor * f.per_tensor, shape.layers * self.rows * shape.kv_columns * KEY_BYTES, tensor)
+
+
+def vector_rows():
+    return int(re.search(r"kMaxVectorRows = (\d+);", VECTOR_ROWS.read_text(encoding="utf-8")).group(1))
+
+
+def page(figures):
+    """The text of docs/benchmarks/gpu_model.md."""
+    steps = []
+    for batch in (1, 4, 16, 64):
+        for weights in (BF16, Q4_0):
+            steps.append((f"decode, batch {batch}, {weights.name.lower()}", list(Step(figures, weights, batch).parts())))
+    for weights in (BF16, Q4_0):
+        steps.append((f"prefill, 8,192 tokens, {weights.name.lower()}", list(Step(figures, weights, 8192, prompt=True).parts())))
+    return model_text.page(steps)
