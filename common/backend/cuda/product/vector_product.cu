@@ -4,26 +4,6 @@
 #include "common/base/check.h"
 
 namespace baton {
-namespace {
-
-// Chunks in flight take 64 registers where two blocks share a multiprocessor, and 128 where the
-// sums of several rows need them.
-template <CudaElement kElement>
-void LaunchElement(const VectorInput& input, std::span<const VectorOutput> outputs,
-                   const DeviceLimits& limits, cudaStream_t stream) {
-  if (input.in.rows == 1) {
-    LaunchTile<kElement, 1, 1, 5, 2>(input, outputs, limits, stream);
-  } else if (input.in.rows <= 4) {
-    LaunchTile<kElement, 4, 2, 3, 1>(input, outputs, limits, stream);
-  } else if (input.in.rows <= 8) {
-    LaunchTile<kElement, 8, 2, 3, 1>(input, outputs, limits, stream);
-  } else {
-    LaunchTile<kElement, kMaxVectorRows, 4, 1, 1>(input, outputs, limits, stream);
-  }
-}
-
-}  // namespace
-
 int VectorTeamWarps(CudaElement element, int64_t outputs, int columns) {
   // About as many warps as a large device holds; with more, each would have too little to read.
   constexpr int64_t kWarpsWanted = 4096;
@@ -41,7 +21,7 @@ int VectorTeamWarps(CudaElement element, int64_t outputs, int columns) {
 
 bool MakeGatesFirst(int rows, int columns) {
   constexpr int64_t kMostGates = 16384;  // gates made on one multiprocessor
-  const int blocks = rows == 1 ? 2 : 1;  // blocks on a multiprocessor (LaunchElement)
+  const int blocks = rows == 1 ? 2 : 1;  // blocks on a multiprocessor (WithVectorTile)
   return int64_t{rows} * columns * blocks > kMostGates;
 }
 

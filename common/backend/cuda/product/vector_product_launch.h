@@ -16,6 +16,30 @@ inline int CeilDiv(int64_t value, int divisor) {
   return static_cast<int>((value + divisor - 1) / divisor);
 }
 
+// Calls visit(tile) with the tile for `rows` rows of the input. Chunks in flight take 64 registers
+// where two blocks share a multiprocessor, and 128 where the sums of several rows need them. A chunk
+// of a quantised weight has 32 columns (Q8_0: 16), so fewer chunks put as many bytes in flight.
+template <CudaElement kElement, class Visit>
+void WithVectorTile(int rows, const Visit& visit) {
+  if constexpr (IsQuantised(kElement)) {
+    if (rows == 1) return visit(VectorTile<kElement, 1, 2, 1, 2>());
+    if (rows <= 4) return visit(VectorTile<kElement, 4, 2, 2, 1>());
+    if (rows <= 8) return visit(VectorTile<kElement, 8, 4, 1, 1>());
+    visit(VectorTile<kElement, kMaxVectorRows, 2, 1, 1>());
+  } else {
+    if (rows == 1) return visit(VectorTile<kElement, 1, 1, 5, 2>());
+    if (rows <= 4) return visit(VectorTile<kElement, 4, 2, 3, 1>());
+    if (rows <= 8) return visit(VectorTile<kElement, 8, 2, 3, 1>());
+    visit(VectorTile<kElement, kMaxVectorRows, 4, 1, 1>());
+  }
+}
+
+// Thread blocks of a launch.
+template <class Tile>
+int VectorBlocks(const VectorArgs& args, const DeviceLimits& limits) {
+  return std::min(args.units, limits.multiprocessors * Tile::kBlocks);
+}
+
 template <class Tile>
 VectorArgs ArgsFor(const VectorInput& input, std::span<const VectorOutput> outputs,
                    const DeviceLimits& limits) {
@@ -41,7 +65,10 @@ VectorArgs ArgsFor(const VectorInput& input, std::span<const VectorOutput> outpu
     all_rows += weight.rows;
   }
   args.row_bytes = static_cast<int64_t>(CudaRowBytes(Tile::kElement, args.columns));
+  if (args.matrix_count == 0) return args;
   args.team_warps = VectorTeamWarps(Tile::kElement, all_rows, args.columns);
+  args.rounds =
+      CeilDiv(args.units, VectorBlocks<Tile>(args, limits) * (kVectorWarps / args.team_warps));
   args.chunks = CeilDiv(args.columns, Tile::Format::kColumns);
   const int lanes = 32 * args.team_warps;
   const int sweeps = CeilDiv(args.chunks, lanes);
@@ -61,21 +88,22 @@ VectorArgs ArgsFor(const VectorInput& input, std::span<const VectorOutput> outpu
   return args;
 }
 
-template <CudaElement kElement, int kMaxRows, int kUnitRows, int kSweeps, int kBlocks>
-void LaunchTile(const VectorInput& input, std::span<const VectorOutput> outputs,
-                const DeviceLimits& limits, cudaStream_t stream) {
-  using Tile = VectorTile<kElement, kMaxRows, kUnitRows, kSweeps, kBlocks>;
-  VectorArgs args = ArgsFor<Tile>(input, outputs, limits);
-  if (args.matrix_count == 0) return;
-  const int blocks = std::min(args.units, limits.multiprocessors * kBlocks);
-  args.rounds = CeilDiv(args.units, blocks * (kVectorWarps / args.team_warps));
-  Launch(VectorProductKernel<Tile>,
-         {.grid = dim3(static_cast<unsigned>(blocks)),
-          .block = dim3(kVectorThreads),
-          .shared_bytes = VectorShared<Tile>::Bytes(args),
-          .stream = stream,
-          .may_start_early = true},
-         args);
+// Multiplies with those outputs' weights that are of this type.
+template <CudaElement kElement>
+void LaunchElement(const VectorInput& input, std::span<const VectorOutput> outputs,
+                   const DeviceLimits& limits, cudaStream_t stream) {
+  WithVectorTile<kElement>(input.in.rows, [&](auto tile) {
+    using Tile = decltype(tile);
+    const VectorArgs args = ArgsFor<Tile>(input, outputs, limits);
+    if (args.matrix_count == 0) return;
+    Launch(VectorProductKernel<Tile>,
+           {.grid = dim3(static_cast<unsigned>(VectorBlocks<Tile>(args, limits))),
+            .block = dim3(kVectorThreads),
+            .shared_bytes = VectorShared<Tile>::Bytes(args),
+            .stream = stream,
+            .may_start_early = true},
+           args);
+  });
 }
 
 // Multiplies with those outputs' weights that are quantised (vector_product_quantised.cu).
