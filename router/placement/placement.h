@@ -59,8 +59,9 @@ inline uint64_t TokensIn(const WorkerSnapshot& worker, uint32_t blocks) {
   return static_cast<uint64_t>(worker.groups.TokensIn(blocks, static_cast<int>(worker.block_size)));
 }
 
-// The worker is long enough for the request.
+// The worker is long enough for the request, and has the model that began its answer, if any did.
 inline bool Fits(const WorkerSnapshot& worker, const WorkerNeeds& needs) {
+  if (!needs.model.empty() && worker.identity != needs.model) return false;
   const uint64_t stored = TokensIn(worker, worker.total_blocks);
   return worker.max_model_len >= needs.max_total_tokens &&
          (worker.total_blocks == 0 || stored >= needs.prompt_tokens);

@@ -49,6 +49,7 @@ WorkerNeeds NeedsOf(const RequestState& request, const Attempt& attempt) {
   needs.prompt_tokens = static_cast<uint32_t>(request.spec.prompt_token_ids.size()) + output_tokens;
   needs.whole_prompt = request.lacks_prompt_logprobs;
   needs.max_total_tokens = needs.prompt_tokens + remaining;
+  needs.model = request.model;
   return needs;
 }
 

@@ -56,6 +56,9 @@ struct WorkerNeeds {
   bool resumed = false;
   // Ids of the workers that broke earlier attempts: taken only where there is no other worker.
   std::vector<uint64_t> avoid{};
+  // The model whose tokens are continued, as WorkersChosen has it: no other may. Empty: there are
+  // none yet.
+  std::string model{};
   // The decode worker that may hold pages which an earlier attempt pushed; 0: none does.
   uint64_t prefer_decode = 0;
   // A hedged attempt names the attempt whose place it may take, which has its workers and waits
@@ -77,6 +80,7 @@ struct WorkersChosen {
   std::optional<WorkerName> decode;   // none: one token remains, which the prefill worker samples
   std::string decode_address;         // where the push goes, as the decode worker advertises it
   internal::v1::ModelIdentity decode_identity;
+  std::string model;               // the identity of what both serve, serialised
   std::string capability;          // 16 random bytes
   internal::v1::Pusher pusher;     // who may push: the prefill worker
   std::string system_fingerprint;  // names model, numerics and version

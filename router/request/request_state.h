@@ -90,6 +90,7 @@ struct RequestState {
   bool paused = false;               // the client is behind
   bool cached_tokens_known = false;  // the first prefill has said how many it found
   std::string numerics;              // those that computed the first token; empty before it
+  std::string model;                 // whose first token it is, as WorkersChosen has it
   bool exact = true;                 // the choices that are done have exact outputs
   std::string system_fingerprint;    // as the workers chosen last have it
   absl::Status last_broken;          // what broke an attempt last

@@ -320,7 +320,10 @@ void RunningAttempt::TakeToken(const OutputToken& token, Source source) {
   }
   const bool copy = token.output_index() < request_.choices[progress.choice].log.size();
   if (copy || request_.Ended(progress.choice)) return;
-  if (request_.numerics.empty()) request_.numerics = NumericsOfPrompt(attempt_.workers);
+  if (request_.numerics.empty()) {
+    request_.numerics = NumericsOfPrompt(attempt_.workers);
+    request_.model = attempt_.workers.model;
+  }
   request_.gave_tokens.insert(attempt_.number);
   request_.Append(token);
   if (request_.Ended(progress.choice)) ChoiceEnded(progress.choice);

@@ -38,6 +38,7 @@ WorkersChosen Describe(const Assignment& assignment, std::string capability, boo
         decode->info.address().empty() ? decode->target.address : decode->info.address();
     chosen.decode_identity = decode->info.identity();
   }
+  chosen.model = (decode != nullptr ? decode : prefill)->seen.identity;
   const internal::v1::WorkerInfo& last = decode != nullptr ? decode->info : prefill->info;
   chosen.system_fingerprint = absl::StrCat(ToHex(last.identity().weights_digest().substr(0, 6)),
                                            "-", last.shape().numerics(), "-", last.version());

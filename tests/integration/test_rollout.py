@@ -98,3 +98,31 @@ def test_workers_of_two_revisions_are_not_paired(fleet):
     wait_until(lambda: not fleet.knows([fleet.prefill[OLD], fleet.decode[NEW]]), 20, "the router has lost them")
     refused = failure(fleet.stub, request(ids=[30] * 40, max_tokens=4))
     assert (refused.code, refused.reason) == (grpc.StatusCode.UNAVAILABLE, "NO_READY_WORKER")
+
+
+def test_an_answer_goes_on_with_the_model_that_began_it(fleet):
+    for worker in fleet.pair(NEW):
+        assert worker.stop() == 0
+    asked = request(ids=[30] * 40, stream=True, ignore_eos=True, max_tokens=400, temperature=0)
+
+    def text(responses):
+        return [token for response in responses for token in response.chunk.token_ids]
+
+    expected = text(fleet.stub.Generate(asked, timeout=60))
+    decode = fleet.decode[OLD]
+    for _ in range(20):  # until it dies before it has sent all
+        responses = fleet.stub.Generate(asked, timeout=60)
+        begun = text([next(responses)])
+        decode.kill()
+        cut = wait_until(lambda: "attempt 2 follows" in fleet.router.log_text() or not responses.is_active(), 30, "cut or ended")
+        for worker in fleet.pair(NEW):
+            worker.start()
+        wait_until(lambda: fleet.knows(fleet.pair(NEW)), 30, "the router knows the new revision")
+        decode.start()
+        assert begun + text(responses) == expected
+        if "attempt 2 follows" in fleet.router.log_text():
+            return
+        for worker in fleet.pair(NEW):
+            assert worker.stop() == 0
+        wait_until(lambda: fleet.knows([decode]), 30, "the router knows the old decode worker again")
+    raise AssertionError(f"no answer was cut: {cut}")

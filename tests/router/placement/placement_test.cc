@@ -81,6 +81,23 @@ TEST(Placement, NeverPairsWorkersOfDifferentModels) {
             Outcome::kNoneIsReady);
 }
 
+TEST(Placement, ContinuesAnAnswerOnlyWithTheModelThatBeganIt) {
+  std::vector<WorkerSnapshot> p{IdleWorker(1), IdleWorker(2)}, d{IdleWorker(3), IdleWorker(4)};
+  p[0].identity = d[0].identity = "other";
+  p[1].own_sequences = d[1].own_sequences = 9;
+  WorkerNeeds needs = kNeeds;
+  needs.model = p[1].identity;
+  for (const auto policy : kPolicies) {
+    const Placement placement = Place(needs, p, d, {.policy = policy}, 0);
+    ASSERT_EQ(placement.outcome, Outcome::kPlaced);
+    EXPECT_EQ(placement.prefill, 1u);
+    EXPECT_EQ(placement.decode, 1u);
+  }
+  p.pop_back();
+  d.pop_back();
+  EXPECT_EQ(Place(needs, p, d, {}, 0).outcome, Outcome::kNoneIsReady);
+}
+
 TEST(Placement, WaitsWhileEveryPrefillWorkerHasEnoughPrompts) {
   std::vector<WorkerSnapshot> p{IdleWorker(1)}, d{IdleWorker(2)};
   p[0].own_prompts = kMaxQueuedPrompts;

@@ -67,6 +67,22 @@ TEST(RequestResume, ADecodeWorkersDeathIsFollowedByAnAttemptFromTheTokensSoFar) 
   EXPECT_TRUE(harness.complete().timings().exact());
 }
 
+TEST(RequestResume, AsksForTheModelThatBeganTheAnswerOnceItHasAToken) {
+  WorkersChosen chosen = MachineHarness::Chosen(true, true);
+  chosen.model = "a";
+  MachineHarness harness(MachineHarness::Spec(9));
+  EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.model, "");
+  StartAttempt(harness, chosen);
+  harness.DecodeEnds(kKilled);  // nothing was said yet
+  EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.model, "");
+  chosen = Others();
+  chosen.model = "b";
+  StartAttempt(harness, chosen);
+  harness.PrefillSends(Abc()[0]);
+  harness.DecodeEnds(kKilled);
+  EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.model, "b");
+}
+
 TEST(RequestResume, APrefillWorkersDeathKeepsTheDecodeCallUntilTheNextAttemptHasReachedIt) {
   MachineHarness harness = Prefilling();
   harness.PrefillEnds(kKilled);
