@@ -8,7 +8,7 @@
 #include "bench/engine/bench_engine_command.h"
 #include "bench/serve/bench_serve_command.h"
 #include "bench/transfer/bench_transfer_command.h"
-#include "client/certs_command.h"
+#include "client/certs/certs_command.h"
 #include "client/keys_command.h"
 #include "client/models/models_command.h"
 #include "client/run_command.h"

@@ -1,4 +1,4 @@
-#include "client/new_files.h"
+#include "client/certs/new_files.h"
 
 #include <sys/stat.h>
 

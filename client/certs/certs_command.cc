@@ -1,4 +1,4 @@
-#include "client/certs_command.h"
+#include "client/certs/certs_command.h"
 
 #include "absl/strings/str_cat.h"
 

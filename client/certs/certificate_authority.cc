@@ -1,4 +1,4 @@
-#include "client/certificate_authority.h"
+#include "client/certs/certificate_authority.h"
 
 #include <openssl/ec.h>
 #include <openssl/rand.h>
@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
-#include "client/authority_folder.h"
-#include "client/certificate_revocation.h"
-#include "client/new_files.h"
+#include "client/certs/authority_folder.h"
+#include "client/certs/certificate_revocation.h"
+#include "client/certs/new_files.h"
 #include "common/base/log.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"

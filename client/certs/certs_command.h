@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "client/certificate_authority.h"
-#include "client/certificate_revocation.h"
+#include "client/certs/certificate_authority.h"
+#include "client/certs/certificate_revocation.h"
 #include "common/flags/command.h"
 
 namespace baton {

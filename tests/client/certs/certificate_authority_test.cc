@@ -1,4 +1,4 @@
-#include "client/certificate_authority.h"
+#include "client/certs/certificate_authority.h"
 
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>

@@ -1,4 +1,4 @@
-#include "client/certificate_revocation.h"
+#include "client/certs/certificate_revocation.h"
 
 #include <openssl/bn.h>
 #include <openssl/err.h>
@@ -15,7 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 
-#include "client/authority_folder.h"
+#include "client/certs/authority_folder.h"
 #include "common/access/peer.h"
 #include "common/base/log.h"
 #include "common/base/small_file.h"

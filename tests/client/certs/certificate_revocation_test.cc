@@ -1,4 +1,4 @@
-#include "client/certificate_revocation.h"
+#include "client/certs/certificate_revocation.h"
 
 #include <openssl/x509.h>
 
@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "client/certificate_authority.h"
+#include "client/certs/certificate_authority.h"
 #include "common/certificates/certificate_files.h"
 
 namespace baton {

@@ -1,4 +1,4 @@
-#include "client/authority_folder.h"
+#include "client/certs/authority_folder.h"
 
 #include <utility>
 #include <vector>
