@@ -12,7 +12,7 @@
 #include "client/keys_command.h"
 #include "client/models/models_command.h"
 #include "client/run_command.h"
-#include "client/serve_command.h"
+#include "client/serve/serve_command.h"
 #include "client/status_command.h"
 #include "client/tokenize_command.h"
 

@@ -16,7 +16,7 @@
 #include "client/chat.h"
 #include "client/prompt_input.h"
 #include "client/sampling_flags.h"
-#include "client/signal_watcher.h"
+#include "client/serve/signal_watcher.h"
 #include "client/utf8_check.h"
 #include "common/base/clock.h"
 #include "common/base/kv_type_name.h"

@@ -12,8 +12,8 @@
 
 #include "baton/v1/generation.pb.h"
 #include "client/generate_client.h"
-#include "client/local_cluster.h"
 #include "client/response_format_flags.h"
+#include "client/serve/local_cluster.h"
 #include "common/flags/command.h"
 #include "common/net/server_flags.h"
 #include "common/worker/kv_memory.h"

@@ -3,11 +3,11 @@
 
 #include <vector>
 
-#include "client/name_claim.h"
+#include "client/serve/name_claim.h"
 
 namespace baton {
 
-// Each claim is a name (client/name_claim.h). Where processes do not see each other's names,
+// Each claim is a name (client/serve/name_claim.h). Where processes do not see each other's names,
 // --cpu-set divides the CPUs. Movable; not thread-safe.
 class CpuClaims {
  public:

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "client/local_cluster.h"
+#include "client/serve/local_cluster.h"
 #include "common/flags/command.h"
 #include "common/worker/worker_flags.h"
 

@@ -1,4 +1,4 @@
-#include "client/child_process.h"
+#include "client/serve/child_process.h"
 
 #include <fcntl.h>
 #include <signal.h>

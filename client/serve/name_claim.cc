@@ -1,4 +1,4 @@
-#include "client/name_claim.h"
+#include "client/serve/name_claim.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -1,4 +1,4 @@
-#include "client/signal_watcher.h"
+#include "client/serve/signal_watcher.h"
 
 #include <signal.h>
 #include <unistd.h>

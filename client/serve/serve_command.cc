@@ -1,4 +1,4 @@
-#include "client/serve_command.h"
+#include "client/serve/serve_command.h"
 
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 #include "absl/time/clock.h"
 #include "absl/types/span.h"
 
-#include "client/signal_watcher.h"
+#include "client/serve/signal_watcher.h"
 #include "common/backend/cpu/machine/cpu_set.h"
 #include "common/base/log.h"
 #include "common/base/standard_output.h"

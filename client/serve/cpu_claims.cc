@@ -1,4 +1,4 @@
-#include "client/cpu_claims.h"
+#include "client/serve/cpu_claims.h"
 
 #include <optional>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "client/signal_watcher.h"
+#include "client/serve/signal_watcher.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "client/core_division.h"
+#include "client/serve/core_division.h"
 
 #include <algorithm>
 

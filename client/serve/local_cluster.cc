@@ -1,4 +1,4 @@
-#include "client/local_cluster.h"
+#include "client/serve/local_cluster.h"
 
 #include <netinet/in.h>
 #include <signal.h>
@@ -13,8 +13,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
-#include "client/health_client.h"
-#include "client/metrics_page.h"
+#include "client/serve/health_client.h"
+#include "client/serve/metrics_page.h"
 #include "common/backend/cpu/machine/cpu_set.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"

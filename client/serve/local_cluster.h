@@ -10,10 +10,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "client/child_process.h"
-#include "client/core_division.h"
-#include "client/cpu_claims.h"
-#include "client/name_claim.h"
+#include "client/serve/child_process.h"
+#include "client/serve/core_division.h"
+#include "client/serve/cpu_claims.h"
+#include "client/serve/name_claim.h"
 #include "common/net/metrics_server.h"
 
 namespace baton {
@@ -46,7 +46,7 @@ class LocalCluster {
   static absl::StatusOr<bool> Check(const LocalClusterOptions& options);
   // Confines the calling thread to `cpus`, if they are given, and starts the children, which load
   // while the caller polls. Workers get CPUs of their own if other clusters on this machine have
-  // left enough (client/cpu_claims.h, client/core_division.h). CPUs that are given are divided even
+  // left enough (client/serve/cpu_claims.h, client/serve/core_division.h). CPUs that are given are divided even
   // if others have claimed them. The log says which worker got which.
   static absl::StatusOr<LocalCluster> Start(const LocalClusterOptions& options);
   LocalCluster(LocalCluster&&) = default;

@@ -1,4 +1,4 @@
-#include "client/health_client.h"
+#include "client/serve/health_client.h"
 
 #include <grpcpp/grpcpp.h>
 
