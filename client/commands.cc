@@ -13,7 +13,7 @@
 #include "client/models/models_command.h"
 #include "client/run_command.h"
 #include "client/serve/serve_command.h"
-#include "client/status_command.h"
+#include "client/status/status_command.h"
 #include "client/tokenize_command.h"
 
 namespace baton {

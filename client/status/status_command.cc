@@ -1,6 +1,5 @@
-#include "client/status_command.h"
+#include "client/status/status_command.h"
 
-#include <httplib.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -9,10 +8,9 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
-#include "client/fleet_status.h"
-#include "common/base/log.h"
+#include "client/status/fleet_client.h"
+#include "client/status/fleet_status.h"
 #include "common/base/standard_output.h"
-#include "common/base/status_macros.h"
 #include "common/net/client_key.h"
 
 namespace baton {
@@ -22,21 +20,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kStatusProgram[] = "baton status";
 constexpr char kDefaultAddress[] = "127.0.0.1:8080";
-constexpr char kPath[] = "/page/fleet";
-constexpr absl::Duration kTimeout = absl::Seconds(5);
 constexpr absl::Duration kWatchPause = absl::Seconds(1);
 constexpr size_t kEventsShown = 8;
 constexpr char kClearScreen[] = "\033[H\033[2J\033[3J";
-
-// What the router says of an error, or its status alone.
-std::string WhyRefused(const httplib::Response& response) {
-  const Json body = Json::parse(response.body, nullptr, /*allow_exceptions=*/false);
-  if (body.is_object() && body.contains("error") && body["error"].is_object()) {
-    const Json& message = body["error"]["message"];
-    if (message.is_string()) return LogSafe(message.get<std::string>());
-  }
-  return absl::StrCat("HTTP status ", response.status);
-}
 
 }  // namespace
 
@@ -61,46 +47,12 @@ absl::Status StatusCommand::Check(const FlagSet& flags) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Json> StatusCommand::Fetch(const std::string& address,
-                                          const Credentials& credentials) const {
-  BATON_RETURN_IF_ERROR(credentials.CheckAddress("--http", address));
-  BATON_ASSIGN_OR_RETURN(const ClientKey key, ClientKey::Read(api_key_file_, address, credentials));
-  httplib::Client client(absl::StrCat(credentials.secure() ? "https://" : "http://", address),
-                         tls_.cert_file, tls_.key_file);
-  if (!client.is_valid()) {
-    return absl::InvalidArgumentError(absl::StrCat("--http ", address, ": must be host:port"));
-  }
-  if (credentials.secure()) {
-    client.set_ca_cert_path(tls_.ca_file);
-    client.enable_server_certificate_verification(true);
-  }
-  const auto timeout = absl::ToChronoMilliseconds(kTimeout);
-  client.set_connection_timeout(timeout);
-  client.set_read_timeout(timeout);
-  httplib::Headers headers;
-  if (const std::string shown = key.Authorization(); !shown.empty()) {
-    headers.emplace("Authorization", shown);
-  }
-  const httplib::Result answer = client.Get(kPath, headers);
-  if (!answer) {
-    return absl::UnavailableError(
-        absl::StrCat(httplib::to_string(answer.error()),
-                     "; is a router's --http-listen there, and does it speak ",
-                     credentials.secure() ? "TLS" : "plain text", " (--tls-ca)?"));
-  }
-  if (answer->status == 404) {
-    return absl::UnimplementedError(
-        absl::StrCat("it has no ", kPath, "; is it a router of Baton?"));
-  }
-  if (answer->status != 200) return absl::UnavailableError(WhyRefused(*answer));
-  return ParseFleet(answer->body);
-}
-
 Json StatusCommand::FetchAll(const Credentials& credentials, bool& failed) const {
   std::vector<Json> fleets;
   const std::vector<std::string> default_address = {kDefaultAddress};
   for (const std::string& address : addresses_.empty() ? default_address : addresses_) {
-    absl::StatusOr<Json> fleet = Fetch(address, credentials);
+    absl::StatusOr<Json> fleet = FetchFleet(
+        address, {.tls = tls_, .credentials = credentials, .api_key_file = api_key_file_});
     if (fleet.ok()) {
       fleets.push_back(*std::move(fleet));
       continue;

@@ -1,4 +1,4 @@
-#include "client/fleet_status.h"
+#include "client/status/fleet_status.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include <nlohmann/json.hpp>
 
 #include "common/certificates/credentials.h"
@@ -24,8 +24,6 @@ class StatusCommand : public Command {
 
  private:
   absl::Status Check(const FlagSet& flags) const;
-  absl::StatusOr<nlohmann::ordered_json> Fetch(const std::string& address,
-                                               const Credentials& credentials) const;
   // Asks all routers. Says on stderr which of them did not answer and why, and that `failed`. Null
   // where none did.
   nlohmann::ordered_json FetchAll(const Credentials& credentials, bool& failed) const;
