@@ -47,6 +47,8 @@ struct WorkerReport {
   std::optional<absl::Duration> silent{};  // since it was heard last
   std::string version{};
   std::string weights{};
+  std::string identity{};  // of its model: those with equal ones may work on one request
+  std::string numerics{};  // what the bits of its KV depend on (common/base/numerics.h)
   std::string kv_dtype{};
   uint32_t block_size = 0;                               // tokens
   uint64_t bytes_per_token = 0;                          // of its cache

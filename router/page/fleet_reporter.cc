@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
+#include "common/base/hash.h"
 #include "common/base/kv_type_name.h"
 #include "common/base/log.h"
 #include "common/protocol/identity.h"
@@ -62,9 +63,19 @@ BlockCounts BlocksOf(const Worker& worker) {
   return blocks;
 }
 
+// Enough of each digest to tell models apart, and short enough to be read.
+std::string IdentityOf(const internal::v1::ModelIdentity& identity) {
+  const auto head = [](const std::string& digest) { return ToHex(digest).substr(0, 16); };
+  return LogSafe(absl::StrCat(
+      "protocol ", identity.protocol_version(), ", ", identity.architecture(), ", weights ",
+      head(identity.weights_digest()), ", config ", head(identity.config_digest()), ", tokenizer ",
+      head(identity.tokenizer_digest())));
+}
+
 void DescribeCache(const Worker& worker, WorkerReport& report) {
   const internal::v1::KvShape& shape = worker.info.shape();
   report.kv_dtype = LogSafe(shape.dtype());
+  report.numerics = LogSafe(shape.numerics());
   report.block_size = shape.block_size();
   if (!ValidateShape(shape, "shape").ok()) return;
   report.bytes_per_token = worker.seen.kv_bytes_per_token;
@@ -111,6 +122,7 @@ WorkerReport FleetReporter::Describe(const Worker& worker, absl::Time now) const
   if (worker.last_heard != absl::InfinitePast()) report.silent = now - worker.last_heard;
   report.version = LogSafe(worker.info.version());
   report.weights = LogSafe(worker.info.weights_type());
+  report.identity = IdentityOf(worker.info.identity());
   report.prefix_pages = fleet_.pages().pages(worker);
   DescribeCache(worker, report);
   return report;

@@ -54,6 +54,8 @@ Json WorkerJson(const WorkerReport& worker) {
   if (worker.silent.has_value()) json["silent_ms"] = Ms(*worker.silent);
   AddUnlessEmpty("version", worker.version, json);
   AddUnlessEmpty("weights", worker.weights, json);
+  AddUnlessEmpty("identity", worker.identity, json);
+  AddUnlessEmpty("numerics", worker.numerics, json);
   AddUnlessEmpty("kv_dtype", worker.kv_dtype, json);
   json["block_size"] = worker.block_size;
   return json;
