@@ -9,6 +9,7 @@
 #include "bench/serve/bench_serve_command.h"
 #include "bench/transfer/bench_transfer_command.h"
 #include "client/certs/certs_command.h"
+#include "client/doctor/doctor_command.h"
 #include "client/keys_command.h"
 #include "client/models/models_command.h"
 #include "client/run_command.h"
@@ -37,6 +38,9 @@ std::list<Subcommand> AddCommands(CLI::App& app) {
   commands.emplace_back(app, "models",
                         "Say what model files are, what they take, and whether they are served",
                         std::make_unique<ModelsCommand>());
+  commands.emplace_back(app, "doctor",
+                        "Say what is wrong on this machine and in a fleet, and what to do",
+                        std::make_unique<DoctorCommand>());
   commands.emplace_back(app, "status", "Show the routers and workers of a fleet",
                         std::make_unique<StatusCommand>(/*watch=*/false));
   commands.emplace_back(app, "top", "The same as status --watch",

@@ -1,0 +1,255 @@
+#include "client/doctor/doctor_command.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include <nlohmann/json.hpp>
+
+#include "client/doctor/certificate_findings.h"
+#include "client/doctor/clock_check.h"
+#include "client/doctor/cpu_check.h"
+#include "client/doctor/findings_text.h"
+#include "client/doctor/fleet_check.h"
+#include "client/doctor/gpu_check.h"
+#include "client/doctor/limit_check.h"
+#include "client/doctor/model_check.h"
+#include "client/doctor/reach_check.h"
+#include "client/status/fleet_client.h"
+#include "common/base/address.h"
+#include "common/base/clock.h"
+#include "common/base/standard_output.h"
+#include "common/certificates/credentials.h"
+#include "common/net/client_key.h"
+#include "common/net/server_flags.h"
+
+namespace baton {
+namespace {
+
+constexpr char kServe[] = "baton serve";  // whose defaults count without files
+constexpr char kServesHttp[] = "127.0.0.1:8080";
+constexpr int kServesWorkers = 2;
+constexpr size_t kMostServers = 64;  // that are asked; each may take some seconds
+
+void Append(Findings more, Findings& findings) {
+  std::move(more.begin(), more.end(), std::back_inserter(findings));
+}
+
+// The workers that would share this machine's GPUs.
+int GpuWorkers(const std::vector<ServerConfig>& configs) {
+  if (configs.empty()) return kServesWorkers;
+  return static_cast<int>(std::count_if(
+      configs.begin(), configs.end(),
+      [](const ServerConfig& config) { return !config.router && config.device != "cpu"; }));
+}
+
+// Whether the server runs already, by the port that it serves at.
+bool Runs(const std::string& server, const std::vector<PortFacts>& ports) {
+  return std::any_of(ports.begin(), ports.end(), [&](const PortFacts& port) {
+    return port.server == server && port.flag == "--listen" && HeldByBaton(port);
+  });
+}
+
+// The HTTP of a router that runs here; empty: none does. Of 0.0.0.0 it is at loopback.
+std::string HttpOfThisMachine(const std::vector<PortFacts>& ports) {
+  for (const PortFacts& port : ports) {
+    if (port.flag != "--http-listen" || !HeldByBaton(port)) continue;
+    absl::StatusOr<HostPort> address = ParseHostPort(port.address);
+    if (!address.ok()) continue;
+    if (address->host == "0.0.0.0" || address->host == "::") address->host = "127.0.0.1";
+    return address->ToString();
+  }
+  return "";
+}
+
+// What a router with that file would find of its workers.
+Findings CheckWorkersOf(const ServerConfig& config, size_t& left) {
+  const absl::StatusOr<Credentials> credentials = Credentials::Create(config.tls);
+  Findings findings;
+  for (const auto& [role, purpose, addresses] :
+       {std::tuple("prefill", ChannelPurpose::kPrefill, &config.prefill),
+        std::tuple("decode", ChannelPurpose::kDecode, &config.decode)}) {
+    for (const std::string& address : *addresses) {
+      if (left == 0) return findings;
+      --left;
+      const ReachTarget target{.address = address,
+                               .whose = absl::StrCat(role, " worker of ", config.path),
+                               .purpose = purpose,
+                               .health = credentials.ok()};
+      Append(ReachFindings(GatherReachFacts(
+                 target, credentials.ok() ? *credentials : Credentials::Loopback())),
+             findings);
+    }
+  }
+  return findings;
+}
+
+}  // namespace
+
+void DoctorCommand::AddFlags(FlagSet& flags) {
+  flags.AddPositionals("config", config_files_,
+                       "TOML files of servers, as their --config names them");
+  flags.AddString("model", model_,
+                  "GGUF file or Hugging Face folder to be served here, beside those of the files");
+  flags.AddAddress("server", server_, "address of a router to be reached by gRPC");
+  flags.AddAddress(
+      "http", http_,
+      "address of a router's HTTP to be asked for the fleet (default: that of a router "
+      "that runs here)");
+  flags.AddBool("json", json_, "print one JSON object instead of lines");
+  AddTlsFlags(flags, tls_);
+  AddApiKeyFlag(flags, api_key_file_);
+}
+
+std::vector<ServerConfig> DoctorCommand::ReadConfigs(Findings& findings) const {
+  std::vector<ServerConfig> configs;
+  for (const std::string& path : config_files_) {
+    absl::StatusOr<ServerConfig> config = ReadServerConfig(path);
+    Finding& finding = findings.emplace_back(Finding{.check = "config.file", .subject = path});
+    if (!config.ok()) {
+      finding.verdict = Verdict::kFailed;
+      finding.found = std::string(config.status().message());
+      finding.remedy = "correct the file; the server's --check-config knows all of its keys";
+      continue;
+    }
+    finding.found = config->router ? "a router's" : "a worker's";
+    configs.push_back(*std::move(config));
+  }
+  return configs;
+}
+
+std::vector<PortFacts> DoctorCommand::GatherPorts(const std::vector<ServerConfig>& configs) const {
+  std::vector<PortFacts> ports;
+  for (const ServerConfig& config : configs) {
+    for (const OpenedAddress& opened : config.opened) {
+      ports.push_back(GatherPortFacts(config.path, opened.flag, opened.address));
+    }
+  }
+  if (!config_files_.empty()) return ports;
+  ports.push_back(GatherPortFacts(kServe, "--listen", ServerFlags().listen));
+  ports.push_back(GatherPortFacts(kServe, "--http-listen", kServesHttp));
+  for (PortFacts& port : ports) port.chosen = false;
+  return ports;
+}
+
+void DoctorCommand::CheckModels(const std::vector<ServerConfig>& configs,
+                                const std::vector<PortFacts>& ports, Findings& findings) const {
+  std::map<std::string, int> workers;  // that are to be started, by model
+  for (const ServerConfig& config : configs) {
+    // A router needs the metadata alone.
+    if (config.router || config.model.empty()) continue;
+    workers[config.model] += Runs(config.path, ports) ? 0 : 1;
+  }
+  if (!model_.empty() && workers.count(model_) == 0) {
+    workers[model_] = Runs(kServe, ports) ? 0 : kServesWorkers;
+  }
+  if (workers.empty()) {
+    findings.push_back({.check = "model.served",
+                        .verdict = Verdict::kSkipped,
+                        .found = "no model is named (--model, or a worker's file)"});
+  }
+  for (const auto& [model, count] : workers) {
+    Append(ModelFindings(GatherModelNeeds(model, count)), findings);
+  }
+}
+
+void DoctorCommand::CheckFiles(const std::vector<ServerConfig>& configs, Findings& findings) const {
+  const absl::Time now = absl::Now();
+  const auto check = [&](const std::string& user, RoleSet roles, const TlsFlags& tls) {
+    Append(CertificateFindings(GatherCertificateUse(user, roles, tls, now), now), findings);
+  };
+  for (const ServerConfig& config : configs) {
+    check(config.path,
+          config.router ? RoleSet{Role::kRouter} : RoleSet{Role::kPrefill, Role::kDecode},
+          config.tls);
+  }
+  check("baton doctor", {Role::kClient, Role::kOperator}, tls_);
+}
+
+void DoctorCommand::CheckServers(const std::vector<ServerConfig>& configs,
+                                 Findings& findings) const {
+  size_t left = kMostServers;
+  for (const ServerConfig& config : configs) Append(CheckWorkersOf(config, left), findings);
+  if (server_.empty()) {
+    if (left < kMostServers) return;
+    findings.push_back({.check = "name.resolves",
+                        .verdict = Verdict::kSkipped,
+                        .found = "no server is named (--server, or a router's file)"});
+    return;
+  }
+  const absl::StatusOr<Credentials> credentials = Credentials::Create(tls_);
+  const ReachTarget target{
+      .address = server_, .whose = "router of --server", .health = credentials.ok()};
+  Append(ReachFindings(
+             GatherReachFacts(target, credentials.ok() ? *credentials : Credentials::Loopback())),
+         findings);
+}
+
+void DoctorCommand::CheckFleet(const std::vector<PortFacts>& ports, Findings& findings) const {
+  const std::string address = http_.empty() ? HttpOfThisMachine(ports) : http_;
+  Finding finding{.check = "fleet.answer", .subject = address};
+  const auto skip_clock = [&findings] {
+    findings.push_back({.check = "clock.offset",
+                        .verdict = Verdict::kSkipped,
+                        .found = "no router told its time (--http)"});
+  };
+  if (address.empty()) {
+    finding.verdict = Verdict::kSkipped;
+    finding.found = "no router is named (--http), and none runs here";
+    findings.push_back(std::move(finding));
+    return skip_clock();
+  }
+  const absl::StatusOr<Credentials> credentials = Credentials::Create(tls_);
+  ClockFacts clock;
+  clock.server = address;
+  const absl::Time begun = SteadyNow();
+  clock.before = absl::Now();
+  const auto fleet = [&]() -> absl::StatusOr<nlohmann::ordered_json> {
+    if (!credentials.ok()) return credentials.status();
+    return FetchFleet(address,
+                      {.tls = tls_, .credentials = *credentials, .api_key_file = api_key_file_});
+  }();
+  clock.after = absl::Now();
+  clock.elapsed = SteadyNow() - begun;
+  if (!fleet.ok()) {
+    // A router that was not named may be of another user, who has the key.
+    finding.verdict = http_.empty() ? Verdict::kWarning : Verdict::kFailed;
+    finding.found = std::string(fleet.status().message());
+    finding.remedy =
+        "give --tls-ca where it speaks TLS, and from another machine an operator's key "
+        "(--api-key-file) or certificate";
+    findings.push_back(std::move(finding));
+    return skip_clock();
+  }
+  finding.found = "the router told of its fleet";
+  findings.push_back(std::move(finding));
+  Append(FleetFindings(address, *fleet), findings);
+  const auto now = fleet->find("now");
+  if (now == fleet->end() || !now->is_number()) return skip_clock();
+  clock.told = absl::UnixEpoch() + absl::Seconds(now->get<double>());
+  Append(ClockFindings(clock), findings);
+}
+
+int DoctorCommand::Run(const FlagSet&) {
+  Findings findings;
+  const std::vector<ServerConfig> configs = ReadConfigs(findings);
+  const std::vector<PortFacts> ports = GatherPorts(configs);
+  CheckModels(configs, ports, findings);
+  Append(CpuFindings(GatherCpuFacts()), findings);
+  Append(GpuFindings(GatherGpuFacts(), GpuWorkers(configs)), findings);
+  Append(LimitFindings(GatherLimitFacts()), findings);
+  for (const PortFacts& port : ports) findings.push_back(PortFinding(port));
+  CheckFiles(configs, findings);
+  CheckServers(configs, findings);
+  CheckFleet(ports, findings);
+  WriteOutput(json_ ? FindingsJson(findings) : FindingsTable(findings));
+  return AnyFailed(findings) ? 1 : 0;
+}
+
+}  // namespace baton

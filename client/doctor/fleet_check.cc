@@ -1,0 +1,186 @@
+#include "client/doctor/fleet_check.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct FleetWorker {
+  std::string name, address, role, state, problem;
+  std::string identity, kv_dtype, numerics, version, weights;
+
+  bool used() const { return state == "ready" || state == "suspected"; }
+  std::string text() const { return absl::StrCat(role, " ", name, " ", address); }
+};
+
+std::string MemberText(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::vector<FleetWorker> WorkersOf(const Json& fleet) {
+  std::vector<FleetWorker> workers;
+  for (const Json& worker : fleet["workers"]) {
+    workers.push_back({.name = MemberText(worker, "name"),
+                       .address = MemberText(worker, "address"),
+                       .role = MemberText(worker, "role"),
+                       .state = MemberText(worker, "state"),
+                       .problem = MemberText(worker, "problem"),
+                       .identity = MemberText(worker, "identity"),
+                       .kv_dtype = MemberText(worker, "kv_dtype"),
+                       .numerics = MemberText(worker, "numerics"),
+                       .version = MemberText(worker, "version"),
+                       .weights = MemberText(worker, "weights")});
+  }
+  return workers;
+}
+
+// What is to be done of a worker in a state (docs/page.md).
+struct StateAdvice {
+  const char* state;
+  Verdict verdict;
+  const char* remedy;
+};
+constexpr StateAdvice kStates[] = {
+    {"ready", Verdict::kOk, ""},
+    {"starting", Verdict::kWarning, "wait until its model is loaded"},
+    {"draining", Verdict::kWarning, "it ends; start another one if that was not meant"},
+    {"suspected", Verdict::kWarning, "see the router's log for its last error"},
+    {"unreachable", Verdict::kFailed, "start it, or see its log and the network between"},
+    {"refused", Verdict::kFailed, "start all parts with one version and one model file"},
+    {"stuck", Verdict::kFailed, "see its log; restart it"},
+    {"quarantined", Verdict::kFailed,
+     "test its memory and model file, then restart the decode worker that found it"},
+};
+
+Finding WorkerFinding(const FleetWorker& worker) {
+  Finding finding{.check = "fleet.worker", .subject = worker.text(), .found = worker.state};
+  if (!worker.problem.empty()) absl::StrAppend(&finding.found, ": ", worker.problem);
+  if (worker.used()) {
+    absl::StrAppend(&finding.found, ", Baton ", worker.version, ", weights ", worker.weights,
+                    ", KV ", worker.kv_dtype);
+  }
+  const auto advice =
+      std::find_if(std::begin(kStates), std::end(kStates),
+                   [&](const StateAdvice& one) { return worker.state == one.state; });
+  if (advice != std::end(kStates)) {
+    finding.verdict = advice->verdict;
+    finding.remedy = advice->remedy;
+  } else {
+    finding.verdict = Verdict::kWarning;  // of a later version
+  }
+  return finding;
+}
+
+size_t UsedOf(const std::vector<FleetWorker>& workers, const char* role) {
+  return static_cast<size_t>(std::count_if(
+      workers.begin(), workers.end(),
+      [role](const FleetWorker& worker) { return worker.role == role && worker.used(); }));
+}
+
+Finding RolesFinding(const std::string& router, const std::vector<FleetWorker>& workers) {
+  const size_t prefill = UsedOf(workers, "prefill");
+  const size_t decode = UsedOf(workers, "decode");
+  Finding finding{.check = "fleet.roles", .subject = router};
+  finding.found = absl::StrCat(prefill, " prefill and ", decode, " decode workers can be used");
+  if (decode == 0) {
+    finding.verdict = Verdict::kFailed;
+    finding.remedy = "start a decode worker: nothing is answered without one";
+  } else if (prefill == 0) {
+    finding.verdict = Verdict::kWarning;
+    finding.remedy =
+        "start a prefill worker, or leave it so: decode workers prefill too, unless "
+        "--disaggregate is always";
+  }
+  return finding;
+}
+
+// The workers that can be used by what `member` says of them; those that do not tell are left out.
+std::map<std::string, std::vector<const FleetWorker*>> Grouped(
+    const std::vector<FleetWorker>& workers, std::string FleetWorker::*member) {
+  std::map<std::string, std::vector<const FleetWorker*>> groups;
+  for (const FleetWorker& worker : workers) {
+    if (worker.used() && !(worker.*member).empty()) groups[worker.*member].push_back(&worker);
+  }
+  return groups;
+}
+
+bool HasRole(const std::vector<const FleetWorker*>& workers, const char* role) {
+  return std::any_of(workers.begin(), workers.end(),
+                     [role](const FleetWorker* worker) { return worker->role == role; });
+}
+
+// One model is a fleet. Of several, each needs both roles, or its prefill workers serve nobody.
+Finding ModelFinding(const std::string& router, const std::vector<FleetWorker>& workers) {
+  Finding finding{.check = "fleet.model", .subject = router, .found = "all serve one model"};
+  const auto groups = Grouped(workers, &FleetWorker::identity);
+  if (groups.empty()) {
+    finding.verdict = Verdict::kSkipped;
+    finding.found = "no worker that can be used tells its model";
+  }
+  if (groups.size() < 2) return finding;
+  std::vector<std::string> texts;
+  bool lonely = false;
+  for (const auto& [identity, of_it] : groups) {
+    lonely |= !HasRole(of_it, "decode");
+    std::vector<std::string> names;
+    for (const FleetWorker* worker : of_it) names.push_back(worker->text());
+    texts.push_back(absl::StrCat("{", identity, "}: ", absl::StrJoin(names, ", ")));
+  }
+  finding.verdict = lonely ? Verdict::kFailed : Verdict::kWarning;
+  finding.found =
+      absl::StrCat("workers of different models are never paired: ", absl::StrJoin(texts, "; "));
+  finding.remedy = "start all workers with one model file, one --quantize and one version";
+  return finding;
+}
+
+// Whether all that can be used say the same of themselves; else what `otherwise` says is to do.
+Finding SameFinding(const std::string& router, const char* check,
+                    const std::vector<FleetWorker>& workers, std::string FleetWorker::*member,
+                    const char* otherwise) {
+  Finding finding{.check = check, .subject = router};
+  const auto groups = Grouped(workers, member);
+  std::vector<std::string> texts;
+  for (const auto& [value, of_it] : groups) {
+    texts.push_back(absl::StrCat(value, groups.size() == 1 ? "" : " of ",
+                                 groups.size() == 1 ? "" : of_it.front()->text(),
+                                 of_it.size() > 1 && groups.size() > 1 ? " and others" : ""));
+  }
+  finding.found = absl::StrJoin(texts, ", ");
+  if (groups.empty()) {
+    finding.verdict = Verdict::kSkipped;
+    finding.found = "no worker that can be used tells it";
+  } else if (groups.size() > 1) {
+    finding.verdict = Verdict::kWarning;
+    finding.remedy = otherwise;
+  }
+  return finding;
+}
+
+}  // namespace
+
+Findings FleetFindings(const std::string& router, const Json& fleet) {
+  const std::vector<FleetWorker> workers = WorkersOf(fleet);
+  Findings findings;
+  for (const FleetWorker& worker : workers) findings.push_back(WorkerFinding(worker));
+  findings.push_back(RolesFinding(router, workers));
+  findings.push_back(ModelFinding(router, workers));
+  findings.push_back(SameFinding(router, "fleet.kv_type", workers, &FleetWorker::kv_dtype,
+                                 "give all the same --kv-cache-dtype: KV is converted on its way, "
+                                 "and refused with --strict-kv-dtype"));
+  findings.push_back(SameFinding(router, "fleet.numerics", workers, &FleetWorker::numerics,
+                                 "expect other bits where a request goes on elsewhere, or give all "
+                                 "the same device and --kv-cache-dtype (docs/numerics.md)"));
+  findings.push_back(SameFinding(router, "fleet.version", workers, &FleetWorker::version,
+                                 "bring all parts to one version"));
+  return findings;
+}
+
+}  // namespace baton
