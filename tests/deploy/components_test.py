@@ -217,7 +217,7 @@ class Front(unittest.TestCase):
             self.assertGreaterEqual(pod(front)["terminationGracePeriodSeconds"], wait + drain)
             self.assertGreaterEqual(pod(front)["terminationGracePeriodSeconds"], pod(router)["terminationGracePeriodSeconds"])
         text = (tree.ROOT / "deploy/Containerfile").read_text()
-        self.assertRegex(text, r"FROM runtime AS front\n(?:.*\n)*?STOPSIGNAL SIGUSR1\n")
+        self.assertRegex(text, r"FROM scratch AS front\n(?:.*\n)*?STOPSIGNAL SIGUSR1\n")
 
 
 def tree_servers(items):

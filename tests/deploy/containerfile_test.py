@@ -11,42 +11,41 @@ import deploy_tree as tree  # noqa: E402
 
 class Containerfile(unittest.TestCase):
     TEXT = (tree.ROOT / "deploy" / "Containerfile").read_text()
+    TARGETS = {"router": "router", "prefill": "prefill-worker", "decode": "decode-worker"}
 
-    def test_has_a_target_for_every_server(self):
-        for target, binary in (
-            ("router", "baton-router"),
-            ("prefill-worker", "baton-prefill-worker"),
-            ("decode-worker", "baton-decode-worker"),
-        ):
-            self.assertRegex(
-                self.TEXT, rf'FROM runtime AS {target}\nCOPY --from=build /out/bin/{binary} .*\nENTRYPOINT \["{binary}"\]'
-            )
+    def target(self, name):
+        """The lines of an image."""
+        return re.search(rf"^FROM \S+ AS {name}\n((?:(?!FROM).*\n)*)", self.TEXT, re.MULTILINE)[1]
+
+    def servers(self):
+        """The target and the Deployment of every server of every overlay."""
+        return [(self.TARGETS[role], item) for overlay in tree.OVERLAYS for role, item in tree.deployments(overlay).items()]
+
+    def test_fetches_nothing_and_runs_nothing(self):
+        self.assertEqual(set(re.findall(r"^FROM (\S+)", self.TEXT, re.MULTILINE)), {"scratch"})
+        self.assertNotRegex(self.TEXT, r"(?m)^(RUN|ADD)")
+
+    def test_has_a_target_for_every_server_as_the_user_of_the_manifests(self):
+        for role, target in self.TARGETS.items():
+            self.assertIn(f"COPY {target}/ /\nUSER 65532:65532\n", self.target(target))
+            self.assertIn(f'ENTRYPOINT ["{tree.BINARIES[role]}"]', self.target(target))
 
     def test_the_front_is_what_deploy_haproxy_says(self):
-        front = self.TEXT.partition("FROM runtime AS front\n")[2]
-        copied = re.search(r"^COPY (.*) (/\S+/)$", front, re.MULTILINE)
-        self.assertEqual(sorted(copied[1].split()), sorted(f"deploy/haproxy/{file.name}" for file in
-                                                           (tree.ROOT / "deploy/haproxy").iterdir()))
-        self.assertIn(f'ENTRYPOINT ["{copied[2]}start.sh"]', front)
-        self.assertEqual(re.findall(r"^USER (\S+)", front, re.MULTILINE)[-1], "65532:65532")
+        lines = self.target("front")
+        self.assertIn("COPY front/ /\nUSER 65532:65532\n", lines)
+        folder = re.search(r'^ENTRYPOINT \["/(\S+)/start.sh"\]', lines, re.MULTILINE)[1]
+        self.assertIn(f"deploy/haproxy:{folder}", (tree.ROOT / "scripts/build_images.sh").read_text())
 
-    def test_the_router_has_its_grammar_compiler_beside_it(self):
-        self.assertRegex(self.TEXT, r"COPY --from=build /out/bin/baton-router /out/bin/baton-grammar-compiler /usr/local/bin/")
+    def test_exposes_the_ports_of_the_manifests(self):
+        for target, deployment in self.servers():
+            exposed = re.search(r"^EXPOSE (.*)$", self.target(target), re.MULTILINE)[1].split()
+            self.assertEqual(set(exposed), {str(port["containerPort"]) for port in tree.container(deployment)["ports"]})
 
-    def test_takes_its_base_images_as_arguments_and_pins_them(self):
-        for line in re.findall(r"^FROM (\S+)", self.TEXT, re.MULTILINE):
-            self.assertIn(line, ("${BUILD_IMAGE}", "${RUNTIME_IMAGE}", "runtime"))
-        for image in re.findall(r"_IMAGE=(\S+)", self.TEXT):
-            self.assertRegex(image, r":[^:]+$")
-            self.assertNotRegex(image, r":latest$")
-
-    def test_ends_as_the_user_of_the_manifests(self):
-        self.assertEqual(re.findall(r"^USER (\S+)", self.TEXT, re.MULTILINE), ["65532:65532", "root", "65532:65532"])
-
-    def test_builds_with_presets_that_exist(self):
-        presets = (tree.ROOT / "CMakePresets.json").read_text()
-        for preset in re.findall(r"PRESET=([a-z]+)", self.TEXT):
-            self.assertIn(f'"name": "{preset}"', presets)
+    def test_the_manifests_have_the_names_and_tags_that_the_script_gives(self):
+        version = re.search(r"project\(baton VERSION ([0-9.]+)", (tree.ROOT / "CMakeLists.txt").read_text())[1]
+        for target, deployment in self.servers():
+            name = f"baton-{target}:{version}"
+            self.assertIn(tree.container(deployment)["image"].rpartition("/")[2], (name, f"{name}-cuda"))
 
 
 if __name__ == "__main__":
