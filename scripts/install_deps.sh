@@ -17,6 +17,7 @@ if [[ "${1:-}" == "--test" ]]; then
     python3-pytest python3-grpcio python3-protobuf python3-yaml python3-jinja2
     clang-format clang-tidy shellcheck pyflakes3 haproxy systemd chromium chromium-driver python3-selenium
     debootstrap groff man-db mandoc zsh
+    podman runc netavark catatonit iptables iproute2
   )
 else
   packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev)  # the build configures the tests too

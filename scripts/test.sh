@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, lints (scripts/lint.sh), builds, and runs the test suite; ends with CTest's summary and where the
 # time went.
-#   scripts/test.sh [--quick | --clients | --packages | --full] [ctest arguments]
+#   scripts/test.sh [--quick | --clients | --packages | --containers | --full] [ctest arguments]
 #
 # The unit tests, which are those that start no servers, run under the address and undefined-behaviour sanitizers; those that
 # round, measure, or need the real model run a second time as programs are released. The programs are built once more with
@@ -13,6 +13,8 @@
 # --clients: the dev build, and the clients of docs/clients.md that the ordinary run leaves out: what they need from PyPI takes
 # 2 GB of the cache folder.
 # --packages: the dev build, and the package in a fresh Debian 12 (tests/deploy/package_life_test.py), which takes 400 MB there.
+# --containers: the dev build, the images, and the manifests of deploy/kubernetes run by podman: scaling, rolling updates and kills
+# under load. As root; three minutes after the build.
 # --full: also the long forms, which take hours: 50,000 seeds of the simulation, two disturbances in every order of events,
 # answers by 300 JSON schemas, other people's clients, the package in a fresh Debian, SmolLM2 as a Hugging Face folder, Gemma 3 270M
 # (which it fetches under Gemma's terms), 100,000 malformed requests of HTTP, a stream that is silent for 92 s behind the front, a
@@ -23,7 +25,7 @@ cd "$(dirname "$0")/.."
 
 form=plain
 case "${1:-}" in
-  --quick | --clients | --packages | --full)
+  --quick | --clients | --packages | --containers | --full)
     form=${1#--}
     shift
     ;;
@@ -72,6 +74,16 @@ fi
 if [[ $form == packages ]]; then
   ninja -C build/dev baton_reference baton-grammar-compiler
   exec /usr/bin/python3 tests/deploy/package_life_test.py build/dev
+fi
+
+test_containers() {
+  BATON_CONTAINERS=all BATON_STUBS=$PWD/build/dev/python_stubs PYTHONDONTWRITEBYTECODE=1 \
+    /usr/bin/python3 tests/deploy/containers_test.py build/dev/bin
+}
+if [[ $form == containers ]]; then
+  ninja -C build/dev baton-router baton-grammar-compiler baton-prefill-worker baton-decode-worker
+  test_containers
+  exit
 fi
 
 configure asan
@@ -140,6 +152,8 @@ part "long: other people's clients"
 test_clients
 part "long: the package in a fresh Debian 12"
 /usr/bin/python3 tests/deploy/package_life_test.py build/dev || [[ $? -eq 77 ]]
+part "long: the manifests, run by podman"
+test_containers || [[ $? -eq 77 ]]  # where podman cannot run
 part "long: 100,000 malformed requests of HTTP"
 BATON_MALFORMED=100000 /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_malformed_http.py
 part "long: a stream that is silent for 92 s passes the front"
