@@ -59,7 +59,7 @@ std::list<Subcommand> AddCommands(CLI::App& app) {
   bench.require_subcommand(1);
   commands.emplace_back(bench, "engine", "Time prefill and decode, without servers",
                         std::make_unique<BenchEngineCommand>());
-  commands.emplace_back(bench, "serve", "Put a load on a router and measure what clients see",
+  commands.emplace_back(bench, "serve", "Put a load on a server and measure what clients see",
                         std::make_unique<BenchServeCommand>());
   commands.emplace_back(bench, "transfer",
                         "Time a KV cache's way between two processes on loopback",

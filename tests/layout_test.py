@@ -83,7 +83,9 @@ ARROWS = {
     "bench": "common/",
     "bench/model": "base gguf model",
     "bench/engine": "common/ bench/model",
-    "bench/serve": "base access rpc flags certificates net",
+    "bench/serve": "base certificates flags net bench/serve/report bench/serve/target",
+    "bench/serve/report": "base flags bench/serve/target",
+    "bench/serve/target": "access base certificates net rpc",
     "bench/transfer": "common/ bench/model prefill_worker decode_worker",
 }
 PARTS = ("router", "prefill_worker", "decode_worker", "client", "bench", "common")  # else a name stands below common/

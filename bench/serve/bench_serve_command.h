@@ -1,10 +1,12 @@
-// `baton bench serve` puts an open-loop load on a running router and measures what its clients see.
+// `baton bench serve` puts a load on a running server and measures what its clients see.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "bench/serve/load_run.h"
+#include "bench/serve/target/grpc_target.h"
+#include "bench/serve/target/http_target.h"
 #include "common/certificates/credentials.h"
 #include "common/flags/command.h"
 
@@ -13,11 +15,14 @@ namespace baton {
 struct BenchServeOptions {
   LoadClass load;                    // the only class, if `classes` is empty
   std::vector<std::string> classes;  // classes in the form of ParseLoadClass
-  std::string objective;             // objective in the form of ParseLoadObjective
   int vocab_size = 10'000;
   int seed = 1;
   bool json = false;
-  LoadOptions run;  // the options that no field above holds
+  std::string html;  // path of a report to write; empty: none
+  std::string http;  // URL of an OpenAI server; empty: the router of `grpc`
+  LoadOptions run;   // the options that no field above holds
+  GrpcTarget::Options grpc;
+  HttpTarget::Options http_target;  // its timeout is that of `grpc`
   TlsFlags tls;
   std::string api_key_file;
 };
@@ -29,6 +34,9 @@ class BenchServeCommand : public Command {
   int Run(const FlagSet& flags) override;
 
  private:
+  void AddLoadFlags(FlagSet& flags);
+  void AddTraceFlags(FlagSet& flags);
+
   BenchServeOptions options_;
 };
 

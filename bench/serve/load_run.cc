@@ -1,24 +1,23 @@
 #include "bench/serve/load_run.h"
 
 #include <sys/resource.h>
+#include <time.h>
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 
-#include "common/access/access_table.h"
-#include "common/base/clock.h"
 #include "common/base/status_macros.h"
-#include "common/rpc/limits.h"
-#include "common/rpc/status.h"
 
 namespace baton {
 namespace {
 
-constexpr size_t kMaxFailureKinds = 8;
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+constexpr absl::Duration kLongestWait = absl::Seconds(1);
 
 absl::Duration CpuTime() {
   rusage usage{};
@@ -26,8 +25,14 @@ absl::Duration CpuTime() {
   return absl::DurationFromTimeval(usage.ru_utime) + absl::DurationFromTimeval(usage.ru_stime);
 }
 
-float Milliseconds(absl::Duration duration) {
-  return static_cast<float>(absl::ToDoubleMilliseconds(duration));
+absl::Duration ThreadTime() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return absl::DurationFromTimespec(time);
+}
+
+int64_t Plus(int64_t at_ns, absl::Duration duration) {
+  return duration == absl::InfiniteDuration() ? kNever : at_ns + absl::ToInt64Nanoseconds(duration);
 }
 
 }  // namespace
@@ -38,212 +43,146 @@ struct LoadRun::Class {
     samples.name = load.name;
   }
 
+  // Takes the time of the next arrival, and makes its request before that, so that it can go at
+  // once when it is due.
+  void Prepare(int64_t begin_ns) {
+    const std::optional<absl::Duration> arrival =
+        load.open_loop() ? source.NextArrival() : std::nullopt;
+    next_ns = arrival.has_value() ? begin_ns + absl::ToInt64Nanoseconds(*arrival) : kNever;
+    if (arrival.has_value() || !load.open_loop()) request = source.NextRequest();
+  }
+
   const LoadClass load;
   LoadSource source;
-  absl::Time next = absl::InfiniteFuture();  // next arrival; never for a class with a concurrency
+  int64_t next_ns = kNever;  // next arrival; never for a class with a concurrency
+  LoadRequest request;       // the one that is sent next
   LoadSamples samples;
 };
 
-struct LoadRun::Stream {
-  enum class State { kStarting, kReading, kFinishing };
+LoadRun::LoadRun(const LoadOptions& options, std::unique_ptr<LoadTarget> target)
+    : options_(options), target_(std::move(target)) {}
 
-  explicit Stream(Class& stream_load) : load(stream_load) {}
-
-  Class& load;
-  std::list<Stream>::iterator self;
-  absl::Time intended;
-  State state = State::kStarting;
-  bool cut = false;
-  uint64_t tokens = 0;
-  absl::Time first_token = absl::InfiniteFuture(), last_token;
-  absl::Duration longest_gap = absl::ZeroDuration();
-  bool complete = false, resumed = false, local_prefill = false;
-  grpc::ClientContext context;
-  std::unique_ptr<grpc::ClientAsyncReader<v1::GenerateResponse>> reader;
-  v1::GenerateResponse response;
-  grpc::Status status;
-};
-
-LoadRun::LoadRun(const LoadOptions& options) : options_(options) {}
+LoadRun::~LoadRun() = default;
 
 absl::StatusOr<std::unique_ptr<LoadRun>> LoadRun::Create(const LoadOptions& options,
-                                                         const Credentials& credentials) {
-  std::unique_ptr<LoadRun> run(new LoadRun(options));
-  uint64_t seed = options.seed;
+                                                         std::unique_ptr<LoadTarget> target) {
+  std::unique_ptr<LoadRun> run(new LoadRun(options, std::move(target)));
+  BATON_ASSIGN_OR_RETURN(run->objective_, ParseLoadObjective(options.objective));
+  LoadSource::Options source_options{.vocab_size = options.vocab_size,
+                                     .seed = options.seed,
+                                     .pages_seed = options.seed,
+                                     .trace = options.trace};
   for (const LoadClass& load : options.classes) {
-    BATON_ASSIGN_OR_RETURN(LoadSource source, LoadSource::Create(load, options.vocab_size, seed++));
+    BATON_ASSIGN_OR_RETURN(LoadSource source, LoadSource::Create(load, source_options));
+    ++source_options.seed;
     run->classes_.push_back(std::make_unique<Class>(load, std::move(source)));
   }
-  BATON_RETURN_IF_ERROR(credentials.CheckAddress("connection to", options.server));
-  for (int i = 0; i < options.connections; ++i) {
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
-    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-    const auto channel_credentials = credentials.ForChannel(kWhoAnswersClients, arguments);
-    const auto channel = grpc::CreateCustomChannel(options.server, channel_credentials, arguments);
-    if (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + absl::Seconds(5)))) {
-      return absl::UnavailableError(absl::StrCat("--server ", options.server, ": no connection"));
-    }
-    run->stubs_.push_back(v1::GenerationService::NewStub(channel));
+  if (!options.record.empty()) {
+    BATON_ASSIGN_OR_RETURN(run->record_file_, RecordFile::Create(options.record));
   }
   return run;
 }
 
-LoadRun::~LoadRun() {
-  queue_.Shutdown();
-  void* tag = nullptr;
-  for (bool ok = false; queue_.Next(&tag, &ok);) continue;
+void LoadRun::Begin() {
+  begin_ns_ = SteadyNanoseconds();
+  window_.from_ns = Plus(begin_ns_, options_.warmup);
+  window_.until_ns = Plus(window_.from_ns, options_.duration);
+  if (record_file_ != nullptr) {
+    RecordFile::Head head{
+        .target = options_.target, .objective = options_.objective, .classes = {}};
+    for (const auto& load : classes_) head.classes.push_back(load->load.name);
+    head.begin_ns = begin_ns_;
+    record_file_->Begin(head);
+  }
+  for (size_t i = 0; i < classes_.size(); ++i) {
+    classes_[i]->Prepare(begin_ns_);
+    for (int stream = 0; stream < classes_[i]->load.concurrency; ++stream) {
+      Send(i, SteadyNanoseconds());
+    }
+  }
 }
 
-LoadReport LoadRun::Run() {
-  begin_ = SteadyNow();
-  measure_from_ = begin_ + options_.warmup;
-  measure_until_ = measure_from_ + options_.duration;
-  const absl::Duration cpu_before = CpuTime();
-  for (const auto& load : classes_) {
-    if (load->load.rate > 0) load->next = begin_ + load->source.NextArrival();
-    for (int i = 0; i < load->load.concurrency; ++i) Send(*load, begin_);
-  }
-  bool sending = true;
-  while (true) {
-    const absl::Time now = SteadyNow();
+absl::StatusOr<LoadReport> LoadRun::Run() {
+  const absl::Duration cpu_before = CpuTime(), thread_before = ThreadTime();
+  Begin();
+  bool sending = true, ran_out = false;
+  while (sending || !streams_.empty()) {
+    const int64_t now = SteadyNanoseconds();
     if (sending) SendDue(now);
-    if (sending && now >= measure_until_) {
+    if (sending && !Sending(now)) {
       sending = false;
+      ran_out = now < window_.until_ns;
       CutStreams();
+      continue;
     }
-    if (!sending && streams_.empty()) break;
-    const absl::Duration wait =
-        sending ? std::min(NextArrival(), measure_until_) - SteadyNow() : options_.timeout;
-    void* tag = nullptr;
-    bool ok = false;
-    if (queue_.AsyncNext(&tag, &ok, absl::ToChronoTime(absl::Now() + wait)) ==
-        grpc::CompletionQueue::GOT_EVENT) {
-      Handle(*static_cast<Stream*>(tag), ok);
+    absl::Duration wait = kLongestWait;
+    if (sending) {
+      const int64_t next = std::min(NextArrival(), window_.until_ns);
+      if (next != kNever) wait = absl::Nanoseconds(next - SteadyNanoseconds());
     }
+    for (LoadRecord* record : target_->Poll(SteadyNow() + wait)) End(*record);
   }
-  LoadReport report{.window = options_.duration, .cpu_share = 0, .classes = {}};
-  report.cpu_share = absl::FDivDuration(
-      CpuTime() - cpu_before,
-      (SteadyNow() - begin_) * std::max(1u, std::thread::hardware_concurrency()));
+  if (ran_out) {  // traces have ended before the window, and nothing comes any more
+    window_.until_ns = std::min(window_.until_ns, std::max(last_end_ns_, window_.from_ns) + 1);
+  }
+  const absl::Duration took = absl::Nanoseconds(SteadyNanoseconds() - begin_ns_);
+  LoadReport report{.window = window_, .target = options_.target, .objective = options_.objective};
+  report.cpu_share = absl::FDivDuration(CpuTime() - cpu_before,
+                                        took * std::max(1u, std::thread::hardware_concurrency()));
+  report.thread_busy = absl::FDivDuration(ThreadTime() - thread_before, took);
   for (const auto& load : classes_) report.classes.push_back(std::move(load->samples));
+  if (record_file_ != nullptr) BATON_RETURN_IF_ERROR(record_file_->End(window_));
   return report;
 }
 
-absl::Time LoadRun::NextArrival() const {
-  absl::Time next = absl::InfiniteFuture();
-  for (const auto& load : classes_) next = std::min(next, load->next);
+bool LoadRun::Sending(int64_t now_ns) const {
+  if (now_ns >= window_.until_ns) return false;
+  return NextArrival() != kNever ||
+         std::any_of(classes_.begin(), classes_.end(),
+                     [](const auto& load) { return !load->load.open_loop(); });
+}
+
+int64_t LoadRun::NextArrival() const {
+  int64_t next = kNever;
+  for (const auto& load : classes_) next = std::min(next, load->next_ns);
   return next;
 }
 
-void LoadRun::SendDue(absl::Time now) {
-  for (const auto& load : classes_) {
-    while (load->next <= std::min(now, measure_until_)) {
-      Send(*load, load->next);
-      load->next = begin_ + load->source.NextArrival();
-    }
+void LoadRun::SendDue(int64_t now_ns) {
+  for (size_t i = 0; i < classes_.size(); ++i) {
+    Class& load = *classes_[i];
+    while (load.next_ns <= now_ns && load.next_ns < window_.until_ns) Send(i, load.next_ns);
   }
 }
 
-void LoadRun::Send(Class& load, absl::Time intended) {
-  Stream& stream = streams_.emplace_back(load);
-  stream.self = std::prev(streams_.end());
-  stream.intended = intended;
-  options_.key.AddTo(stream.context);
-  stream.context.set_deadline(absl::ToChronoTime(absl::Now() + options_.timeout));
-  stream.reader = stubs_[sent_++ % stubs_.size()]->AsyncGenerate(
-      &stream.context, load.source.NextRequest(), &queue_, &stream);
-  if (Measured(intended)) {
-    ++load.samples.offered;
-    load.samples.send_lag_ms.push_back(Milliseconds(SteadyNow() - intended));
-  }
+void LoadRun::Send(size_t load, int64_t intended_ns) {
+  Class& sender = *classes_[load];
+  LoadRecord& record = streams_[sent_];
+  record.load = load;
+  record.id = sent_++;
+  record.intended_ns = intended_ns;
+  record.asked_input_tokens = record.input_tokens = sender.request.prompt.size();
+  record.asked_output_tokens = sender.request.output_tokens;
+  target_->Send(sender.request, record);
+  sender.Prepare(begin_ns_);
 }
 
-void LoadRun::Handle(Stream& stream, bool ok) {
-  const absl::Time now = SteadyNow();
-  if (stream.state == Stream::State::kFinishing) return End(stream, now);
-  if (stream.state == Stream::State::kReading && ok) Take(stream, stream.response, now);
-  if (ok) {
-    stream.state = Stream::State::kReading;
-    stream.reader->Read(&stream.response, &stream);
-  } else {
-    stream.state = Stream::State::kFinishing;
-    stream.reader->Finish(&stream.status, &stream);
-  }
-}
-
-void LoadRun::Take(Stream& stream, const v1::GenerateResponse& response, absl::Time now) {
-  if (response.has_complete()) {
-    const v1::RequestTimings& timings = response.complete().timings();
-    stream.complete = true;
-    stream.resumed = timings.attempts() > 1;
-    stream.local_prefill = timings.local_prefill();
-  }
-  const auto tokens = static_cast<uint64_t>(response.chunk().token_ids_size());
-  if (tokens == 0) return;
-  LoadSamples& samples = stream.load.samples;
-  if (stream.tokens == 0) {
-    stream.first_token = now;
-    if (Measured(stream.intended)) samples.ttft_ms.push_back(Milliseconds(now - stream.intended));
-  } else {
-    const absl::Duration gap = now - stream.last_token;
-    stream.longest_gap = std::max(stream.longest_gap, gap);
-    if (Measured(now)) samples.itl_ms.push_back(Milliseconds(gap));
-  }
-  if (Measured(now)) samples.tokens += tokens;
-  stream.tokens += tokens;
-  stream.last_token = now;
-}
-
-void LoadRun::End(Stream& stream, absl::Time now) {
-  if (Measured(stream.intended)) Count(stream, FromGrpcStatus(stream.status), now);
-  const bool next = stream.load.load.concurrency > 0 && now < measure_until_;
-  Class& load = stream.load;
-  streams_.erase(stream.self);
-  if (next) Send(load, now);
-}
-
-void LoadRun::Count(const Stream& stream, const absl::Status& status, absl::Time now) {
-  LoadSamples& samples = stream.load.samples;
-  const absl::Duration total = now - stream.intended;
-  if (!status.ok() || !stream.complete) {
-    if (stream.cut && absl::IsCancelled(status)) {
-      ++samples.cut;
-    } else if (absl::IsResourceExhausted(status) && stream.tokens == 0) {
-      ++samples.refused;
-      samples.refusal_ms.push_back(Milliseconds(total));
-    } else {
-      ++samples.failed;
-      const std::string message = status.ok()
-                                      ? "ended without completing"
-                                      : status.ToString(absl::StatusToStringMode::kWithNoExtraData);
-      if (samples.failures.size() < kMaxFailureKinds || samples.failures.count(message) != 0) {
-        ++samples.failures[message];
-      }
-    }
-    return;
-  }
-  ++samples.completed;
-  samples.resumed += stream.resumed;
-  samples.local_prefills += stream.local_prefill;
-  samples.e2e_ms.push_back(Milliseconds(total));
-  absl::Duration tpot = absl::ZeroDuration();
-  if (stream.tokens > 1) {
-    tpot = (stream.last_token - stream.first_token) / static_cast<double>(stream.tokens - 1);
-    samples.tpot_ms.push_back(Milliseconds(tpot));
-  }
-  const LoadObjective& objective = options_.objective;
-  samples.good += stream.first_token - stream.intended <= objective.ttft &&
-                  stream.longest_gap <= objective.itl && tpot <= objective.tpot &&
-                  total <= objective.e2e;
+void LoadRun::End(LoadRecord& record) {
+  last_end_ns_ = std::max(last_end_ns_, record.end_ns);
+  const size_t load = record.load;
+  const bool closed_loop = !classes_[load]->load.open_loop();
+  const int64_t ended = record.end_ns;
+  classes_[load]->samples.Add(record, window_, objective_);
+  if (record_file_ != nullptr) record_file_->Add(record);
+  streams_.erase(uint64_t{record.id});
+  if (closed_loop && ended < window_.until_ns) Send(load, ended);
 }
 
 void LoadRun::CutStreams() {
-  for (Stream& stream : streams_) {
-    if (stream.load.load.concurrency == 0) continue;
-    stream.cut = true;
-    stream.context.TryCancel();
+  for (auto& [id, record] : streams_) {
+    if (classes_[record.load]->load.open_loop()) continue;
+    record.cut = true;
+    target_->Cancel(record);
   }
 }
 

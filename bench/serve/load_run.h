@@ -1,75 +1,74 @@
-// Sends a load to a router and measures what comes back.
+// Sends a load to a target and measures what comes back.
 #pragma once
 
-#include <grpcpp/grpcpp.h>
-
 #include <cstdint>
-#include <list>
 #include <memory>
-#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "baton/v1/generation.grpc.pb.h"
-#include "bench/serve/load_report.h"
 #include "bench/serve/load_source.h"
-#include "common/certificates/credentials.h"
-#include "common/net/client_key.h"
+#include "bench/serve/report/load_report.h"
+#include "bench/serve/report/record_file.h"
+#include "bench/serve/target/load_target.h"
 
 namespace baton {
 
 struct LoadOptions {
-  std::string server;  // host:port
   std::vector<LoadClass> classes;
-  LoadObjective objective;
-  absl::Duration warmup = absl::Seconds(2);     // time under load before the measured window
-  absl::Duration duration = absl::Seconds(20);  // length of the measured window
-  absl::Duration timeout = absl::Seconds(120);  // deadline of each request
-  int connections = 4;
+  std::string objective;                     // in the form of ParseLoadObjective
+  std::string target;                        // its name in reports
+  absl::Duration warmup = absl::Seconds(2);  // time under load before the measured window
+  // Length of the measured window. Infinite: until the last request of the traces has ended.
+  absl::Duration duration = absl::Seconds(20);
   uint32_t vocab_size = 10'000;  // prompts have token ids below it
   uint64_t seed = 1;
-  ClientKey key{};  // shown in every request
+  TraceOptions trace{};
+  std::string record;  // path of a RecordFile to write; empty: none
 };
 
 // The load generator. Use it on one thread, which does all the work: it sends the requests that are
-// due, then waits for the next message or the next arrival, whichever is first. So no request waits
-// for the answer to another, and the latency of later requests shows when the server falls behind.
+// due, then waits for the next message or the next arrival, whichever is first. So no request of an
+// open loop waits for the answer to another, and latency counts from when a request was due: when
+// the server falls behind, or the generator does, that shows in the latency of later requests.
 class LoadRun {
  public:
-  // The error names a class, its trace or the server's address.
+  // The error names a class, its trace, the objective or the file of records.
   static absl::StatusOr<std::unique_ptr<LoadRun>> Create(const LoadOptions& options,
-                                                         const Credentials& credentials);
+                                                         std::unique_ptr<LoadTarget> target);
   ~LoadRun();
 
-  // Sends the load and returns when all requests have ended. Call it once.
-  LoadReport Run();
+  // Sends the load and returns when all requests have ended. The error: the records could not be
+  // written. Call it once.
+  absl::StatusOr<LoadReport> Run();
 
  private:
   struct Class;
-  struct Stream;
 
-  explicit LoadRun(const LoadOptions& options);
-  void SendDue(absl::Time now);
-  void Send(Class& load, absl::Time intended);
-  void Handle(Stream& stream, bool ok);
-  void Take(Stream& stream, const v1::GenerateResponse& response, absl::Time now);
-  void End(Stream& stream, absl::Time now);
-  void Count(const Stream& stream, const absl::Status& status, absl::Time now);
+  LoadRun(const LoadOptions& options, std::unique_ptr<LoadTarget> target);
+  void Begin();
+  void SendDue(int64_t now_ns);
+  void Send(size_t load, int64_t intended_ns);
+  void End(LoadRecord& record);
   // Cancels the streams of classes with a concurrency: at the end of the load nobody needs them.
   void CutStreams();
-  absl::Time NextArrival() const;
-  bool Measured(absl::Time at) const { return at >= measure_from_ && at < measure_until_; }
+  // When the next request is due; INT64_MAX after the last.
+  int64_t NextArrival() const;
+  // Whether requests may still be sent.
+  bool Sending(int64_t now_ns) const;
 
   const LoadOptions options_;
-  std::vector<std::unique_ptr<v1::GenerationService::Stub>> stubs_;  // [connections]
+  LoadObjective objective_;
+  std::unique_ptr<LoadTarget> target_;
+  std::unique_ptr<RecordFile> record_file_;  // null: none
   std::vector<std::unique_ptr<Class>> classes_;
-  std::list<Stream> streams_;
+  std::unordered_map<uint64_t, LoadRecord> streams_;  // id -> what has not ended
   uint64_t sent_ = 0;
-  absl::Time begin_, measure_from_, measure_until_;
-  grpc::CompletionQueue queue_;
+  int64_t begin_ns_ = 0, last_end_ns_ = 0;
+  LoadWindow window_;
 };
 
 }  // namespace baton

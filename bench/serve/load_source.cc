@@ -1,10 +1,9 @@
 #include "bench/serve/load_source.h"
 
+#include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
@@ -15,19 +14,21 @@
 namespace baton {
 namespace {
 
-constexpr int kMaxTokens = 1 << 20;
-constexpr uint32_t kPageTokens = 8;
+constexpr int kMaxClassTokens = 1 << 20;
 
 absl::Status CheckClass(const LoadClass& load) {
   const auto wrong = [&](const char* what) {
     return absl::InvalidArgumentError(absl::StrCat("class '", load.name, "': ", what));
   };
-  if ((load.rate > 0) == (load.concurrency > 0)) {
+  if (load.rate < 0 || load.concurrency < 0) return wrong("nothing can be negative");
+  if (load.rate > 0 && load.concurrency > 0) {
     return wrong("give a rate (requests/s) or a concurrency (streams), one of the two");
   }
-  if (load.rate < 0 || load.concurrency < 0) return wrong("nothing can be negative");
+  if (load.rate == 0 && load.concurrency == 0 && load.trace.empty()) {
+    return wrong("give a rate (requests/s), a concurrency (streams) or a trace with times");
+  }
   for (const int tokens : {load.input_tokens, load.output_tokens}) {
-    if (tokens < 1 || tokens > kMaxTokens) return wrong("lengths are 1 to 1048576 tokens");
+    if (tokens < 1 || tokens > kMaxClassTokens) return wrong("lengths are 1 to 1048576 tokens");
   }
   return absl::OkStatus();
 }
@@ -70,80 +71,55 @@ absl::StatusOr<LoadClass> ParseLoadClass(const std::string& text) {
   return load;
 }
 
-absl::StatusOr<LoadSource> LoadSource::Create(const LoadClass& load, uint32_t vocab_size,
-                                              uint64_t seed) {
+absl::StatusOr<LoadSource> LoadSource::Create(const LoadClass& load, const Options& options) {
   BATON_RETURN_IF_ERROR(CheckClass(load));
-  std::vector<Lengths> lengths = {
-      {.input_tokens = load.input_tokens, .output_tokens = load.output_tokens}};
+  Trace trace{
+      .requests = {{.input_tokens = load.input_tokens, .output_tokens = load.output_tokens}}};
   if (!load.trace.empty()) {
-    BATON_ASSIGN_OR_RETURN(lengths, ReadTrace(load.trace));
-  }
-  return LoadSource(load.rate, vocab_size, seed, std::move(lengths));
-}
-
-LoadSource::LoadSource(double rate, uint32_t vocab_size, uint64_t seed,
-                       std::vector<Lengths> lengths)
-    : rate_(rate),
-      vocab_size_(vocab_size),
-      seed_(seed),
-      lengths_(std::move(lengths)),
-      arrivals_(seed),
-      tokens_(~seed) {}
-
-absl::StatusOr<std::vector<LoadSource::Lengths>> LoadSource::ReadTrace(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return absl::NotFoundError(absl::StrCat("trace ", path, ": cannot be read"));
-  std::vector<Lengths> lengths;
-  int number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    if (line.empty() || line[0] == '#') continue;
-    const std::vector<std::string> columns = absl::StrSplit(line, ',');
-    Lengths row;
-    bool good = columns.size() == 3 && absl::SimpleAtoi(columns[0], &row.input_tokens) &&
-                absl::SimpleAtoi(columns[1], &row.output_tokens) && row.input_tokens > 0 &&
-                row.output_tokens > 0 && row.input_tokens <= kMaxTokens;
-    if (good) {
-      for (absl::string_view page : absl::StrSplit(columns[2], ' ', absl::SkipEmpty())) {
-        good = absl::SimpleAtoi(page, &row.pages.emplace_back()) && good;
-      }
-    }
-    if (!good) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "trace ", path, ":", number, ": must be 'prompt tokens, output tokens, page ids'"));
-    }
-    lengths.push_back(std::move(row));
-  }
-  if (lengths.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("trace ", path, ": has no requests"));
-  }
-  return lengths;
-}
-
-absl::Duration LoadSource::NextArrival() {
-  constexpr double kUnit = 1.0 / (uint64_t{1} << 53);
-  const double uniform = static_cast<double>(arrivals_() >> 11) * kUnit;  // [0, 1)
-  arrival_ += absl::Seconds(-std::log1p(-uniform) / rate_);
-  return arrival_;
-}
-
-v1::GenerateRequest LoadSource::NextRequest() {
-  const Lengths& lengths = lengths_[turn_++ % lengths_.size()];
-  v1::GenerateRequest request;
-  request.set_stream(true);
-  request.set_return_token_ids(true);
-  request.mutable_sampling_params()->set_temperature(0);
-  request.mutable_sampling_params()->set_ignore_eos(true);
-  request.mutable_sampling_params()->set_max_tokens(static_cast<uint32_t>(lengths.output_tokens));
-  auto& ids = *request.mutable_prompt_token_ids()->mutable_ids();
-  ids.Reserve(lengths.input_tokens);
-  for (const uint32_t page : lengths.pages) {
-    for (uint32_t i = 0; i < kPageTokens && ids.size() < lengths.input_tokens; ++i) {
-      ids.Add(Philox4x32({page, i, 0, 0}, seed_)[0] % vocab_size_);
+    BATON_ASSIGN_OR_RETURN(trace, ReadTrace(load.trace, options.trace));
+    if (!trace.has_times && load.rate == 0 && load.concurrency == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("class '", load.name, "': trace ", load.trace,
+                       " has no times; give a rate (requests/s) or a concurrency (streams) too"));
     }
   }
-  while (ids.size() < lengths.input_tokens) {
-    ids.Add(static_cast<uint32_t>(tokens_() % vocab_size_));
+  return LoadSource(load, options, std::move(trace));
+}
+
+LoadSource::LoadSource(const LoadClass& load, const Options& options, Trace trace)
+    : rate_(load.rate),
+      options_(options),
+      trace_(std::move(trace)),
+      arrivals_(options.seed),
+      tokens_(~options.seed) {}
+
+std::optional<absl::Duration> LoadSource::NextArrival() {
+  if (rate_ == 0) {
+    if (arrivals_taken_ == trace_.requests.size()) return std::nullopt;
+    arrival_ = trace_.requests[arrivals_taken_++].at;
+  } else {
+    constexpr double kUnit = 1.0 / (uint64_t{1} << 53);
+    const double uniform = static_cast<double>(arrivals_() >> 11) * kUnit;  // [0, 1)
+    arrival_ += absl::Seconds(-std::log1p(-uniform) / rate_);
+  }
+  return absl::Floor(arrival_, absl::Nanoseconds(1));
+}
+
+LoadRequest LoadSource::NextRequest() {
+  const TraceRequest& next = trace_.requests[turn_++ % trace_.requests.size()];
+  LoadRequest request{.prompt = {}, .output_tokens = static_cast<uint32_t>(next.output_tokens)};
+  const auto length = static_cast<size_t>(next.input_tokens);
+  request.prompt.reserve(length);
+  const auto page_tokens = static_cast<uint32_t>(trace_.page_tokens);
+  for (const uint64_t page : next.pages) {
+    const auto low = static_cast<uint32_t>(page), high = static_cast<uint32_t>(page >> 32);
+    for (uint32_t i = 0; i < page_tokens && request.prompt.size() < length; ++i) {
+      request.prompt.push_back(Philox4x32({low, i, high, 0}, options_.pages_seed)[0] %
+                               options_.vocab_size);
+    }
+  }
+  while (request.prompt.size() < length) {
+    request.prompt.push_back(static_cast<uint32_t>(tokens_() % options_.vocab_size));
   }
   return request;
 }

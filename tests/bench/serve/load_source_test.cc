@@ -5,24 +5,21 @@
 
 #include <cmath>
 #include <fstream>
+#include <optional>
 #include <set>
 
 namespace baton {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 LoadSource Make(const LoadClass& load, uint32_t vocab_size = 1000, uint64_t seed = 1) {
-  auto source = LoadSource::Create(load, vocab_size, seed);
+  auto source = LoadSource::Create(load, {.vocab_size = vocab_size, .seed = seed, .pages_seed = 1});
   EXPECT_TRUE(source.ok()) << source.status();
   return *std::move(source);
 }
 
-std::vector<uint32_t> Prompt(LoadSource& source) {
-  const v1::GenerateRequest request = source.NextRequest();
-  return {request.prompt_token_ids().ids().begin(), request.prompt_token_ids().ids().end()};
-}
+std::vector<uint32_t> Prompt(LoadSource& source) { return source.NextRequest().prompt; }
 
 TEST(LoadSource, ArrivalsAreAPoissonProcessOfTheGivenRate) {
   LoadSource source = Make({.rate = 50});
@@ -30,7 +27,7 @@ TEST(LoadSource, ArrivalsAreAPoissonProcessOfTheGivenRate) {
   double sum = 0, squares = 0;
   absl::Duration last = absl::ZeroDuration();
   for (int i = 0; i < kArrivals; ++i) {
-    const absl::Duration next = source.NextArrival();
+    const absl::Duration next = *source.NextArrival();
     ASSERT_GE(next, last);
     const double gap = absl::ToDoubleSeconds(next - last);
     sum += gap;
@@ -47,9 +44,9 @@ TEST(LoadSource, EqualSeedsGiveEqualLoadsAndOthersOthers) {
   const LoadClass load{.rate = 5, .input_tokens = 40};
   LoadSource a = Make(load), b = Make(load), other = Make(load, 1000, 2);
   for (int i = 0; i < 10; ++i) {
-    const absl::Duration at = a.NextArrival();
-    EXPECT_EQ(at, b.NextArrival());
-    EXPECT_NE(at, other.NextArrival());
+    const absl::Duration at = *a.NextArrival();
+    EXPECT_EQ(at, *b.NextArrival());
+    EXPECT_NE(at, *other.NextArrival());
     const std::vector<uint32_t> prompt = Prompt(a);
     EXPECT_EQ(prompt, Prompt(b));
     EXPECT_NE(prompt, Prompt(other));
@@ -59,13 +56,12 @@ TEST(LoadSource, EqualSeedsGiveEqualLoadsAndOthersOthers) {
 TEST(LoadSource, RequestsHaveTheirLengthsAndStayInTheVocabulary) {
   LoadSource source = Make({.concurrency = 1, .input_tokens = 300, .output_tokens = 7}, 29);
   std::set<uint32_t> seen;
-  const v1::GenerateRequest request = source.NextRequest();
-  ASSERT_EQ(request.prompt_token_ids().ids_size(), 300);
-  for (const uint32_t id : request.prompt_token_ids().ids()) seen.insert(id);
+  const LoadRequest request = source.NextRequest();
+  ASSERT_EQ(request.prompt.size(), 300u);
+  for (const uint32_t id : request.prompt) seen.insert(id);
   EXPECT_LT(*seen.rbegin(), 29u);
   EXPECT_GT(seen.size(), 20u);
-  EXPECT_EQ(request.sampling_params().max_tokens(), 7u);
-  EXPECT_TRUE(request.sampling_params().ignore_eos());
+  EXPECT_EQ(request.output_tokens, 7u);
 }
 
 TEST(LoadSource, ATraceGivesLengthsAndSharedPrefixes) {
@@ -73,7 +69,7 @@ TEST(LoadSource, ATraceGivesLengthsAndSharedPrefixes) {
   std::ofstream(path) << "# a comment\n20,3,7 8\n17,4,7 9\n5,1,\n";
   LoadSource source = Make({.rate = 1, .trace = path});
   const std::vector<uint32_t> first = Prompt(source), second = Prompt(source);
-  EXPECT_EQ(source.NextRequest().sampling_params().max_tokens(), 1u);
+  EXPECT_EQ(source.NextRequest().output_tokens, 1u);
   ASSERT_EQ(first.size(), 20u);
   ASSERT_EQ(second.size(), 17u);
   EXPECT_TRUE(std::equal(first.begin(), first.begin() + 8, second.begin())) << "page 7";
@@ -81,6 +77,24 @@ TEST(LoadSource, ATraceGivesLengthsAndSharedPrefixes) {
   const std::vector<uint32_t> again = Prompt(source);
   EXPECT_TRUE(std::equal(first.begin(), first.begin() + 16, again.begin()));
   EXPECT_NE(first, again) << "what is beyond the pages is its own";
+}
+
+TEST(LoadSource, WithoutARateATraceGivesTheTimesAndThenEnds) {
+  const std::string path = testing::TempDir() + "/baton_load_source_times";
+  std::ofstream(path) << "{\"timestamp\": 500, \"input_length\": 600, \"output_length\": 2, "
+                         "\"hash_ids\": [1, 2]}\n"
+                         "{\"timestamp\": 510, \"input_length\": 700, \"output_length\": 2, "
+                         "\"hash_ids\": [1, 3]}\n";
+  LoadSource source = Make({.trace = path}), other = Make({.trace = path}, 1000, 9);
+  EXPECT_EQ(source.NextArrival(), absl::ZeroDuration());
+  EXPECT_EQ(source.NextArrival(), absl::Milliseconds(10));
+  EXPECT_EQ(source.NextArrival(), std::nullopt);
+  const std::vector<uint32_t> first = Prompt(source), second = Prompt(source);
+  ASSERT_EQ(first.size(), 600u);
+  ASSERT_EQ(second.size(), 700u);
+  EXPECT_TRUE(std::equal(first.begin(), first.begin() + 512, second.begin())) << "hash id 1";
+  EXPECT_FALSE(std::equal(first.begin() + 512, first.end(), second.begin() + 512));
+  EXPECT_EQ(first, Prompt(other)) << "ids stand for the same tokens in all classes of a run";
 }
 
 TEST(LoadSource, ErrorsNameTheClassTheFieldOrTheLine) {
@@ -93,12 +107,17 @@ TEST(LoadSource, ErrorsNameTheClassTheFieldOrTheLine) {
   EXPECT_THAT(ParseLoadClass("a:rate=x").status().ToString(), HasSubstr("rate=x"));
   EXPECT_THAT(ParseLoadClass("a:colour=1").status().ToString(), HasSubstr("'colour'"));
   EXPECT_THAT(
-      LoadSource::Create({.name = "both", .rate = 1, .concurrency = 1}, 9, 1).status().ToString(),
+      LoadSource::Create({.name = "both", .rate = 1, .concurrency = 1}, {}).status().ToString(),
       HasSubstr("class 'both'"));
+  EXPECT_THAT(LoadSource::Create({.name = "none"}, {}).status().ToString(),
+              HasSubstr("class 'none'"));
   const std::string path = testing::TempDir() + "/baton_load_source_bad";
   std::ofstream(path) << "20,3,7\n20,x,7\n";
-  EXPECT_THAT(LoadSource::Create({.rate = 1, .trace = path}, 9, 1).status().ToString(),
+  EXPECT_THAT(LoadSource::Create({.rate = 1, .trace = path}, {}).status().ToString(),
               HasSubstr(":2:"));
+  std::ofstream(path) << "20,3,7\n";
+  EXPECT_THAT(LoadSource::Create({.trace = path}, {}).status().ToString(),
+              HasSubstr("has no times"));
 }
 
 }  // namespace
