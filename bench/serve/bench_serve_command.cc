@@ -26,7 +26,7 @@ absl::Status CheckOptions(const FlagSet& flags) {
   for (const char* of_grpc : {"server", "connections"}) {
     BATON_RETURN_IF_ERROR(flags.CheckNotBoth("http", of_grpc));
   }
-  for (const char* of_http : {"endpoint", "model", "extra-body"}) {
+  for (const char* of_http : {"endpoint", "http-model", "extra-body"}) {
     BATON_RETURN_IF_ERROR(flags.CheckNeeds(of_http, "http"));
   }
   if (flags.Given("class")) return absl::OkStatus();  // which may have traces
@@ -90,7 +90,7 @@ void BenchServeCommand::AddFlags(FlagSet& flags) {
   flags.AddNamed<HttpEndpoint>(
       "endpoint", options_.http_target.endpoint, "of the OpenAI server",
       {{"completions", HttpEndpoint::kCompletions}, {"chat", HttpEndpoint::kChatCompletions}});
-  flags.AddString("model", options_.http_target.model,
+  flags.AddString("http-model", options_.http_target.model,
                   "that the OpenAI server is asked for (default: the first of its /v1/models)");
   flags.AddString("extra-body", options_.http_target.extra_body,
                   "JSON object merged into each body by HTTP; null takes a field out");

@@ -98,7 +98,7 @@ absl::Status HttpTarget::AskModel() {
     return absl::OkStatus();
   }
   return absl::UnavailableError(absl::StrCat(where, ": HTTP ", result->status, " names no model (",
-                                             ErrorText(body), "); name one with --model"));
+                                             ErrorText(body), "); name one with --http-model"));
 }
 
 std::string HttpTarget::Body(const LoadRequest& request) const {
