@@ -142,6 +142,8 @@ int Main(int argc, char** argv) {
   if (flags.server.check_config) return 0;
 
   metrics.SetModelName((*model)->name());
+  metrics.AddInfo("baton_config_info", "What this process was started with; always 1.",
+                  {{"policy", flags.policy}, {"disaggregate", flags.disaggregate}});
   // The router's last answers go through its HTTP server.
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<Router> router;  // outlives the server that calls it

@@ -44,6 +44,17 @@ WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credenti
       .on_tick = [&reporter](const WorkerRegistry::Workers& workers) { reporter.Tick(workers); }};
 }
 
+// Part of the KV blocks of all decode workers that is used or promised.
+double DecodeKvUsage(const FleetReport& report) {
+  double used = 0, total = 0;
+  for (const WorkerReport& worker : report.workers) {
+    if (worker.role != WorkerRoleName(internal::v1::WORKER_ROLE_DECODE)) continue;
+    used += worker.blocks.used;
+    total += worker.blocks.total;
+  }
+  return total == 0 ? 0 : used / total;
+}
+
 }  // namespace
 
 Router::Router(const ServedModel& model, RouterOptions options, const Credentials& credentials,
@@ -108,6 +119,9 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                                                        .ready = [this] { return Ready(); },
                                                        .trust = credentials.trust()},
                                    metrics);
+  metrics.AddGauge("baton_router_kv_cache_usage_ratio",
+                   "Part of the KV blocks of all decode workers that is used or promised.", {},
+                   [this] { return DecodeKvUsage(*board_.Get()); });
   loop_->Post([this] { registry_->Start(); });
   poller_ = std::make_unique<TargetPoller>(
       options_.workers, options_.poll_interval, [this](std::vector<WorkerTarget> targets) {

@@ -1,6 +1,7 @@
 // The counters and sizes of an engine, written by its thread and read by any.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -11,8 +12,19 @@
 
 namespace baton {
 
-// Counters and sizes of an engine. All but progress, the submissions in waiting_sequences and
-// tokens_per_second are a snapshot of one moment of the engine's thread.
+// How many tokens the steps of an engine had. [i] counts those of at most kBounds[i] tokens and
+// more than the bound before, the last those of more.
+struct StepSizes {
+  static constexpr std::array<int, 13> kBounds = {1,   8,    16,   32,   64,   128,  256,
+                                                  512, 1024, 2048, 4096, 8192, 16384};
+  std::array<uint64_t, kBounds.size() + 1> counts = {};
+  uint64_t tokens = 0;  // of all steps
+
+  void Add(int step_tokens);
+};
+
+// Counters and sizes of an engine. All but progress, the submissions in waiting_sequences,
+// tokens_per_second and steps are a snapshot of one moment of the engine's thread.
 struct EngineStats {
   uint64_t progress = 0;  // advances at every computed layer
   int waiting_sequences = 0;
@@ -32,6 +44,7 @@ struct EngineStats {
   uint64_t accepted_guesses = 0;  // guessed tokens that came true: they are generated_tokens too
   uint64_t refused_guesses = 0;   // guessed tokens whose rows were computed in vain
   double tokens_per_second = 0;   // tokens prefilled and decoded, over the last 4 seconds
+  StepSizes steps;
 };
 
 // Thread rule: thread-safe, except `totals`, which is the engine's thread's.
@@ -43,7 +56,8 @@ class EngineStatsBoard {
   void StepDone(absl::Time now, int rows);
   // Readers see `stats` from now on.
   void Publish(const EngineStats& stats);
-  // What was published last, with progress and tokens_per_second as they are at `now`.
+  // What was published last, with progress, tokens_per_second and steps as they are
+  // at `now`.
   EngineStats Read(absl::Time now) const;
 
   EngineStats totals;  // only its counters are kept up to date
@@ -53,6 +67,7 @@ class EngineStatsBoard {
   mutable std::mutex mutex_;  // guards the members below
   EngineStats published_;
   mutable RateMeter rate_;
+  StepSizes steps_;
 };
 
 }  // namespace baton

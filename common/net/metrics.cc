@@ -4,11 +4,13 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -43,6 +45,12 @@ double CpuSeconds() {
   return (ProcStatField(14) + ProcStatField(15)) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 double ResidentBytes() { return ProcStatField(24) * static_cast<double>(sysconf(_SC_PAGESIZE)); }
+double VirtualBytes() { return ProcStatField(23); }
+double MaxOpenFiles() {
+  rlimit limit = {};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return static_cast<double>(limit.rlim_cur);
+}
 double OpenFiles() {
   std::error_code error;
   double count = 0;
@@ -90,9 +98,11 @@ absl::Span<const double> TokenCountBuckets() {
 }
 
 struct Metrics::Rep {
+  // Writes the present value.
+  using Fill = std::function<void(prometheus::ClientMetric&)>;
   struct Function {
     prometheus::Labels labels;
-    std::function<double()> value;
+    Fill fill;
   };
   struct FunctionFamily {
     std::string help;
@@ -103,12 +113,12 @@ struct Metrics::Rep {
   explicit Rep(const std::string& process_role) : role(process_role) {}
 
   void AddFunction(const std::string& name, const std::string& help, prometheus::MetricType type,
-                   const MetricLabels& labels, std::function<double()> value) {
+                   const MetricLabels& labels, Fill fill) {
     absl::MutexLock lock(&mutex);
     FunctionFamily& family =
         families.try_emplace(name, FunctionFamily{help, type, {}}).first->second;
     BATON_CHECK(family.help == help && family.type == type, "one name, one help and kind");
-    family.functions.push_back({ToMap(labels), std::move(value)});
+    family.functions.push_back({ToMap(labels), std::move(fill)});
   }
 
   // Collects the values of all functions. Calls them without the lock.
@@ -124,12 +134,7 @@ struct Metrics::Rep {
       for (const Function& function : family.functions) {
         prometheus::ClientMetric metric;
         for (const auto& [key, value] : function.labels) metric.label.push_back({key, value});
-        const double value = function.value();
-        if (family.type == prometheus::MetricType::Counter) {
-          metric.counter.value = value;
-        } else {
-          metric.gauge.value = value;
-        }
+        function.fill(metric);
         out.metric.push_back(std::move(metric));
       }
       result.push_back(std::move(out));
@@ -145,14 +150,15 @@ struct Metrics::Rep {
 };
 
 Metrics::Metrics(const std::string& role) : rep_(std::make_unique<Rep>(role)) {
-  AddGauge("baton_build_info", "Version of this process.", {{"version", Version()}},
-           [] { return 1.0; });
+  AddInfo("baton_build_info", "Version of this process.", {{"version", Version()}});
   const double start = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
   AddGauge("process_start_time_seconds", "Start of the process since the Unix epoch.", {},
            [start] { return start; });
   AddCounterFunction("process_cpu_seconds_total", "User and system CPU time.", {}, CpuSeconds);
   AddGauge("process_resident_memory_bytes", "Resident memory.", {}, ResidentBytes);
+  AddGauge("process_virtual_memory_bytes", "Virtual memory.", {}, VirtualBytes);
   AddGauge("process_open_fds", "Open file descriptors.", {}, OpenFiles);
+  AddGauge("process_max_fds", "File descriptors that may be open.", {}, MaxOpenFiles);
 }
 
 Metrics::~Metrics() = default;
@@ -177,12 +183,43 @@ Histogram Metrics::AddHistogram(const std::string& name, const std::string& help
 
 void Metrics::AddGauge(const std::string& name, const std::string& help, const MetricLabels& labels,
                        std::function<double()> value) {
-  rep_->AddFunction(name, help, prometheus::MetricType::Gauge, labels, std::move(value));
+  rep_->AddFunction(name, help, prometheus::MetricType::Gauge, labels,
+                    [value = std::move(value)](prometheus::ClientMetric& metric) {
+                      metric.gauge.value = value();
+                    });
 }
 
 void Metrics::AddCounterFunction(const std::string& name, const std::string& help,
                                  const MetricLabels& labels, std::function<double()> value) {
-  rep_->AddFunction(name, help, prometheus::MetricType::Counter, labels, std::move(value));
+  rep_->AddFunction(name, help, prometheus::MetricType::Counter, labels,
+                    [value = std::move(value)](prometheus::ClientMetric& metric) {
+                      metric.counter.value = value();
+                    });
+}
+
+void Metrics::AddHistogramFunction(const std::string& name, const std::string& help,
+                                   absl::Span<const double> bounds, const MetricLabels& labels,
+                                   std::function<HistogramState()> state) {
+  std::vector<double> uppers(bounds.begin(), bounds.end());
+  uppers.push_back(std::numeric_limits<double>::infinity());
+  rep_->AddFunction(
+      name, help, prometheus::MetricType::Histogram, labels,
+      [uppers = std::move(uppers), state = std::move(state)](prometheus::ClientMetric& metric) {
+        const HistogramState now = state();
+        BATON_CHECK(now.counts.size() == uppers.size(), "one count a bucket");
+        uint64_t cumulative = 0;
+        for (size_t i = 0; i < uppers.size(); ++i) {
+          cumulative += now.counts[i];
+          metric.histogram.bucket.push_back({cumulative, uppers[i]});
+        }
+        metric.histogram.sample_count = cumulative;
+        metric.histogram.sample_sum = now.sum;
+      });
+}
+
+void Metrics::AddInfo(const std::string& name, const std::string& help,
+                      const MetricLabels& labels) {
+  AddGauge(name, help, labels, [] { return 1.0; });
 }
 
 std::string Metrics::Scrape() const {

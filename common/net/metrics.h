@@ -4,6 +4,7 @@
 // model_name and role. Request ids and other unbounded values are never labels.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -50,6 +51,12 @@ absl::Span<const double> TransferDurationBuckets();
 // Upper bounds of histograms of tokens: 1, 2, 5, 10 ... 1e6.
 absl::Span<const double> TokenCountBuckets();
 
+// The state of a histogram that is counted elsewhere.
+struct HistogramState {
+  std::vector<uint64_t> counts;  // [bounds + 1]: in each bucket alone; the last is above all bounds
+  double sum = 0;                // of all values
+};
+
 // Thread-safe. One name may be added several times with different labels, if help and kind are
 // equal.
 class Metrics {
@@ -74,6 +81,13 @@ class Metrics {
   // does.
   void AddCounterFunction(const std::string& name, const std::string& help,
                           const MetricLabels& labels, std::function<double()> value);
+
+  // Adds a histogram that is counted elsewhere; calls `state` as AddGauge does.
+  void AddHistogramFunction(const std::string& name, const std::string& help,
+                            absl::Span<const double> bounds, const MetricLabels& labels,
+                            std::function<HistogramState()> state);
+  // Adds a gauge that is always 1 and whose labels tell what does not change.
+  void AddInfo(const std::string& name, const std::string& help, const MetricLabels& labels);
 
   // The page that GET /metrics answers.
   std::string Scrape() const;

@@ -30,6 +30,7 @@
 #include "common/base/status_macros.h"
 #include "common/net/acceptor.h"
 #include "common/net/access_check.h"
+#include "common/net/call_metrics.h"
 #include "common/net/compression.h"
 #include "common/net/health_service.h"
 #include "common/net/memory_watch.h"
@@ -218,6 +219,7 @@ struct ServerProcess::Rep {
         options(std::move(process_options)),
         credentials(std::move(process_credentials)),
         event(event_fd),
+        calls(process_metrics),
         health(WithPort(options.health)) {}
 
   // The port is a condition of liveness once it is open.
@@ -233,6 +235,7 @@ struct ServerProcess::Rep {
   const Options options;
   const Credentials credentials;
   const int event;
+  CallMetrics calls;                                 // of `port`
   std::unique_ptr<Port> health_port;                 // null: there is none
   std::unique_ptr<Port> port;                        // null before Serve
   std::atomic<const Acceptor*> listening = nullptr;  // that of `port`
@@ -317,6 +320,7 @@ absl::Status ServerProcess::Serve(const std::vector<grpc::Service*>& services,
   for (grpc::Service* service : services) builder.RegisterService(service);
   builder.RegisterService(&rep_->health_service);
   builder.RegisterCallbackGenericService(&rep_->unknown_methods);
+  rep_->calls.Watch(builder);
   if (customize) customize(builder);
   const std::shared_ptr<grpc::ServerCredentials> credentials = rep_->credentials.ForServer();
   if (rep_->credentials.secure()) {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 #include "common/base/kv_type_name.h"
@@ -110,6 +111,14 @@ void AddEngineMetrics(Metrics& metrics, const std::function<EngineStats()>& stat
               [](const EngineStats& s) { return double(s.refused_guesses); });
   add.Counter("baton_preemptions_total", "Sequences preempted for lack of blocks.", {},
               [](const EngineStats& s) { return double(s.preemptions); });
+  const auto& bounds = StepSizes::kBounds;
+  metrics.AddHistogramFunction("baton_iteration_tokens", "Tokens prefilled and decoded in a step.",
+                               std::vector<double>(bounds.begin(), bounds.end()), {},
+                               [stats]() -> HistogramState {
+                                 const StepSizes steps = stats().steps;
+                                 return {.counts = {steps.counts.begin(), steps.counts.end()},
+                                         .sum = static_cast<double>(steps.tokens)};
+                               });
 }
 
 }  // namespace
@@ -125,6 +134,17 @@ void AddKvMemoryMetrics(Metrics& metrics, const KvLayout& layout, int blocks) {
     add("baton_kv_cache_bytes_as", "Memory that the KV cache's blocks would take in each type.",
         in_type);
   }
+}
+
+void AddConfigMetric(Metrics& metrics, const EngineOptions& options, const KvLayout& layout,
+                     int blocks) {
+  metrics.AddInfo("baton_config_info", "What this process was started with; always 1.",
+                  {{"block_size", absl::StrCat(layout.block_size)},
+                   {"kv_blocks", absl::StrCat(blocks)},
+                   {"kv_cache_dtype", KvTypeName(layout.dtype)},
+                   {"max_model_len", absl::StrCat(options.max_model_len)},
+                   {"max_num_batched_tokens", absl::StrCat(options.max_num_batched_tokens)},
+                   {"max_num_seqs", absl::StrCat(options.max_num_seqs)}});
 }
 
 void AddGrammarMetrics(Metrics& metrics, const GrammarReader& grammars) {

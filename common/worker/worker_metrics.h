@@ -95,6 +95,10 @@ class WorkerMetrics {
 // Adds the memory of a KV cache of so many blocks: in its own type, and what it would be in others.
 void AddKvMemoryMetrics(Metrics& metrics, const KvLayout& layout, int blocks);
 
+// Adds baton_config_info: the sizes within which this worker computes.
+void AddConfigMetric(Metrics& metrics, const EngineOptions& options, const KvLayout& layout,
+                     int blocks);
+
 // Adds how often a grammar had been read before. Borrows `grammars` until the Metrics is destroyed.
 void AddGrammarMetrics(Metrics& metrics, const GrammarReader& grammars);
 

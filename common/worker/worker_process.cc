@@ -117,6 +117,8 @@ absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags f
       role == internal::v1::WORKER_ROLE_PREFILL ? WorkerMetrics::Direction::kSent
                                                 : WorkerMetrics::Direction::kReceived);
   AddKvMemoryMetrics(*metrics_, engine().cache().layout(), engine().cache().block_count());
+  AddConfigMetric(*metrics_, engine().options(), engine().cache().layout(),
+                  engine().cache().block_count());
   if (engine().draft_cache() != nullptr) {
     AddDraftMetrics(*metrics_, Draft(), [this] { return engine().Stats(); });
   }

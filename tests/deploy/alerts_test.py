@@ -16,7 +16,7 @@ SOURCES = "\n".join(
     path.read_text() for folder in ("common", "router", "prefill_worker", "decode_worker") for path in (ROOT / folder).rglob("*.cc")
 ) + "\n".join(path.read_text() for path in (ROOT / "common/rpc").glob("*.h"))
 LITERALS = set(re.findall(r'"([^"\n]*)"', SOURCES))
-METRIC = re.compile(r"\b(?:baton|process)_[a-z_]+\b")
+METRIC = re.compile(r"\b(?:baton_[a-z_]+|process_(?!name\b)[a-z_]+)\b")
 OF_PROMETHEUS = {"job": {"baton"}}  # labels that it sets itself, with the values that prometheus.yml gives them
 # Abseil's names, in which requests are counted.
 STATUSES = {"ABORTED", "DATA_LOSS", "INTERNAL", "UNAVAILABLE", "UNKNOWN"}
@@ -74,6 +74,12 @@ class Alerts(unittest.TestCase):
 
     def test_the_metrics_of_the_runbooks_exist(self):
         self.assertEqual(unknown_metrics((ROOT / "docs/operations.md").read_text()), [])
+
+    def test_the_page_of_metrics_has_each_and_no_other(self):
+        page = (ROOT / "docs/metrics.md").read_text()
+        self.assertEqual(unknown_metrics(page), [])
+        exported = {name for name in LITERALS if METRIC.fullmatch(name)}
+        self.assertEqual(sorted(exported - set(METRIC.findall(page))), [])
 
     def test_prometheus_asks_the_parts_that_systemd_runs(self):
         (job,) = yaml.safe_load((ROOT / "deploy/monitoring/prometheus.yml").read_text())["scrape_configs"]

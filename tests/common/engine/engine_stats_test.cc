@@ -21,5 +21,18 @@ TEST(EngineStatsBoard, ShowsWhatWasPublishedAndTheProgressAndRateOfNow) {
   EXPECT_EQ(board.Read(now + absl::Seconds(5)).tokens_per_second, 0);
 }
 
+TEST(EngineStatsBoard, CountsStepsByTheirTokens) {
+  EngineStatsBoard board;
+  const absl::Time now = absl::UnixEpoch() + absl::Hours(1);
+  for (const int tokens : {1, 8, 9, 20000}) board.StepDone(now, tokens);
+  board.Publish(board.totals);
+  const StepSizes steps = board.Read(now).steps;
+  EXPECT_EQ(steps.tokens, 20018u);
+  EXPECT_EQ(steps.counts.front(), 1u) << "a bound belongs to its bucket";
+  EXPECT_EQ(steps.counts[1], 1u);
+  EXPECT_EQ(steps.counts[2], 1u);
+  EXPECT_EQ(steps.counts.back(), 1u) << "above all bounds";
+}
+
 }  // namespace
 }  // namespace baton

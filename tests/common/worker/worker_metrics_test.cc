@@ -55,6 +55,28 @@ TEST_F(ReceiverMetricsTest, BlocksAreCountedByState) {
   ExpectSample("baton_kv_cache_usage_ratio", "", "0.4");
 }
 
+TEST_F(ReceiverMetricsTest, StepsAreMeasuredByTheirTokens) {
+  stats_.steps.Add(3);
+  stats_.steps.Add(70);
+  ExpectSample("baton_iteration_tokens_count", "", "2");
+  ExpectSample("baton_iteration_tokens_sum", "", "73");
+  EXPECT_THAT(metrics_.Scrape(), HasSubstr(R"(le="8"} 1)"));
+}
+
+TEST_F(ReceiverMetricsTest, TheSizesAreLabelsOfOneSample) {
+  const KvLayout layout = {
+      .layers = 2, .kv_heads = 1, .head_dim = 64, .block_size = 32, .dtype = KvType::kF16};
+  EngineOptions options;
+  options.max_model_len = 2048;
+  options.max_num_batched_tokens = 256;
+  options.max_num_seqs = 8;
+  AddConfigMetric(metrics_, options, layout, 10);
+  ExpectSample("baton_config_info",
+               R"(block_size="32",kv_blocks="10",kv_cache_dtype="f16",max_model_len="2048",)"
+               R"(max_num_batched_tokens="256",max_num_seqs="8")",
+               "1");
+}
+
 TEST_F(ReceiverMetricsTest, TheCachesMemoryIsToldInItsOwnTypeAndInTheOthers) {
   KvLayout layout = {
       .layers = 2, .kv_heads = 1, .head_dim = 64, .block_size = 32, .dtype = KvType::kF16};
