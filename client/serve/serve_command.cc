@@ -38,7 +38,8 @@ constexpr absl::string_view kForRouter[] = {
     "api-keys",         "fleet-secret-file", "disaggregate",      "log-level",    "log-format",
     "shutdown-timeout", "tls-cert",          "tls-key",           "tls-ca",       "insecure",
     "tls-crl",          "tls-server-name",   "served-model-name", "model-sha256", "insecure-probes",
-    "reflection",       "generation-config", "http-cors-origin"};
+    "reflection",       "generation-config", "http-cors-origin",
+    "metrics-vllm-names"};
 
 // What to type to try the HTTP API at `address`.
 std::string CurlLine(const std::string& address, bool needs_key) {

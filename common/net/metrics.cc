@@ -22,6 +22,7 @@
 
 #include "common/base/check.h"
 #include "common/base/version.h"
+#include "common/net/vllm_names.h"
 
 namespace baton {
 namespace {
@@ -146,6 +147,7 @@ struct Metrics::Rep {
   prometheus::Registry registry{prometheus::Registry::InsertBehavior::Merge};
   mutable absl::Mutex mutex;
   std::string model_name ABSL_GUARDED_BY(mutex);
+  bool vllm_names ABSL_GUARDED_BY(mutex) = false;
   std::map<std::string, FunctionFamily> families ABSL_GUARDED_BY(mutex);
 };
 
@@ -222,13 +224,20 @@ void Metrics::AddInfo(const std::string& name, const std::string& help,
   AddGauge(name, help, labels, [] { return 1.0; });
 }
 
+void Metrics::ShowVllmNames() {
+  absl::MutexLock lock(&rep_->mutex);
+  rep_->vllm_names = true;
+}
+
 std::string Metrics::Scrape() const {
   std::vector<prometheus::MetricFamily> families = rep_->registry.Collect();
   for (auto& family : rep_->CollectFunctions()) families.push_back(std::move(family));
   std::string model_name;
+  bool vllm_names = false;
   {
     absl::MutexLock lock(&rep_->mutex);
     model_name = rep_->model_name;
+    vllm_names = rep_->vllm_names;
   }
   for (prometheus::MetricFamily& family : families) {
     for (prometheus::ClientMetric& metric : family.metric) {
@@ -236,6 +245,7 @@ std::string Metrics::Scrape() const {
       metric.label.push_back({"role", rep_->role});
     }
   }
+  if (vllm_names) AddVllmNames(families);
   return prometheus::TextSerializer().Serialize(families);
 }
 

@@ -88,6 +88,8 @@ class Metrics {
                             std::function<HistogramState()> state);
   // Adds a gauge that is always 1 and whose labels tell what does not change.
   void AddInfo(const std::string& name, const std::string& help, const MetricLabels& labels);
+  // From the next scrape on, what vLLM has a name for is there by that name too (vllm_names.h).
+  void ShowVllmNames();
 
   // The page that GET /metrics answers.
   std::string Scrape() const;

@@ -274,6 +274,7 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
   if (rep.credentials.secure()) {
     AddCertificateMetrics(rep.credentials, !rep.options.flags.tls.crl_file.empty(), metrics);
   }
+  if (rep.options.flags.metrics_vllm_names) metrics.ShowVllmNames();
   if (!rep.options.flags.metrics_listen.empty()) {
     BATON_ASSIGN_OR_RETURN(rep.metrics_server,
                            MetricsServer::Start(rep.options.flags.metrics_listen,

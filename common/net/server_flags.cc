@@ -25,6 +25,9 @@ void AddServerFlags(FlagSet& flags, ServerFlags& server) {
   flags.AddAddress("health-listen", server.health_listen,
                    "Plain address for probes: gRPC health services startup, liveness, readiness");
   flags.AddAddress("metrics-listen", server.metrics_listen, "Plain address of HTTP /metrics");
+  flags.AddBool(
+      "metrics-vllm-names", server.metrics_vllm_names,
+      "Have /metrics tell by vLLM's names too, for gateways and dashboards that read them");
   flags.AddBool("insecure-probes", server.insecure_probes,
                 "Allow --health-listen and --metrics-listen, always plain text, beyond loopback");
   flags.AddBool("reflection", server.reflection,

@@ -15,6 +15,7 @@ struct ServerFlags {
   std::string listen = "127.0.0.1:50051";  // host:port; port 0: any free one
   std::string health_listen;               // host:port of health checks; empty: none
   std::string metrics_listen;              // host:port of GET /metrics; empty: none
+  bool metrics_vllm_names = false;         // GET /metrics has vLLM's names too
   bool insecure_probes = false;            // the two above may be beyond loopback
   bool reflection = false;                 // gRPC reflection beyond loopback too
   std::string advertise;                   // host:port for others; empty: the bound address

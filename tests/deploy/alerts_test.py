@@ -81,6 +81,12 @@ class Alerts(unittest.TestCase):
         exported = {name for name in LITERALS if METRIC.fullmatch(name)}
         self.assertEqual(sorted(exported - set(METRIC.findall(page))), [])
 
+    def test_the_page_of_metrics_has_each_of_vllms_names_that_is_told(self):
+        told = {name for name in LITERALS if re.fullmatch(r"vllm:[a-z0-9_]+", name)}
+        self.assertGreater(len(told), 20)
+        page = (ROOT / "docs/metrics.md").read_text()
+        self.assertEqual(sorted(told - set(re.findall(r"vllm:[a-z0-9_]+", page))), [])
+
     def test_prometheus_asks_the_parts_that_systemd_runs(self):
         (job,) = yaml.safe_load((ROOT / "deploy/monitoring/prometheus.yml").read_text())["scrape_configs"]
         self.assertIn(job["job_name"], OF_PROMETHEUS["job"])
