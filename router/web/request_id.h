@@ -4,15 +4,9 @@
 
 #include <string>
 
-#include "absl/strings/string_view.h"
-
 #include "router/http/message.h"
 
 namespace baton {
-
-// The trace of a traceparent (W3C's Trace Context, "traceparent Header"): 32 hexadecimal digits.
-// Empty where it is not valid.
-absl::string_view TraceOf(absl::string_view traceparent);
 
 // The client's own id of the request: x-request-id, or the trace that it belongs to. Else a new
 // one.

@@ -27,27 +27,5 @@ TEST(RequestId, AnIdThatALogOrAHeaderCannotHoldIsReplaced) {
   }
 }
 
-TEST(TraceParent, ALaterVersionIsReadAsFarAsItIsKnown) {
-  const std::string rest = std::string(kTraceParent).substr(2);
-  EXPECT_EQ(TraceOf("01" + rest), kTrace);
-  EXPECT_EQ(TraceOf("01" + rest + "-more"), kTrace);
-  EXPECT_EQ(TraceOf("01" + rest + "more"), "");
-  EXPECT_EQ(TraceOf("ff" + rest), "");
-  EXPECT_EQ(TraceOf("00" + rest + "-more"), "");
-}
-
-TEST(TraceParent, WhatTheStandardForbidsIsNoTrace) {
-  EXPECT_EQ(TraceOf(kTraceParent), kTrace);
-  for (size_t i = 0; i < sizeof(kTraceParent) - 1; ++i) {
-    std::string wrong = kTraceParent;
-    wrong[i] = 'G';
-    EXPECT_EQ(TraceOf(wrong), "") << wrong;
-    EXPECT_EQ(TraceOf(std::string(kTraceParent).substr(0, i)), "");
-  }
-  EXPECT_EQ(TraceOf("00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01"), "");
-  EXPECT_EQ(TraceOf("00-00000000000000000000000000000000-b7ad6b7169203331-01"), "");
-  EXPECT_EQ(TraceOf("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"), "");
-}
-
 }  // namespace
 }  // namespace baton
