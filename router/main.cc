@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -24,12 +25,15 @@
 #include "router/http/http_server.h"
 #include "router/router.h"
 #include "router/router_flags.h"
+#include "router/trace/tracer.h"
 #include "router/web/web_metrics.h"
 
 namespace baton {
 namespace {
 
 constexpr char kProgram[] = "baton-router";
+// How long the spans of the last requests may take to be written and sent, when all else has ended.
+constexpr absl::Duration kLastTraces = absl::Seconds(2);
 
 absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const RouterFlags& flags) {
   absl::StatusOr<GgufFile> file = OpenModelFile(flags.model, GgufFile::Part::kTokenizer);
@@ -103,6 +107,19 @@ absl::StatusOr<FleetSecret> LoadSecret(const RouterFlags& flags) {
   return FleetSecret::Random();
 }
 
+// The keys of tenants; null without --api-keys. They outlive the router.
+absl::StatusOr<std::unique_ptr<ApiKeys>> LoadKeys(const RouterFlags& flags, Metrics& metrics) {
+  if (flags.api_keys.empty()) return nullptr;
+  return ApiKeys::Load(flags.api_keys, metrics);
+}
+
+// Null where nothing is traced.
+absl::StatusOr<std::unique_ptr<Tracer>> StartTracer(const RouterFlags& flags,
+                                                    const std::string& model, Metrics& metrics) {
+  if (!flags.trace.on()) return nullptr;
+  return Tracer::Start(flags.trace, flags.router.name, model, metrics);
+}
+
 // `http` may be null.
 DrainHooks HooksOf(Router& router, HttpServer* http) {
   const auto begin = [&router, http] {
@@ -132,18 +149,18 @@ int Main(int argc, char** argv) {
   if (!secret.ok()) return ExitUsage(kProgram, secret.status());
   flags.router.fleet_secret = *std::move(secret);
   Metrics metrics("router");
-  std::unique_ptr<ApiKeys> keys;  // outlives the router
-  if (!flags.api_keys.empty()) {
-    auto loaded = ApiKeys::Load(flags.api_keys, metrics);
-    if (!loaded.ok()) return ExitUsage(kProgram, loaded.status());
-    keys = *std::move(loaded);
-    flags.router.keys = keys.get();
-  }
+  auto keys = LoadKeys(flags, metrics);
+  if (!keys.ok()) return ExitUsage(kProgram, keys.status());
+  flags.router.keys = keys->get();
   if (flags.server.check_config) return 0;
 
   metrics.SetModelName((*model)->name());
   metrics.AddInfo("baton_config_info", "What this process was started with; always 1.",
                   {{"policy", flags.policy}, {"disaggregate", flags.disaggregate}});
+  flags.router.name = NameOf(flags);
+  auto tracer = StartTracer(flags, (*model)->name(), metrics);  // outlives the router
+  if (!tracer.ok()) return ExitUsage(kProgram, tracer.status());
+  flags.router.tracer = tracer->get();
   // The router's last answers go through its HTTP server.
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<Router> router;  // outlives the server that calls it
@@ -167,7 +184,6 @@ int Main(int argc, char** argv) {
   auto listening = ListenForHttp(flags, **process, metrics);
   if (!listening.ok()) return ExitUsage(kProgram, listening.status());
   http = *std::move(listening);
-  flags.router.name = NameOf(flags);
   if (http != nullptr) AddHttpGauges(*http, metrics);
   flags.router.short_of_memory = [&process] { return (*process)->short_of_memory(); };
   router = std::make_unique<Router>(**model, flags.router, (*process)->credentials(), metrics);
@@ -195,6 +211,9 @@ int Main(int argc, char** argv) {
   if (http != nullptr) http->Close();
   front->reset();
   process->reset();
+  router.reset();
+  // A disk or a collector that does not answer does not hold up the end.
+  if (*tracer != nullptr && !(*tracer)->Close(kLastTraces)) std::_Exit(code);
   return code;
 }
 

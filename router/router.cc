@@ -84,7 +84,8 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                                                                    .observer = router_metrics_,
                                                                    .place = Place,
                                                                    .random_bytes = RandomBytes,
-                                                                   .history = &history_},
+                                                                   .history = &history_,
+                                                                   .tracer = options_.tracer},
                                               options_.runner)),
       grammars_(std::make_unique<GrammarPool>(options_.grammars,
                                               SerializeVocabulary(model.tokenizer()),
@@ -104,7 +105,8 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                             .runner = *runner_,
                             .metrics = router_metrics_,
                             .disaggregation = options_.runner.dispatch.placement.disaggregation,
-                            .short_of_memory = options_.short_of_memory};
+                            .short_of_memory = options_.short_of_memory,
+                            .tracer = options_.tracer};
   intake_ = std::make_unique<Intake>(parts, options_.default_deadline);
   service_ = std::make_unique<GenerationServiceImpl>(*intake_, parts);
   page_ = std::make_unique<PageService>(PageService::Parts{.files = options_.page_files,

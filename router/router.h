@@ -30,6 +30,7 @@
 #include "router/runner/request_runner.h"
 #include "router/tenants/fleet_secret.h"
 #include "router/tenants/quotas.h"
+#include "router/trace/tracer.h"
 #include "router/web/page_service.h"
 #include "router/web/web_service.h"
 
@@ -50,6 +51,7 @@ struct RouterOptions {
   std::vector<std::string> http_cors_origins{};  // as --http-cors-origin
   bool needs_identity = false;  // clients without API key and certificate are refused
   std::string name = "router";  // on the page
+  Tracer* tracer = nullptr;     // null: nothing is traced. Outlives the router
   absl::Span<const PageFile> page_files = PageFiles();  // which outlive the router
 };
 

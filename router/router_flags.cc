@@ -1,5 +1,6 @@
 #include "router/router_flags.h"
 
+#include <cstdlib>
 #include <limits>
 
 #include "absl/strings/match.h"
@@ -111,6 +112,16 @@ void RouterFlags::AddTo(FlagSet& flags) {
   flags.AddString("grammar-compiler", router.grammars.program,
                   "program that compiles the grammars of response_format (default: "
                   "baton-grammar-compiler beside this program, or in ../libexec/baton)");
+  flags.AddString("trace-file", trace.file,
+                  "file that gets the stages of every request that ends, as Trace Events for "
+                  "Perfetto; at its bound, and at a restart, it becomes FILE.1");
+  flags.AddBytes("trace-file-bytes", trace.file_bytes, "bound of --trace-file");
+  flags.AddString("otlp-endpoint", trace.otlp.endpoint,
+                  "URL of a collector that gets the spans of requests by OTLP over HTTP, in JSON: "
+                  "http://collector:4318. Without it: OpenTelemetry's variables");
+  flags.AddDouble("otlp-sample-ratio", trace.otlp.sampler.ratio, 0, 1,
+                  "share of the requests whose spans are exported, of those whose caller does not "
+                  "decide it (traceparent)");
   flags.AddInt("tokenizer-threads", router.tokenizer_threads, 1, 64, "threads that tokenise");
 }
 
@@ -139,6 +150,15 @@ absl::Status RouterFlags::Finish() {
   if (router.grammars.program.empty()) {
     router.grammars.program = HelperProgram("baton-grammar-compiler");
   }
+  constexpr uint64_t kLeastTraceBytes = uint64_t{1} << 20;
+  if (trace.file_bytes < kLeastTraceBytes) {
+    return absl::InvalidArgumentError("--trace-file-bytes: must be at least 1MiB");
+  }
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  BATON_RETURN_IF_ERROR(TakeOtelEnvironment(variable, trace.otlp));
   // Clients without a certificate may have a key; the door looks.
   server.tls.certificate_optional = !api_keys.empty();
   // Beyond loopback there is TLS, so without both of these nobody from outside reaches the router.

@@ -27,19 +27,23 @@ bool IsOneOf(absl::string_view argument, absl::Span<const absl::string_view> nam
 
 // Flags of `serve` that concern the router or the cluster and are not passed to workers.
 constexpr absl::string_view kNotForWorkers[] = {
-    "listen",          "health-listen",     "metrics-listen",    "advertise",
-    "check-config",    "prefill-workers",   "decode-workers",    "disaggregate",
-    "model",           "threads",           "cpu-set",           "gpu-memory-utilization",
-    "api-keys",        "fleet-secret-file", "generation-config", "http-listen",
-    "http-cors-origin"};
+    "listen",         "health-listen",     "metrics-listen",
+    "advertise",      "check-config",      "prefill-workers",
+    "decode-workers", "disaggregate",      "model",
+    "threads",        "cpu-set",           "gpu-memory-utilization",
+    "api-keys",       "fleet-secret-file", "generation-config",
+    "http-listen",    "http-cors-origin",  "trace-file",
+    "otlp-endpoint"};
 
 // Flags of `serve` that are passed to the router.
 constexpr absl::string_view kForRouter[] = {
-    "api-keys",         "fleet-secret-file", "disaggregate",      "log-level",    "log-format",
-    "shutdown-timeout", "tls-cert",          "tls-key",           "tls-ca",       "insecure",
-    "tls-crl",          "tls-server-name",   "served-model-name", "model-sha256", "insecure-probes",
-    "reflection",       "generation-config", "http-cors-origin",
-    "metrics-vllm-names"};
+    "api-keys",           "fleet-secret-file", "disaggregate",
+    "log-level",          "log-format",        "shutdown-timeout",
+    "tls-cert",           "tls-key",           "tls-ca",
+    "insecure",           "tls-crl",           "tls-server-name",
+    "served-model-name",  "model-sha256",      "insecure-probes",
+    "reflection",         "generation-config", "http-cors-origin",
+    "metrics-vllm-names", "trace-file",        "otlp-endpoint"};
 
 // What to type to try the HTTP API at `address`.
 std::string CurlLine(const std::string& address, bool needs_key) {
@@ -98,6 +102,10 @@ void ServeCommand::AddFlags(FlagSet& flags) {
                   "auto: 127.0.0.1:8080, or the next port that is free");
   flags.AddStrings("http-cors-origin", http_cors_origins_,
                    "of the router: origins whose pages may call it by HTTP, repeated");
+  flags.AddString("trace-file", trace_file_,
+                  "of the router: file that gets the stages of every request, for Perfetto");
+  flags.AddString("otlp-endpoint", otlp_endpoint_,
+                  "of the router: URL of a collector that gets them by OTLP over HTTP, in JSON");
   flags.AddString("fleet-secret-file", fleet_secret_file_,
                   "of the router: 64 hexadecimal digits (default: this user's secret)");
 }

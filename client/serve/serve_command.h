@@ -20,6 +20,7 @@ class ServeCommand : public Command {
   LocalClusterOptions options_;
   WorkerFlags worker_;
   std::string disaggregate_, api_keys_, fleet_secret_file_;  // passed to the router
+  std::string trace_file_, otlp_endpoint_;                   // the same
   std::string http_listen_ = kAnyHttpPort;
   std::vector<std::string> http_cors_origins_;  // passed to the router
   std::string generation_config_ = "auto";      // passed to the router too

@@ -96,6 +96,12 @@ class GrpcDecodeStream final
   void OnWriteDone(bool ok) override { events_.OnWriteDone(ok); }
 };
 
+void AddTrace(const TraceContext* trace, grpc::ClientContext& context) {
+  if (trace == nullptr) return;
+  context.AddMetadata(kTraceParentHeader, TraceParentOf(*trace));
+  if (!trace->state.empty()) context.AddMetadata(kTraceStateHeader, trace->state);
+}
+
 class GrpcWorkerRpcs final : public WorkerRpcs {
  public:
   GrpcWorkerRpcs(internal::v1::WorkerRole role, std::string address, const Credentials& credentials)
@@ -126,13 +132,16 @@ class GrpcWorkerRpcs final : public WorkerRpcs {
     return stream;
   }
   std::unique_ptr<ReadStream<PrefillResponse>> Prefill(const PrefillRequest& request,
+                                                       const TraceContext* trace,
                                                        StreamEvents& events) override {
     auto stream = std::make_unique<GrpcReadStream<PrefillResponse>>(events);
+    AddTrace(trace, stream->context());
     prefill_->async()->Prefill(&stream->context(), &request, stream.get());
     return stream;
   }
-  std::unique_ptr<DecodeStream> Decode(StreamEvents& events) override {
+  std::unique_ptr<DecodeStream> Decode(const TraceContext* trace, StreamEvents& events) override {
     auto stream = std::make_unique<GrpcDecodeStream>(events);
+    AddTrace(trace, stream->context());
     decode_->async()->Decode(&stream->context(), stream.get());
     return stream;
   }

@@ -11,6 +11,7 @@
 #include "baton/internal/v1/decode.pb.h"
 #include "baton/internal/v1/prefill.pb.h"
 #include "baton/internal/v1/worker.pb.h"
+#include "common/rpc/trace_context.h"
 
 namespace baton {
 
@@ -57,9 +58,11 @@ class WorkerRpcs {
  public:
   virtual ~WorkerRpcs() = default;
   virtual std::unique_ptr<ReadStream<internal::v1::WatchResponse>> Watch(StreamEvents& events) = 0;
+  // `trace`: that the call belongs to, which its headers say; null: to none. Both: as above.
   virtual std::unique_ptr<ReadStream<internal::v1::PrefillResponse>> Prefill(
-      const internal::v1::PrefillRequest& request, StreamEvents& events) = 0;
-  virtual std::unique_ptr<DecodeStream> Decode(StreamEvents& events) = 0;
+      const internal::v1::PrefillRequest& request, const TraceContext* trace,
+      StreamEvents& events) = 0;
+  virtual std::unique_ptr<DecodeStream> Decode(const TraceContext* trace, StreamEvents& events) = 0;
 };
 
 // Does not connect yet. The error names the address.

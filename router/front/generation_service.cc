@@ -31,6 +31,13 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context, absl::Time now
   return left > absl::Hours(24 * 365) ? now + otherwise : now + left;
 }
 
+// The first value of that name, which lives as long as the call; empty: there is none.
+absl::string_view MetadataOf(const grpc::CallbackServerContext& context, const char* name) {
+  const auto found = context.client_metadata().find(name);
+  if (found == context.client_metadata().end()) return "";
+  return {found->second.data(), found->second.size()};
+}
+
 // Validates, then runs `answer` on the pool, since tokenising takes time that belongs to gRPC's
 // threads. `caller`: whether the caller was let in.
 template <typename Request>
@@ -81,6 +88,9 @@ absl::StatusOr<Intake::Place> GenerationServiceImpl::LetIn(
   BATON_ASSIGN_OR_RETURN(std::vector<Intake::Place> places,
                          intake_.Admit(*caller, {&request.message}, received,
                                        DeadlineOf(context, received, intake_.default_deadline())));
+  intake_.Trace({.parent = MetadataOf(context, kTraceParentHeader),
+                 .state = MetadataOf(context, kTraceStateHeader)},
+                places.front());
   return std::move(places.front());
 }
 

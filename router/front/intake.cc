@@ -40,6 +40,7 @@ struct Intake::Running {
   Caller caller;
   absl::Time received;
   absl::Time deadline;
+  std::shared_ptr<const TraceContext> trace;
   Settled settled;
 };
 
@@ -92,6 +93,11 @@ absl::StatusOr<std::vector<Intake::Place>> Intake::Admit(
   return status;
 }
 
+void Intake::Trace(const TraceHeaders& headers, Place& place) const {
+  if (parts_.tracer == nullptr) return;
+  place.trace = std::make_shared<const TraceContext>(parts_.tracer->NewContext(headers));
+}
+
 void Intake::Start(Place place, const v1::GenerateRequest& request,
                    std::unique_ptr<ClientWriter> writer, Settled settled) {
   BATON_FAILPOINT("router.admitted");
@@ -102,6 +108,7 @@ void Intake::Start(Place place, const v1::GenerateRequest& request,
                   .caller = std::move(place.caller),
                   .received = place.received,
                   .deadline = place.deadline,
+                  .trace = std::move(place.trace),
                   .settled = std::move(settled)};
   const uint64_t number = running.number;
   parts_.loop.PostOrRun([this, number, owned = std::move(owned), ticket = std::move(place.ticket),
@@ -131,6 +138,8 @@ absl::StatusOr<RequestSpec> Intake::Prepare(const Running& running) {
   spec->tenant = running.caller.tenant;
   spec->cache_salt = parts_.secret.SaltFor(running.caller, spec->cache_salt);
   spec->priority = running.caller.Clamp(spec->priority);
+  spec->chat = running.request->input_case() == v1::GenerateRequest::kChat;
+  spec->trace = running.trace;
   spec->received = running.received;
   spec->deadline = running.deadline;
   return spec;

@@ -26,6 +26,7 @@
 #include "router/runner/request_runner.h"
 #include "router/tenants/fleet_secret.h"
 #include "router/tenants/quotas.h"
+#include "router/trace/tracer.h"
 
 namespace baton {
 
@@ -47,6 +48,7 @@ class Intake {
     Disaggregation disaggregation;
     // Whether requests are refused for want of memory. Empty: never.
     std::function<bool()> short_of_memory{};
+    const Tracer* tracer = nullptr;  // null: nothing is traced
   };
   // A request's place in the queue, and its share of what its tenant may use.
   struct Place {
@@ -55,6 +57,7 @@ class Intake {
     Quotas::Use use;
     absl::Time received;
     absl::Time deadline;
+    std::shared_ptr<const TraceContext> trace{};  // null: the request is not traced
   };
 
   using Settled = std::function<void(uint32_t prompt_tokens)>;
@@ -77,6 +80,9 @@ class Intake {
   absl::StatusOr<std::vector<Place>> Admit(const Caller& caller,
                                            absl::Span<const v1::GenerateRequest* const> requests,
                                            absl::Time received, absl::Time deadline);
+  // The request belongs to the trace that its caller names, or to a new one; nothing is done where
+  // nothing is traced.
+  void Trace(const TraceHeaders& headers, Place& place) const;
   // Counts a refusal that Admit has not seen.
   void CountRefused(const absl::Status& status) { parts_.metrics.Refused(status); }
 

@@ -15,6 +15,7 @@
 #include "baton/internal/v1/decode.pb.h"
 #include "baton/internal/v1/prefill.pb.h"
 #include "baton/v1/generation.pb.h"
+#include "common/rpc/trace_context.h"
 
 namespace baton {
 
@@ -39,6 +40,8 @@ struct RequestSpec {
   bool echo = false;  // each choice's text begins with the prompt's
   // max_tokens was 0, and sampling.max_tokens is 1: the workers sample a token, which is dropped.
   bool no_output = false;
+  bool chat = false;                          // the prompt was a conversation
+  std::shared_ptr<const TraceContext> trace;  // null: the request is not traced
   absl::Time received;
   absl::Time deadline;  // the client's deadline, or the router's own limit
 };

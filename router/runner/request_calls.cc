@@ -77,7 +77,7 @@ void RequestCalls::Do(OpenDecode&& action) {
   Call& call = AddCall(action.attempt, action.worker_id);
   call.decode = std::make_unique<DecodeClientCall>(
       parts_.loop, HandlersOf<DecodeResponse, DecodeMessage, DecodeEnded>(call));
-  call.decode->Begin(worker->rpcs->Decode(*call.decode), std::move(action.start));
+  call.decode->Begin(worker->rpcs->Decode(trace_.get(), *call.decode), std::move(action.start));
 }
 
 void RequestCalls::Do(StartPrefill&& action) {
@@ -88,7 +88,7 @@ void RequestCalls::Do(StartPrefill&& action) {
   Call& call = AddCall(action.attempt, action.worker_id);
   call.prefill = std::make_unique<StreamingCall<PrefillResponse>>(
       parts_.loop, HandlersOf<PrefillResponse, PrefillMessage, PrefillEnded>(call));
-  call.prefill->Begin(worker->rpcs->Prefill(action.request, *call.prefill));
+  call.prefill->Begin(worker->rpcs->Prefill(action.request, trace_.get(), *call.prefill));
 }
 
 void RequestCalls::CallEnded(const Call& call, const absl::Status& status,

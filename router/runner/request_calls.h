@@ -40,6 +40,8 @@ class RequestCalls {
   RequestCalls(const RequestCalls&) = delete;
   RequestCalls& operator=(const RequestCalls&) = delete;
 
+  // The calls from now on belong to that trace; null: to none.
+  void SetTrace(std::shared_ptr<const TraceContext> trace) { trace_ = std::move(trace); }
   // The attempt holds its workers until Settle gives them back.
   void Hold(uint32_t attempt, Lease lease) { leases_.emplace(attempt, std::move(lease)); }
   // Null when the attempt holds no workers, or no longer.
@@ -93,6 +95,7 @@ class RequestCalls {
   std::vector<std::unique_ptr<Call>> calls_;
   std::map<uint32_t, Lease> leases_;  // [attempt]
   uint32_t failed_hand_offs_ = 0;
+  std::shared_ptr<const TraceContext> trace_;
 };
 
 }  // namespace baton

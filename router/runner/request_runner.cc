@@ -152,6 +152,7 @@ void RequestRunner::Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec,
   if (parts_.history != nullptr) {
     request.record = parts_.history->Begin(request.machine->spec(), parts_.loop.Now());
   }
+  request.calls->SetTrace(request.machine->spec().trace);
   dispatcher_.Enter(number, request.machine->spec(), request.ticket);
   DoAll(request, request.machine->Start(parts_.loop.Now()));
 }
@@ -259,6 +260,7 @@ void RequestRunner::EndClient(Request& request, const absl::Status& status,
   CountEnd(parts_, request.machine.get(), status, finish_reason);
   if (request.record != nullptr) {
     request.record->Ended(*request.machine, status, finish_reason, parts_.loop.Now());
+    if (parts_.tracer != nullptr) parts_.tracer->Ended(request.record, request.machine->spec());
   }
   LogEnd(request.number, status);
   request.end_status = options_.expose_workers ? status : WithoutWorkersWords(status);

@@ -26,6 +26,7 @@
 #include "router/request/request_machine.h"
 #include "router/runner/request_calls.h"
 #include "router/tenants/quotas.h"
+#include "router/trace/tracer.h"
 
 namespace baton {
 
@@ -42,6 +43,7 @@ class RequestRunner {
     PlaceFunction place;
     std::function<std::string(size_t)> random_bytes;  // RandomBytes, or what a seed decides
     RequestHistory* history = nullptr;                // null: no records are kept
+    Tracer* tracer = nullptr;                         // null: nothing is traced
   };
   struct Options {
     RequestMachineOptions machine;

@@ -259,6 +259,11 @@ void WebService::Generate(const Call& call) {
     absl::StatusOr<std::vector<Intake::Place>> places = intake_.Admit(
         call.caller, prompts, call.received, call.received + intake_.default_deadline());
     if (!places.ok()) return call.Refuse(places.status());
+    for (Intake::Place& place : *places) {
+      intake_.Trace({.parent = call.request().Header(kTraceParentHeader),
+                     .state = call.request().Header(kTraceStateHeader)},
+                    place);
+    }
     const auto answer = std::make_shared<HttpAnswer>(call.exchange, *std::move(request),
                                                      call.found.api, call.request_id, parts_.pool);
     for (size_t i = 0; i < places->size(); ++i) {

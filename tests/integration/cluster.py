@@ -114,7 +114,7 @@ class Server:
         """{'name{label="x"}': value} of the scrape."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5) as response:
             text = response.read().decode()
-        samples = re.findall(r"^([a-zA-Z_:]\w*(?:\{.*\})?) (\S+)$", text, re.MULTILINE)
+        samples = re.findall(r"^([a-zA-Z_:][\w:]*(?:\{.*\})?) (\S+)$", text, re.MULTILINE)
         return {name: float(value) for name, value in samples}
 
     def metric(self, name, **labels):

@@ -50,6 +50,7 @@ struct MockState {
   mutable absl::Mutex mutex;
   MockBehaviour behaviour_now ABSL_GUARDED_BY(mutex);
   std::atomic<bool> saw_pause = false;
+  std::string trace_parent ABSL_GUARDED_BY(mutex);  // of the last call
   std::atomic<int> active = 0;
   std::atomic<int> total = 0;
   uint64_t progress = 0;  // the worker's sign of life

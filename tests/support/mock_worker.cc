@@ -52,12 +52,21 @@ struct MockWorker::Rep final : public internal::v1::WorkerService::CallbackServi
     return new MockWatch(state);
   }
   grpc::ServerWriteReactor<internal::v1::PrefillResponse>* Prefill(
-      CallbackServerContext*, const internal::v1::PrefillRequest* request) override {
+      CallbackServerContext* context, const internal::v1::PrefillRequest* request) override {
+    NoteTrace(*context);
     return new MockPrefill(state, *request);
   }
   grpc::ServerBidiReactor<internal::v1::DecodeRequest, internal::v1::DecodeResponse>* Decode(
-      CallbackServerContext*) override {
+      CallbackServerContext* context) override {
+    NoteTrace(*context);
     return new MockDecode(state);
+  }
+  void NoteTrace(const CallbackServerContext& context) {
+    const auto found = context.client_metadata().find("traceparent");
+    absl::MutexLock lock(&state.mutex);
+    state.trace_parent = found == context.client_metadata().end()
+                             ? ""
+                             : std::string(found->second.data(), found->second.size());
   }
 
   MockState state;
@@ -103,5 +112,9 @@ internal::v1::WorkerRole MockWorker::role() const { return rep_->state.options.r
 int MockWorker::active_calls() const { return rep_->state.active; }
 int MockWorker::total_calls() const { return rep_->state.total; }
 bool MockWorker::saw_pause() const { return rep_->state.saw_pause; }
+std::string MockWorker::trace_parent() const {
+  absl::MutexLock lock(&rep_->state.mutex);
+  return rep_->state.trace_parent;
+}
 
 }  // namespace baton

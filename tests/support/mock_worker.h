@@ -92,6 +92,8 @@ class MockWorker {
   int active_calls() const;  // Prefill and Decode calls that are open
   int total_calls() const;
   bool saw_pause() const;  // whether a DecodeFlow has arrived
+  // The traceparent of the last Prefill or Decode call; empty: it had none, or there was no call.
+  std::string trace_parent() const;
 
  private:
   struct Rep;

@@ -65,12 +65,12 @@ class PlayedRpcs final : public WorkerRpcs {
   PlayedRpcs(Played<PrefillResponse>& prefill, Played<DecodeResponse>& decode)
       : prefill_(prefill), decode_(decode) {}
   std::unique_ptr<ReadStream<WatchResponse>> Watch(StreamEvents&) override { return nullptr; }
-  std::unique_ptr<ReadStream<PrefillResponse>> Prefill(const PrefillRequest&,
+  std::unique_ptr<ReadStream<PrefillResponse>> Prefill(const PrefillRequest&, const TraceContext*,
                                                        StreamEvents& events) override {
     return std::make_unique<PlayedStream<ReadStream<PrefillResponse>, PrefillResponse>>(prefill_,
                                                                                         events);
   }
-  std::unique_ptr<DecodeStream> Decode(StreamEvents& events) override {
+  std::unique_ptr<DecodeStream> Decode(const TraceContext*, StreamEvents& events) override {
     return std::make_unique<PlayedDecode>(decode_, events);
   }
 

@@ -168,14 +168,16 @@ std::unique_ptr<ReadStream<internal::v1::WatchResponse>> SimWorkerRpcs::Watch(
 }
 
 std::unique_ptr<ReadStream<internal::v1::PrefillResponse>> SimWorkerRpcs::Prefill(
-    const internal::v1::PrefillRequest& request, StreamEvents& events) {
+    const internal::v1::PrefillRequest& request, const TraceContext* /*trace*/,
+    StreamEvents& events) {
   auto stream = std::make_unique<SimReadStream<internal::v1::PrefillResponse>>(
       sim_, network_, address_, Method::kPrefill, events);
   stream->stream().SendFirst(request);
   return stream;
 }
 
-std::unique_ptr<DecodeStream> SimWorkerRpcs::Decode(StreamEvents& events) {
+std::unique_ptr<DecodeStream> SimWorkerRpcs::Decode(const TraceContext* /*trace*/,
+                                                    StreamEvents& events) {
   return std::make_unique<SimDecodeStream>(sim_, network_, address_, Method::kDecode, events);
 }
 

@@ -23,8 +23,9 @@ class SimWorkerRpcs final : public WorkerRpcs {
 
   std::unique_ptr<ReadStream<internal::v1::WatchResponse>> Watch(StreamEvents& events) override;
   std::unique_ptr<ReadStream<internal::v1::PrefillResponse>> Prefill(
-      const internal::v1::PrefillRequest& request, StreamEvents& events) override;
-  std::unique_ptr<DecodeStream> Decode(StreamEvents& events) override;
+      const internal::v1::PrefillRequest& request, const TraceContext* trace,
+      StreamEvents& events) override;
+  std::unique_ptr<DecodeStream> Decode(const TraceContext* trace, StreamEvents& events) override;
 
  private:
   Sim& sim_;

@@ -1,0 +1,82 @@
+// Tells of every request that has ended: into a file of Trace Events, and to a collector by OTLP.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+
+#include "common/base/bounded_queue.h"
+#include "common/net/metrics.h"
+#include "common/rpc/trace_context.h"
+#include "router/page/request_history.h"
+#include "router/request/events.h"
+#include "router/trace/lay_trace.h"
+#include "router/trace/otlp_exporter.h"
+#include "router/trace/trace_file.h"
+
+namespace baton {
+
+struct TraceOptions {
+  std::string file{};  // empty: none is written
+  uint64_t file_bytes = uint64_t{256} << 20;
+  OtlpOptions otlp{};
+
+  bool on() const { return !file.empty() || !otlp.endpoint.empty(); }
+};
+
+// Both are made from the same spans (request_trace.h), on a thread of its own: the event loop only
+// leaves a request's record in a bounded queue, and what does not fit is dropped and counted.
+// Requests that were refused before they had a prompt are not traced. Thread-safe.
+class Tracer {
+ public:
+  static constexpr size_t kQueueBound = 1024;  // requests
+
+  // `router`: how people tell this router from others. `model`: its name to clients. Borrows
+  // `metrics`. An error is one line that names the flag and the remedy. REQUIRES: options.on(), and
+  // TakeOtelEnvironment has checked options.otlp.
+  static absl::StatusOr<std::unique_ptr<Tracer>> Start(const TraceOptions& options,
+                                                       const std::string& router,
+                                                       const std::string& model, Metrics& metrics);
+  // Closes, and waits for its threads however long that takes.
+  ~Tracer();
+  Tracer(const Tracer&) = delete;
+  Tracer& operator=(const Tracer&) = delete;
+
+  // The place of a new request whose caller says this.
+  TraceContext NewContext(const TraceHeaders& headers) const;
+  // A request has ended, as its record says too. Nothing is done where `spec` has no trace.
+  void Ended(std::shared_ptr<const RecordedRequest> record, const RequestSpec& spec);
+
+  // Takes nothing more, writes and sends what it has for at most `limit`, and ends the file. False:
+  // disk or collector did not answer in time, and who cannot wait for them ends the process.
+  bool Close(absl::Duration limit);
+
+ private:
+  struct Item {
+    std::shared_ptr<const RecordedRequest> record;
+    TracedRequest request;
+  };
+  Tracer(std::string model, const TraceSampler& sampler, std::unique_ptr<TraceFile> file,
+         std::unique_ptr<OtlpExporter> exporter, Metrics& metrics);
+  void Loop();
+  void Write(const RequestTrace& trace);
+
+  const std::string model_;
+  const TraceSampler sampler_;
+  const bool writes_;
+  std::unique_ptr<TraceFile> file_;               // of the thread; null: there is none, or it ended
+  const std::unique_ptr<OtlpExporter> exporter_;  // null: there is none
+  BoundedQueue<Item> queue_{kQueueBound};
+  absl::Notification ended_;
+  bool told_of_file_ = false;  // that it cannot be written
+  Counter overflowed_;
+  Counter unwritten_;
+  std::thread thread_;
+};
+
+}  // namespace baton
