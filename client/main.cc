@@ -43,4 +43,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace baton
 
+// CLI11 throws where flags are declared wrongly, which every run would.
+// NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) { return baton::Main(argc, argv); }

@@ -16,8 +16,8 @@ std::vector<WorkerCores> DivideThreads(int cpus, const CoreDivisionOptions& opti
   for (WorkerCores& cores : division) cores.threads = even;
   if (options.threads > 0 || options.decode_workers == 0) return division;
   for (int rest = cpus - even * workers; rest > 0; --rest) {
-    ++division[static_cast<size_t>(options.prefill_workers + rest % options.decode_workers)]
-          .threads;
+    const int worker = options.prefill_workers + rest % options.decode_workers;
+    ++division[static_cast<size_t>(worker)].threads;
   }
   return division;
 }

@@ -1,6 +1,7 @@
 #include "client/status/fleet_status.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -99,7 +100,7 @@ std::string KvBar(const Json& blocks) {
   if (total <= 0) return "-";
 
   const auto cells = [total](double blocks_of_it) {
-    return std::min(kCells, static_cast<size_t>(blocks_of_it / total * kCells + 0.5));
+    return std::min(kCells, static_cast<size_t>(std::lround(blocks_of_it / total * kCells)));
   };
   const size_t used = cells(NumberOf(blocks, "used"));
   const size_t taken = std::max(used, cells(NumberOf(blocks, "used") + NumberOf(blocks, "cached")));

@@ -353,7 +353,8 @@ void Acceptor::Probe() {
   const sockaddr_storage self = NameOf(listeners_.front());
   probe_ = socket(self.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (probe_ < 0) return;
-  connect(probe_, reinterpret_cast<const sockaddr*>(&self), sizeof(self));
+  // Whether it connects is heard at the listener.
+  (void)connect(probe_, reinterpret_cast<const sockaddr*>(&self), sizeof(self));
   probe_name_ = NameOf(probe_);
 }
 

@@ -31,6 +31,7 @@
 #include "common/net/acceptor.h"
 #include "common/net/access_check.h"
 #include "common/net/call_metrics.h"
+#include "common/net/certificate_metrics.h"
 #include "common/net/compression.h"
 #include "common/net/health_service.h"
 #include "common/net/memory_watch.h"
@@ -159,34 +160,6 @@ absl::StatusOr<std::unique_ptr<Port>> Listen(
     door->HandleNewConnection(&parameters);
   });
   return port;
-}
-
-// Says when the certificates and the revocation lists end, and whether renewed ones were taken.
-void AddCertificateMetrics(const Credentials& credentials, bool has_lists, Metrics& metrics) {
-  const auto add_end = [&](const char* file, auto end_of) {
-    metrics.AddGauge(
-        "baton_tls_certificate_expiry_seconds",
-        "Seconds until the certificates and revocation lists in use end", {{"file", file}},
-        [credentials, end_of] {
-          return absl::ToDoubleSeconds(end_of(credentials.certificates()) - absl::Now());
-        });
-  };
-  using State = CertificateWatcher::State;
-  add_end("tls-cert", [](const State& state) { return state.facts.chain_ends; });
-  add_end("tls-ca", [](const State& state) { return state.facts.roots_end; });
-  if (has_lists) add_end("tls-crl", [](const State& state) { return state.lists_end; });
-  const auto add_count = [&](const char* name, const char* help,
-                             uint64_t CertificateWatcher::State::*count) {
-    metrics.AddCounterFunction(name, help, {}, [credentials, count] {
-      return static_cast<double>(credentials.certificates().*count);
-    });
-  };
-  add_count("baton_tls_reloads_total",
-            "Times that renewed certificates or revocation lists were taken",
-            &CertificateWatcher::State::reloads);
-  add_count("baton_tls_failed_reloads_total",
-            "Times that changed certificates or revocation lists were refused, and the former kept",
-            &CertificateWatcher::State::failed_reloads);
 }
 
 // Refuses methods that are not served here, with the name of the program; gRPC's own refusal has no
