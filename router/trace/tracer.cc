@@ -46,7 +46,7 @@ OtlpResource ResourceOf(const OtlpOptions& options, const std::string& router) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Tracer>> Tracer::Start(const TraceOptions& options,
+absl::StatusOr<std::unique_ptr<Tracer>> Tracer::Start(const TracerOptions& options,
                                                       const std::string& router,
                                                       const std::string& model, Metrics& metrics) {
   std::unique_ptr<TraceFile> file;

@@ -21,7 +21,7 @@
 
 namespace baton {
 
-struct TraceOptions {
+struct TracerOptions {
   std::string file{};  // empty: none is written
   uint64_t file_bytes = uint64_t{256} << 20;
   OtlpOptions otlp{};
@@ -39,7 +39,7 @@ class Tracer {
   // `router`: how people tell this router from others. `model`: its name to clients. Borrows
   // `metrics`. An error is one line that names the flag and the remedy. REQUIRES: options.on(), and
   // TakeOtelEnvironment has checked options.otlp.
-  static absl::StatusOr<std::unique_ptr<Tracer>> Start(const TraceOptions& options,
+  static absl::StatusOr<std::unique_ptr<Tracer>> Start(const TracerOptions& options,
                                                        const std::string& router,
                                                        const std::string& model, Metrics& metrics);
   // Closes, and waits for its threads however long that takes.

@@ -236,8 +236,8 @@ TEST(Placement, EqualsGetEqualSharesOverTheTurns) {
     ++prefill[*placement.prefill];
     ++decode[*placement.decode];
   }
-  for (const auto& [index, count] : prefill) EXPECT_NEAR(count, kTurns / 5, kTurns / 50);
-  for (const auto& [index, count] : decode) EXPECT_NEAR(count, kTurns / 7, kTurns / 70);
+  for (const auto& [index, count] : prefill) EXPECT_NEAR(count, kTurns / 5.0, kTurns / 50.0);
+  for (const auto& [index, count] : decode) EXPECT_NEAR(count, kTurns / 7.0, kTurns / 70.0);
 }
 
 // A worker that has joined: the others have long queues of running sequences.

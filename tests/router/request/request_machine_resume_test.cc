@@ -12,8 +12,6 @@
 namespace baton {
 namespace {
 
-using internal::v1::OutputToken;
-
 void StartAttempt(MachineHarness& harness, const WorkersChosen& chosen) {
   harness.Feed(chosen);
   harness.DecodeAccepts();

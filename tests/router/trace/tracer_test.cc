@@ -30,7 +30,7 @@ class TracerTest : public RouterFixture {
     tracer_.reset();
     std::filesystem::remove_all(folder_);
   }
-  void Trace(TraceOptions options = {}) {
+  void Trace(TracerOptions options = {}) {
     options.file = folder_ + "/trace.json";
     auto tracer = Tracer::Start(options, "router-1", "letters", metrics_);
     ASSERT_TRUE(tracer.ok()) << tracer.status();
