@@ -105,24 +105,27 @@ def test_an_answer_goes_on_with_the_model_that_began_it(fleet):
         assert worker.stop() == 0
     asked = request(ids=[30] * 40, stream=True, ignore_eos=True, max_tokens=400, temperature=0)
 
-    def text(responses):
-        return [token for response in responses for token in response.chunk.token_ids]
+    def answer(responses):
+        """Its tokens, and the revision that gave the last."""
+        *chunks, last = responses
+        return [token for chunk in chunks for token in chunk.chunk.token_ids], last.complete.system_fingerprint
 
-    expected = text(fleet.stub.Generate(asked, timeout=60))
+    expected = answer(fleet.stub.Generate(asked, timeout=60))
     decode = fleet.decode[OLD]
-    for _ in range(20):  # until it dies before it has sent all
+    for _ in range(20):
         responses = fleet.stub.Generate(asked, timeout=60)
-        begun = text([next(responses)])
+        first = next(responses)
         decode.kill()
-        cut = wait_until(lambda: "attempt 2 follows" in fleet.router.log_text() or not responses.is_active(), 30, "cut or ended")
+        wait_until(lambda: "attempt 2 follows" in fleet.router.log_text() or not responses.is_active(), 30, "cut, or at its end")
         for worker in fleet.pair(NEW):
             worker.start()
         wait_until(lambda: fleet.knows(fleet.pair(NEW)), 30, "the router knows the new revision")
+        assert fleet.ask(seed=1) != expected[1]
         decode.start()
-        assert begun + text(responses) == expected
+        assert answer([first, *responses]) == expected
         if "attempt 2 follows" in fleet.router.log_text():
-            return
+            return  # it was cut
         for worker in fleet.pair(NEW):
             assert worker.stop() == 0
         wait_until(lambda: fleet.knows([decode]), 30, "the router knows the old decode worker again")
-    raise AssertionError(f"no answer was cut: {cut}")
+    raise AssertionError("the answer was never cut")
