@@ -177,7 +177,7 @@ std::string DraftMemoryText(const DraftMemory& memory) {
                          static_cast<double>(memory.cache_bytes) * 1e-6);
 }
 
-WorkerMetrics::WorkerMetrics(Metrics& metrics, std::function<EngineStats()> stats,
+WorkerMetrics::WorkerMetrics(Metrics& metrics, const std::function<EngineStats()>& stats,
                              Direction direction)
     : bytes_(metrics.AddCounter("baton_kv_transfer_bytes_total", "KV bytes on the wire.",
                                 {{"direction", Name(direction)}})),

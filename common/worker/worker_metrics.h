@@ -25,7 +25,7 @@ class WorkerMetrics {
  public:
   enum class Direction { kSent, kReceived };
 
-  WorkerMetrics(Metrics& metrics, std::function<EngineStats()> stats, Direction direction);
+  WorkerMetrics(Metrics& metrics, const std::function<EngineStats()>& stats, Direction direction);
 
   // Counts one transfer as under way until it is destroyed. Movable.
   class InFlight {

@@ -61,7 +61,7 @@ absl::Status CheckUrl(absl::string_view name, const std::string& url) {
                "http://collector:4318");
 }
 
-std::string WithPath(std::string url) {
+std::string WithPath(const std::string& url) {
   const size_t host = url.find("://") + 3;
   const size_t slash = url.find('/', host);
   if (slash == std::string::npos) return url + kTracesPath;

@@ -32,13 +32,14 @@ OtlpResource ResourceOf(const OtlpOptions& options, const std::string& router) {
   OtlpResource resource{{{"service.name", options.service_name},
                          {"service.version", std::string(Version())},
                          {"service.instance.id", router}}};
-  for (const auto& [key, value] : options.resource) {
-    const auto present = std::find_if(resource.attributes.begin(), resource.attributes.end(),
-                                      [&key](const auto& other) { return other.first == key; });
+  for (const auto& given : options.resource) {
+    const auto present =
+        std::find_if(resource.attributes.begin(), resource.attributes.end(),
+                     [&given](const auto& other) { return other.first == given.first; });
     if (present != resource.attributes.end()) {
-      present->second = value;
+      present->second = given.second;
     } else {
-      resource.attributes.emplace_back(key, value);
+      resource.attributes.push_back(given);
     }
   }
   return resource;

@@ -120,7 +120,7 @@ std::optional<HttpResponse> WebService::Check(const HttpRequest& head) {
   return refuse(ApiErrorWithStatus(kUnsupportedMediaType, status.message()));
 }
 
-void WebService::Handle(std::shared_ptr<HttpExchange> exchange) {
+void WebService::Handle(const std::shared_ptr<HttpExchange>& exchange) {
   const HttpRequest& head = exchange->request();
   const absl::StatusOr<FoundRoute> found = FindRoute(head);  // as Check has found it
   if (!found.ok()) return;

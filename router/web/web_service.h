@@ -39,7 +39,7 @@ class WebService {
   struct Call;
 
   std::optional<HttpResponse> Check(const HttpRequest& head);
-  void Handle(std::shared_ptr<HttpExchange> exchange);
+  void Handle(const std::shared_ptr<HttpExchange>& exchange);
 
   // Whether the role of whoever shows the certificate may ask for this.
   absl::Status CheckRole(const Peer& peer, const Door::Shown& shown, const FoundRoute& found);

@@ -5,6 +5,8 @@
 
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
+
 namespace baton {
 namespace {
 
@@ -106,7 +108,7 @@ TEST(TraceFile, AMalformedLineIsNamedByItsNumber) {
       {"{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [-3]}",
        "hash id"}};
   for (const auto& [line, what] : wrong) {
-    EXPECT_THAT(ErrorOf(good + "\n" + line + "\n" + good),
+    EXPECT_THAT(ErrorOf(absl::StrCat(good, "\n", line, "\n", good)),
                 AllOf(HasSubstr(":3: "), HasSubstr(what)))
         << line;
   }

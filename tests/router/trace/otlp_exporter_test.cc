@@ -26,16 +26,16 @@ class Collector {
     server_.Post("/v1/traces",
                  [this](const httplib::Request& request, httplib::Response& response) {
                    const std::lock_guard lock(mutex_);
-                   ++calls_;
-                   authorization_ = request.get_header_value("authorization");
-                   type_ = request.get_header_value("content-type");
+                   ++calls;
+                   authorization = request.get_header_value("authorization");
+                   type = request.get_header_value("content-type");
                    if (!statuses_.empty()) {
                      response.status = statuses_.front();
                      statuses_.pop_front();
                      return;
                    }
                    const Json body = Json::parse(request.body);
-                   spans_ += body["resourceSpans"][0]["scopeSpans"][0]["spans"].size();
+                   spans += body["resourceSpans"][0]["scopeSpans"][0]["spans"].size();
                    response.set_content("{}", "application/json");
                  });
     port_ = server_.bind_to_any_port("127.0.0.1");
@@ -52,9 +52,9 @@ class Collector {
     return this->*field;
   }
 
-  int calls_ = 0;
-  size_t spans_ = 0;
-  std::string authorization_, type_;
+  int calls = 0;
+  size_t spans = 0;
+  std::string authorization, type;
 
  private:
   std::mutex mutex_;
@@ -98,10 +98,10 @@ TEST_F(OtlpExporterTest, AllThatItTookIsSentBeforeItEnds) {
   OtlpExporter& exporter = Start(collector.url());
   for (int i = 0; i < 300; ++i) exporter.Take(OneSpan());
   EXPECT_TRUE(exporter.Close(absl::Seconds(10)));
-  EXPECT_EQ(collector.Get(&Collector::spans_), 300u);
-  EXPECT_LT(collector.Get(&Collector::calls_), 300) << "they go in batches";
-  EXPECT_EQ(collector.Get(&Collector::authorization_), "Bearer x");
-  EXPECT_EQ(collector.Get(&Collector::type_), "application/json");
+  EXPECT_EQ(collector.Get(&Collector::spans), 300u);
+  EXPECT_LT(collector.Get(&Collector::calls), 300) << "they go in batches";
+  EXPECT_EQ(collector.Get(&Collector::authorization), "Bearer x");
+  EXPECT_EQ(collector.Get(&Collector::type), "application/json");
   ExpectCount("exported", 300);
 }
 
@@ -110,7 +110,7 @@ TEST_F(OtlpExporterTest, WhatTheCollectorPutsOffIsTriedAgain) {
   OtlpExporter& exporter = Start(collector.url());
   exporter.Take(OneSpan());
   EXPECT_TRUE(exporter.Close(absl::Seconds(10)));
-  EXPECT_EQ(collector.Get(&Collector::calls_), 3);
+  EXPECT_EQ(collector.Get(&Collector::calls), 3);
   ExpectCount("exported", 1);
   EXPECT_THAT(metrics_.Scrape(), HasSubstr("baton_trace_export_retries_total{model_name=\"\","
                                            "role=\"router\"} 2\n"));
@@ -121,7 +121,7 @@ TEST_F(OtlpExporterTest, WhatTheCollectorRefusesIsNot) {
   OtlpExporter& exporter = Start(collector.url());
   exporter.Take(OneSpan());
   EXPECT_TRUE(exporter.Close(absl::Seconds(10)));
-  EXPECT_EQ(collector.Get(&Collector::calls_), 1);
+  EXPECT_EQ(collector.Get(&Collector::calls), 1);
   ExpectCount("failed", 1);
 }
 
