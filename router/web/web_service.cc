@@ -52,7 +52,7 @@ WebService::WebService(Intake& intake, const Intake::Parts& parts, const PageSer
 HttpServer::Handler WebService::handler() {
   return {
       .check = [this](const HttpRequest& head) { return Check(head); },
-      .handle = [this](std::shared_ptr<HttpExchange> e) { Handle(std::move(e)); },
+      .handle = [this](const std::shared_ptr<HttpExchange>& e) { Handle(e); },
       .error_answer =
           [](const HttpRequest& request, int status, const std::string& message) {
             return Refusal(ApiOfPath(request.path), ApiErrorWithStatus(status, message),
