@@ -75,8 +75,8 @@ struct KvLayerView {
 
   // The index in a sequence's block table of the block that holds its token at `position`.
   constexpr size_t TableIndex(int position) const {
-    return static_cast<size_t>(position / block_size) * static_cast<size_t>(groups) +
-           static_cast<size_t>(group);
+    const int index = position / block_size * groups + group;  // 64 bits cost kernels registers
+    return static_cast<size_t>(index);
   }
   // The shape of this layer's K in a block, which is also that of its V.
   constexpr KvPartShape part() const { return {block_size, kv_heads, head_dim, dtype}; }
