@@ -72,12 +72,17 @@ TEST(RequestResume, AsksForTheModelThatBeganTheAnswerOnceItHasAToken) {
   EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.model, "");
   StartAttempt(harness, chosen);
   harness.DecodeEnds(kKilled);  // nothing was said yet
+  harness.PrefillEnds(absl::CancelledError("cancelled"));
+  ASSERT_EQ(harness.Count<ChooseWorkers>(), 2);
   EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.model, "");
   chosen = Others();
   chosen.model = "b";
   StartAttempt(harness, chosen);
   harness.PrefillSends(Abc()[0]);
   harness.DecodeEnds(kKilled);
+  harness.PrefillEnds(absl::CancelledError("cancelled"));
+  for (int wait = 0; wait < 5; ++wait) harness.PassTime(absl::Seconds(1));
+  ASSERT_EQ(harness.Count<ChooseWorkers>(), 3);
   EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.model, "b");
 }
 
