@@ -117,7 +117,7 @@ Finding KeyFinding(const CertificateUse& use) {
   return finding;
 }
 
-// Of what is valid in `validity`; `renew` says how to get another.
+// The finding about something that is valid in `validity`; `renew` says how to get another.
 Finding LifeFinding(Finding finding, const Validity& validity, absl::Time now, const char* renew) {
   const absl::Duration left = validity.until - now;
   const absl::Duration lifetime = validity.until - validity.from;

@@ -31,15 +31,17 @@ struct CertificateUse {
   // The first thing that is wrong with the files: unreadable, no PEM, the key of another
   // certificate, the wrong order, no authority that is valid.
   absl::Status files{};
-  std::optional<mode_t> key_mode{};       // of the key's file, 0 to 0777
-  std::string role_fault{};               // why its SPIFFE id is not right; empty: it is
-  std::string id{};                       // its SPIFFE id
-  std::optional<Validity> certificate{};  // of the chain's first that ends; none without one
-  std::optional<Validity> authorities{};  // of the last authority that ends
+  std::optional<mode_t> key_mode{};  // the mode of the key's file, 0 to 0777
+  std::string role_fault{};          // why its SPIFFE id is not right; empty: it is
+  std::string id{};                  // its SPIFFE id
+  // The life of the chain's certificate that ends first; none without a chain.
+  std::optional<Validity> certificate{};
+  std::optional<Validity> authorities{};  // the life of the authority that ends last
   bool signed_by_authority = false;       // whether --tls-ca verifies the chain
   absl::Status lists{};                   // what is wrong with the revocation lists
-  std::optional<Validity> list{};         // of the first that is outdated; none without --tls-crl
-  bool revoked = false;                   // whether they name this very certificate
+  // The life of the revocation list that is outdated first; none without --tls-crl.
+  std::optional<Validity> list{};
+  bool revoked = false;  // whether they name this very certificate
 };
 
 // Reads the files. `now` is the moment at which all must be valid.

@@ -12,8 +12,8 @@ namespace baton {
 // A time that a server told, somewhere between two moments of this machine's clock.
 struct ClockFacts {
   std::string server{};      // its address
-  absl::Time before, after;  // of this machine
-  absl::Time told;           // of the server
+  absl::Time before, after;  // the two moments of this machine
+  absl::Time told;           // the time that the server told
   // How much later than `told` the server's moment may have been, for what it rounds off.
   absl::Duration rounding{};
   // What the monotonic clock counted between `before` and `after`.
