@@ -205,12 +205,17 @@ inline std::vector<internal::v1::OutputToken> Abc() {
   return {Token(0, 0), Token(1, 1), LastToken(2, 2, v1::FINISH_REASON_LENGTH)};
 }
 
+// The next attempt has these workers, and both have taken it.
+inline void StartAttempt(MachineHarness& harness, const WorkersChosen& chosen) {
+  harness.Feed(chosen);
+  harness.DecodeAccepts();
+  harness.PrefillStarts();
+}
+
 // A machine whose prefill call is open.
 inline MachineHarness Prefilling(uint32_t max_tokens = 3, std::vector<std::string> stop = {}) {
   MachineHarness harness(MachineHarness::Spec(max_tokens, std::move(stop)));
-  harness.Choose(true, true);
-  harness.DecodeAccepts();
-  harness.PrefillStarts();
+  StartAttempt(harness, MachineHarness::Chosen(true, true));
   return harness;
 }
 

@@ -12,12 +12,6 @@
 namespace baton {
 namespace {
 
-void StartAttempt(MachineHarness& harness, const WorkersChosen& chosen) {
-  harness.Feed(chosen);
-  harness.DecodeAccepts();
-  harness.PrefillStarts();
-}
-
 MachineHarness Decoding(uint32_t max_tokens = 3) {
   MachineHarness harness = Prefilling(max_tokens);
   harness.PrefillSends(Abc()[0]);
@@ -63,27 +57,6 @@ TEST(RequestResume, ADecodeWorkersDeathIsFollowedByAnAttemptFromTheTokensSoFar) 
   EXPECT_EQ(harness.complete().usage().completion_tokens(), 3u);
   EXPECT_EQ(harness.complete().timings().attempts(), 2u);
   EXPECT_TRUE(harness.complete().timings().exact());
-}
-
-TEST(RequestResume, AsksForTheModelThatBeganTheAnswerOnceItHasAToken) {
-  WorkersChosen chosen = MachineHarness::Chosen(true, true);
-  chosen.model = "a";
-  MachineHarness harness(MachineHarness::Spec(9));
-  EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.model, "");
-  StartAttempt(harness, chosen);
-  harness.DecodeEnds(kKilled);  // nothing was said yet
-  harness.PrefillEnds(absl::CancelledError("cancelled"));
-  ASSERT_EQ(harness.Count<ChooseWorkers>(), 2);
-  EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.model, "");
-  chosen = Others();
-  chosen.model = "b";
-  StartAttempt(harness, chosen);
-  harness.PrefillSends(Abc()[0]);
-  harness.DecodeEnds(kKilled);
-  harness.PrefillEnds(absl::CancelledError("cancelled"));
-  for (int wait = 0; wait < 5; ++wait) harness.PassTime(absl::Seconds(1));
-  ASSERT_EQ(harness.Count<ChooseWorkers>(), 3);
-  EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.model, "b");
 }
 
 TEST(RequestResume, APrefillWorkersDeathKeepsTheDecodeCallUntilTheNextAttemptHasReachedIt) {
