@@ -30,6 +30,7 @@
 #include "router/runner/request_runner.h"
 #include "router/tenants/fleet_secret.h"
 #include "router/tenants/quotas.h"
+#include "router/tenants/refusals.h"
 #include "router/trace/tracer.h"
 #include "router/web/page_service.h"
 #include "router/web/web_service.h"
@@ -100,6 +101,7 @@ class Router {
   std::unique_ptr<FleetReporter> reporter_;
   std::unique_ptr<WorkerRegistry> registry_;
   Quotas quotas_;
+  Refusals refusals_;
   std::unique_ptr<RequestRunner> runner_;
   std::unique_ptr<GrammarPool> grammars_;
   std::unique_ptr<PreparingPool> pool_;

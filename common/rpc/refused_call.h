@@ -12,7 +12,10 @@ namespace baton {
 template <typename Reactor>
 class RefusedCall final : public Reactor {
  public:
-  explicit RefusedCall(const absl::Status& status) { this->Finish(ToGrpcStatus(status)); }
+  // Ends when End is called, once.
+  RefusedCall() = default;
+  explicit RefusedCall(const absl::Status& status) { End(status); }
+  void End(const absl::Status& status) { this->Finish(ToGrpcStatus(status)); }
 
  private:
   void OnDone() override { delete this; }

@@ -38,25 +38,6 @@ absl::string_view MetadataOf(const grpc::CallbackServerContext& context, const c
   return {found->second.data(), found->second.size()};
 }
 
-// Validates, then runs `answer` on the pool, since tokenising takes time that belongs to gRPC's
-// threads. `caller`: whether the caller was let in.
-template <typename Request>
-grpc::ServerUnaryReactor* AnswerOnPool(PreparingPool& pool, const ServedModel& model,
-                                       const Received<Request>& request,
-                                       grpc::CallbackServerContext* context,
-                                       const absl::Status& caller,
-                                       std::function<absl::Status()> answer) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  absl::Status status = caller.ok() ? request.status : caller;
-  if (status.ok()) status = model.Validate(request.message);
-  const auto run = [reactor, answer = std::move(answer)] {
-    reactor->Finish(ToGrpcStatus(answer()));
-  };
-  if (status.ok() && !pool.TryRun(run)) status = TokenizersBusy();
-  if (!status.ok()) reactor->Finish(ToGrpcStatus(status));
-  return reactor;
-}
-
 }  // namespace
 
 GenerationServiceImpl::GenerationServiceImpl(Intake& intake, const Intake::Parts& parts)
@@ -68,25 +49,27 @@ GenerationServiceImpl::GenerationServiceImpl(Intake& intake, const Intake::Parts
 }
 
 absl::Status GenerationServiceImpl::LetIn(const grpc::CallbackServerContext& context,
-                                          absl::string_view method) {
+                                          absl::string_view method, Caller& caller) {
   BATON_RETURN_IF_ERROR(intake_.CheckMemory());
-  BATON_ASSIGN_OR_RETURN(const Caller caller, parts_.door.Identify(context, method));
+  BATON_ASSIGN_OR_RETURN(caller, parts_.door.Identify(context, method));
   return parts_.quotas.CountRequest(caller, SteadyNow());
 }
 
 absl::StatusOr<Intake::Place> GenerationServiceImpl::LetIn(
-    const grpc::CallbackServerContext& context, const Received<v1::GenerateRequest>& request) {
+    const grpc::CallbackServerContext& context, const Received<v1::GenerateRequest>& request,
+    Caller& caller) {
   const absl::Time received = SteadyNow();
   absl::Status status = intake_.CheckOpen();
-  absl::StatusOr<Caller> caller =
+  absl::StatusOr<Caller> known =
       status.ok() ? parts_.door.Identify(context, kGenerateMethod) : status;
-  status = caller.ok() ? request.status : caller.status();
+  status = known.ok() ? request.status : known.status();
   if (!status.ok()) {
     intake_.CountRefused(status);
     return status;
   }
+  caller = *std::move(known);
   BATON_ASSIGN_OR_RETURN(std::vector<Intake::Place> places,
-                         intake_.Admit(*caller, {&request.message}, received,
+                         intake_.Admit(caller, {&request.message}, received,
                                        DeadlineOf(context, received, intake_.default_deadline())));
   intake_.Trace({.parent = MetadataOf(context, kTraceParentHeader),
                  .state = MetadataOf(context, kTraceStateHeader)},
@@ -96,9 +79,13 @@ absl::StatusOr<Intake::Place> GenerationServiceImpl::LetIn(
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
     grpc::CallbackServerContext* context, const Received<v1::GenerateRequest>* request) {
-  absl::StatusOr<Intake::Place> place = LetIn(*context, *request);
+  Caller caller;
+  absl::StatusOr<Intake::Place> place = LetIn(*context, *request, caller);
   if (!place.ok()) {
-    return new RefusedCall<grpc::ServerWriteReactor<v1::GenerateResponse>>(place.status());
+    auto* const refused = new RefusedCall<grpc::ServerWriteReactor<v1::GenerateResponse>>();
+    const absl::Status& status = place.status();
+    parts_.refusals.Refuse(caller, status, [refused, status] { refused->End(status); });
+    return refused;
   }
   auto writer = std::make_unique<GrpcClientWriter>(context);
   GrpcClientWriter* const reactor = writer.get();
@@ -106,36 +93,54 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
   return reactor;
 }
 
+template <typename Request>
+grpc::ServerUnaryReactor* GenerationServiceImpl::AnswerOnPool(
+    grpc::CallbackServerContext* context, absl::string_view method,
+    const Received<Request>& request, std::function<absl::Status()> answer) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  Caller caller;
+  absl::Status status = LetIn(*context, method, caller);
+  if (status.ok()) status = request.status;
+  if (status.ok()) status = parts_.model.Validate(request.message);
+  const auto run = [reactor, answer = std::move(answer)] {
+    reactor->Finish(ToGrpcStatus(answer()));
+  };
+  if (status.ok() && !parts_.pool.TryRun(run)) status = TokenizersBusy();
+  if (!status.ok()) {
+    parts_.refusals.Refuse(caller, status,
+                           [reactor, status] { reactor->Finish(ToGrpcStatus(status)); });
+  }
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(
     grpc::CallbackServerContext* context, const Received<v1::TokenizeRequest>* request,
     v1::TokenizeResponse* response) {
-  const absl::Status caller = LetIn(*context, kTokenizeMethod);
-  const auto answer = [this, request, response] {
+  return AnswerOnPool(context, kTokenizeMethod, *request, [this, request, response] {
     BATON_ASSIGN_OR_RETURN(*response, parts_.model.Tokenize(request->message, parts_.fleet.Get()));
     return absl::OkStatus();
-  };
-  return AnswerOnPool(parts_.pool, parts_.model, *request, context, caller, answer);
+  });
 }
 
 grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(
     grpc::CallbackServerContext* context, const Received<v1::DetokenizeRequest>* request,
     v1::DetokenizeResponse* response) {
-  const absl::Status caller = LetIn(*context, kDetokenizeMethod);
-  const auto answer = [this, request, response] {
+  return AnswerOnPool(context, kDetokenizeMethod, *request, [this, request, response] {
     BATON_ASSIGN_OR_RETURN(*response, parts_.model.Detokenize(request->message));
     return absl::OkStatus();
-  };
-  return AnswerOnPool(parts_.pool, parts_.model, *request, context, caller, answer);
+  });
 }
 
 grpc::ServerUnaryReactor* GenerationServiceImpl::ListModels(
     grpc::CallbackServerContext* context, const Received<v1::ListModelsRequest>* request,
     v1::ListModelsResponse* response) {
-  absl::Status status = LetIn(*context, kListModelsMethod);
+  Caller caller;
+  absl::Status status = LetIn(*context, kListModelsMethod, caller);
   if (status.ok()) status = request->status;
   if (status.ok()) *response->add_models() = parts_.model.Card(parts_.fleet.Get());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpcStatus(status));
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  parts_.refusals.Refuse(caller, status,
+                         [reactor, status] { reactor->Finish(ToGrpcStatus(status)); });
   return reactor;
 }
 

@@ -1,7 +1,10 @@
 // The public service over gRPC: says who calls, and hands over; the work is done elsewhere.
 #pragma once
 
+#include <functional>
+
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 #include "baton/v1/generation.grpc.pb.h"
 #include "common/rpc/receiving_service.h"
@@ -27,10 +30,18 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
                                        const Received<v1::ListModelsRequest>* request,
                                        v1::ListModelsResponse* response);
 
+  // Both set `caller` once they know who calls.
   absl::StatusOr<Intake::Place> LetIn(const grpc::CallbackServerContext& context,
-                                      const Received<v1::GenerateRequest>& request);
-  // Who calls `method`, which is answered at once. Counts the request.
-  absl::Status LetIn(const grpc::CallbackServerContext& context, absl::string_view method);
+                                      const Received<v1::GenerateRequest>& request, Caller& caller);
+  // Counts a request of `method`, which is answered at once.
+  absl::Status LetIn(const grpc::CallbackServerContext& context, absl::string_view method,
+                     Caller& caller);
+  // Validates and lets in, then runs `answer` on the pool, since tokenising takes time that belongs
+  // to gRPC's threads.
+  template <typename Request>
+  grpc::ServerUnaryReactor* AnswerOnPool(grpc::CallbackServerContext* context,
+                                         absl::string_view method, const Received<Request>& request,
+                                         std::function<absl::Status()> answer);
 
   Intake& intake_;
   const Intake::Parts parts_;

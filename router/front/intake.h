@@ -26,6 +26,7 @@
 #include "router/runner/request_runner.h"
 #include "router/tenants/fleet_secret.h"
 #include "router/tenants/quotas.h"
+#include "router/tenants/refusals.h"
 #include "router/trace/tracer.h"
 
 namespace baton {
@@ -39,6 +40,7 @@ class Intake {
     const FleetView& fleet;
     Door& door;
     Quotas& quotas;
+    Refusals& refusals;
     const FleetSecret& secret;
     Admission& admission;
     PreparingPool& pool;  // its capacity is at least admission's limit of requests

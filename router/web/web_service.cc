@@ -146,6 +146,10 @@ void WebService::Handle(const std::shared_ptr<HttpExchange>& exchange) {
   AnswerOnPool(call);
 }
 
+void WebService::Refuse(const Call& call, const absl::Status& status) {
+  parts_.refusals.Refuse(call.caller, status, [call, status] { call.Refuse(status); });
+}
+
 ApiContext WebService::ContextOf(const Call& call) const {
   return {.model = parts_.model.name(),
           .request_id = call.request_id,
@@ -244,7 +248,7 @@ void WebService::Generate(const Call& call) {
       status.ok() ? parts_.admission.AdmitBody(call.request().body.size(), call.received) : status;
   if (!body.ok()) {
     intake_.CountRefused(body.status());
-    return call.Refuse(body.status());
+    return Refuse(call, body.status());
   }
   auto run = [this, call, waits = *std::move(body)]() mutable {
     absl::StatusOr<ApiRequest> request = Translate(call);
@@ -258,7 +262,7 @@ void WebService::Generate(const Call& call) {
     for (const v1::GenerateRequest& prompt : request->prompts) prompts.push_back(&prompt);
     absl::StatusOr<std::vector<Intake::Place>> places = intake_.Admit(
         call.caller, prompts, call.received, call.received + intake_.default_deadline());
-    if (!places.ok()) return call.Refuse(places.status());
+    if (!places.ok()) return Refuse(call, places.status());
     for (Intake::Place& place : *places) {
       intake_.Trace({.parent = call.request().Header(kTraceParentHeader),
                      .state = call.request().Header(kTraceStateHeader)},
@@ -280,11 +284,11 @@ void WebService::Generate(const Call& call) {
 void WebService::AnswerOnPool(const Call& call) {
   if (const absl::Status status = parts_.quotas.CountRequest(call.caller, call.received);
       !status.ok()) {
-    return call.Refuse(status);
+    return Refuse(call, status);
   }
   absl::StatusOr<Admission::Body> waits =
       parts_.admission.AdmitBody(call.request().body.size(), call.received);
-  if (!waits.ok()) return call.Refuse(waits.status());
+  if (!waits.ok()) return Refuse(call, waits.status());
   auto run = [this, call, waits = *std::move(waits)] {
     absl::StatusOr<std::string> body = BodyFor(call);
     if (!body.ok()) return call.Refuse(body.status());

@@ -47,6 +47,8 @@ class WebService {
   absl::StatusOr<Caller> Identify(const HttpRequest& head, const FoundRoute& found);
   ApiContext ContextOf(const Call& call) const;
   absl::StatusOr<ApiRequest> Translate(const Call& call) const;
+  // Refuses a caller that is at a limit.
+  void Refuse(const Call& call, const absl::Status& status);
   void Generate(const Call& call);
   // Answers at once, on the pool.
   void AnswerOnPool(const Call& call);

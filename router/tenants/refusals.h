@@ -1,0 +1,62 @@
+// Refusals that a client who asks again at once does not get at once.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+#include "common/base/token_bucket.h"
+#include "router/calls/event_loop.h"
+#include "router/tenants/caller.h"
+
+namespace baton {
+
+// A refusal costs less than an answer, but clients that send the refused request again without a
+// pause get so many of them that they take the router's CPUs from others. So a declared tenant that
+// is refused with RESOURCE_EXHAUSTED more often than kPerSecond gets each further such refusal
+// kHold later. A thousand connections then cost what a thousand requests a second do.
+//
+// Thread-safe. Borrows the loop, which ends first.
+class Refusals {
+ public:
+  static constexpr double kPerSecond = 20;  // of a tenant, told at once
+  static constexpr double kBurst = 40;
+  static constexpr absl::Duration kHold = absl::Seconds(1);
+  static constexpr size_t kMostHeld = 4096;  // of all; beyond it refusals are told at once
+
+  using Tell = absl::AnyInvocable<void()>;
+
+  explicit Refusals(EventLoop& loop) : loop_(loop) {}
+  // Tells those that are held.
+  ~Refusals();
+  Refusals(const Refusals&) = delete;
+  Refusals& operator=(const Refusals&) = delete;
+
+  // Calls `tell`, which tells the caller `status`, once: before it returns, or later on the loop's
+  // thread.
+  void Refuse(const Caller& caller, const absl::Status& status, Tell tell);
+
+ private:
+  struct Held {
+    absl::Time due;
+    Tell tell;
+  };
+
+  bool IsTooOften(const Caller& caller, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // On the loop's thread: tells what is due, and comes again for the rest.
+  void TellDue();
+
+  EventLoop& loop_;
+  absl::Mutex mutex_;
+  std::map<std::string, TokenBucket> told_ ABSL_GUARDED_BY(mutex_);  // by tenant
+  std::deque<Held> held_ ABSL_GUARDED_BY(mutex_);                    // as they are due
+};
+
+}  // namespace baton
