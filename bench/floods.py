@@ -11,13 +11,14 @@ attacked by who has no certificate and, after that, by who has a client's; at in
 Meanwhile one client asks for short answers through the front, one after another, the resident memory of every server is read
 every 50 ms, and the router's /metrics and each server's health are asked ten times a second. Servers run on CPU 0, attackers and
 the client on CPU 1. Where all attackers together leave the client less CPU time, that is no fault of the servers: so there are
-controls, in which as many processes only burn the CPU time that the attackers of that port took so far, on average. They come
-after the first flood of a port, in the middle and after the last, and a flood is compared with the mean of its port's.
+controls, in which as many processes only burn CPU time, three amounts of it: before the first flood of a port, in the middle and
+after the last. A flood is compared with that of its port's controls that took most nearly as much as its attackers.
 
 With --together all floods come at once to all ports, one connection each. The row `nothing` is without a flood.
 
 Prints the table of docs/benchmarks/security.md at the end, also when it is interrupted; --out has it after each row. Without
-arguments 40 floods and 9 controls: with 60 s each they take 50 minutes."""
+arguments 40 floods and 9 controls: with 60 s each they take 50 minutes. The flood `control` is none: the controls
+alone."""
 import argparse
 import contextlib
 import dataclasses
@@ -25,7 +26,6 @@ import os
 import pathlib
 import re
 import signal
-import statistics
 import sys
 import tempfile
 import threading
@@ -36,18 +36,19 @@ from serving import ROOT, Beside
 CONNECTIONS = 4  # of an attacker's kind to a port
 SERVERS_CPU, CLIENTS_CPU = 0, 1
 SAMPLE_S, PROBE_S = 0.05, 0.1
+CONTROL_CPUS = (0.05, 0.5, 0.95)
 START_S = 1  # of a flood: until its attackers run, and have ended
 PORTS = ("front", "http", "router", "prefill", "decode")
 INNER = ("router", "prefill", "decode")
 HEADER = """\
-`at`, `by`, `flood`: the port, the attackers' certificate, the flood. `control`: no flood, but processes that burn the CPU time
-which the attackers of that port took on average. +MB: the most resident memory beyond that at the row's begin. `requests` to
-`failed`: what the client beside it saw. `CPUs`: what the attackers took. The last two columns: p99 and answers, as parts of the
-mean of the port's controls.
+`at`, `by`, `flood`: the port, the attackers' certificate, the flood. `control`: no flood, but as many processes that burn so much
+CPU time. +MB: the most resident memory beyond that at the row's begin. `requests` to `failed`: what the client beside it saw.
+`CPUs`: what the attackers took. The last two columns: p99 and answers, as parts of those of the port's control that took most
+nearly as much CPU time.
 
 """
 COLUMNS = ("at", "by", "flood", "router +MB", "prefill +MB", "decode +MB", "requests", "p50 ms", "p99 ms", "failed",
-           "/metrics at most, ms", "health at most, ms", "probes failed", "CPUs", "p99 of controls'", "answers of controls'")
+           "/metrics at most, ms", "health at most, ms", "probes failed", "CPUs", "p99 of control's", "answers of control's")
 
 
 def parse():
@@ -164,49 +165,33 @@ def measure(cluster, stub, peers):
 
 @dataclasses.dataclass
 class Group:
-    """The floods of one port, and what was measured of them. A flood has its row's name and its attackers' arguments."""
+    """The floods of one port, and what was measured of them. Each has its row's name and its attackers' arguments."""
     name: str
+    attackers: int  # of each flood
     floods: list
     rows: list = dataclasses.field(default_factory=list)  # names and Measured, controls too, as they came
 
-    def controls(self):
-        return [measured for name, measured in self.rows if name[2] == "control"]
-
-    def control_at(self, index):
-        """Whether a control comes after that flood."""
-        return index in (0, len(self.floods) // 2, len(self.floods) - 1)
-
     def measurements(self):
-        return len(self.floods) + sum(map(self.control_at, range(len(self.floods))))
-
-    def burners(self):
-        """What stands in the place of the attackers so far."""
-        floods = [measured for name, measured in self.rows if name[2] != "control"]
-        count = len(self.floods[0][1])
-        return [("burn", statistics.mean(flood.cpus for flood in floods) / count)] * count
+        """Names and peers of all, the controls spread among the floods."""
+        first, middle, last = (((self.name, "", "control"), [("burn", cpus / self.attackers)] * self.attackers)
+                               for cpus in CONTROL_CPUS)
+        half = len(self.floods) // 2
+        return [first, *self.floods[:half], middle, *self.floods[half:], last]
 
     def lines(self):
-        controls = self.controls()
+        controls = [measured for name, measured in self.rows if name[2] == "control"]
         for name, measured in self.rows:
             parts = ["", ""]
-            if controls and name[2] != "control":
-                parts = [f"{measured.p99_ms / statistics.mean(control.p99_ms for control in controls):.2f}",
-                         f"{measured.answered / statistics.mean(control.answered for control in controls):.2f}"]
+            if name[2] != "control":
+                control = min(controls, key=lambda one: abs(one.cpus - measured.cpus))
+                parts = [f"{measured.p99_ms / control.p99_ms:.2f}", f"{measured.answered / control.answered:.2f}"]
             yield "| " + " | ".join(map(str, [*name, *measured.cells(), *parts])) + " |"
-
-    def spread(self):
-        of = [(control.p99_ms, control.answered) for control in self.controls()]
-        p99s, answered = zip(*of)
-        return (f"{self.name}: p99 of the {len(of)} controls {min(p99s):.0f} to {max(p99s):.0f} ms, "
-                f"their answers {min(answered)} to {max(answered)}")
 
 
 def table(nothing, groups):
     lines = [line for group in groups for line in group.lines()]
     cells = " | ".join(map(str, ["", "", "nothing", *nothing.cells(), "", ""]))
-    spreads = [group.spread() for group in groups if group.controls()]
-    return "\n".join([HEADER + "| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|", f"| {cells} |", *lines, "",
-                      *spreads]) + "\n"
+    return "\n".join([HEADER + "| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|", f"| {cells} |", *lines]) + "\n"
 
 
 def groups_of(cluster):
@@ -229,7 +214,7 @@ def groups_of(cluster):
     if args.together:
         every = [attacker for at in args.at for certificate in certificates(at) for kind in kinds(at)
                  for attacker in attackers(at, certificate, kind)]
-        return [Group("all", [((" ".join(args.at), "both", "all"), every)])]
+        return [Group("all", len(every), [((" ".join(args.at), "both", "all"), every)])]
     groups = []
     for at in args.at:
         if at == "inner":
@@ -238,8 +223,9 @@ def groups_of(cluster):
         else:
             floods = [((at, certificate or "nobody", kind), CONNECTIONS * attackers(at, certificate, kind))
                       for certificate in certificates(at) for kind in kinds(at)]
-        if floods:
-            groups.append(Group(at, floods))
+        count = CONNECTIONS * (len(INNER) * len(certificates(at)) if at == "inner" else 1)
+        if floods or args.flood == ["control"]:
+            groups.append(Group(at, count, floods))
     return groups
 
 
@@ -248,7 +234,7 @@ class Progress:
 
     def __init__(self, groups):
         self.groups, self.nothing, self.done, self.begin = groups, None, 0, time.monotonic()
-        self.all = 1 + sum(group.measurements() for group in groups)
+        self.all = 1 + sum(len(group.measurements()) for group in groups)
         print(f"{self.all} measurements, about {self.all * (args.seconds + START_S) / 60:.0f} minutes", file=sys.stderr)
 
     def say(self, name, measured):
@@ -265,19 +251,14 @@ def measure_all(cluster, stub, progress):
     progress.nothing = measure(cluster, stub, [])
     progress.say(("nothing",), progress.nothing)
 
-    def row(group, name, peers):
-        group.rows.append((name, measure(cluster, stub, peers)))
-        progress.say(*group.rows[-1])
-
     for group in progress.groups:
-        for i, (name, attackers) in enumerate(group.floods):
-            row(group, name, attackers)
-            if group.control_at(i):
-                row(group, (group.name, "", "control"), group.burners())
+        for name, peers in group.measurements():
+            group.rows.append((name, measure(cluster, stub, peers)))
+            progress.say(*group.rows[-1])
 
 
 def main():
-    known = [*HTTP_FLOODS, "handshakes"]
+    known = [*HTTP_FLOODS, "handshakes", "control"]
     unknown = set(args.flood) - set(known)
     if unknown:
         raise SystemExit(f"no flood {', '.join(sorted(unknown))}; there are {', '.join(known)}")
