@@ -35,9 +35,9 @@ absl::StatusOr<std::unique_ptr<DraftModel>> DraftModel::Create(std::unique_ptr<T
 DraftModel::DraftModel(std::unique_ptr<Transformer> model, std::unique_ptr<KvCache> cache)
     : model_(std::move(model)), cache_(std::move(cache)), pool_(cache_->block_count()) {}
 
-int DraftModel::Propose(absl::Span<Order> orders) {
+int DraftModel::Propose(absl::Span<Order> orders, int spare_rows) {
   Pass pass;
-  int spare_rows = kChunkTokens;
+  spare_rows = std::clamp(spare_rows, 0, kChunkTokens);
   for (Order& order : orders) AddMissing(order, spare_rows, pass);
   int rows = 0;
   while (pass.batch.rows() > 0) {

@@ -102,7 +102,8 @@ int Guesser::CountRoom(const Schedule& schedule, int row_budget) {
     if (scheduled.produces_token) samples += static_cast<int>(scheduled.sequence->choices.size());
   }
   step_tokens_ = samples;
-  return std::min(row_budget - step_rows_, options_.most_samples - samples);
+  spare_rows_ = std::max(0, row_budget - step_rows_);
+  return std::min(spare_rows_, options_.most_samples - samples);
 }
 
 // Asks the draft model for guesses of those that have no others.
@@ -121,8 +122,9 @@ void Guesser::Draft(const Schedule& schedule, int room) {
   }
   if (orders.empty()) return;
   const absl::Time start = SteadyNow();
-  const int rows = options_.draft->Propose(absl::MakeSpan(orders));
+  const int rows = options_.draft->Propose(absl::MakeSpan(orders), spare_rows_);
   const absl::Duration duration = SteadyNow() - start;
+  spare_rows_ = std::max(0, spare_rows_ - rows);
   int guesses = 0;
   for (size_t i = 0; i < orders.size(); ++i) {
     SequenceGuesses& of_sequence = sequences[i]->guesses;
@@ -147,7 +149,7 @@ bool Guesser::CatchUp(absl::Span<Sequence* const> sequences) {
     if (!WillBeDrafted(*sequence) || kv.tokens.size() >= tokens.size()) continue;
     if (DraftLengthFor(*sequence) > 0) orders.push_back({.kv = &kv, .tokens = tokens});
   }
-  return options_.draft->Propose(absl::MakeSpan(orders)) > 0;
+  return options_.draft->Propose(absl::MakeSpan(orders), spare_rows_) > 0;
 }
 
 void Guesser::AddTo(Schedule& schedule, int row_budget) {
@@ -169,6 +171,7 @@ void Guesser::AddTo(Schedule& schedule, int row_budget) {
     scheduled.guesses.assign(guesses.next.begin(), guesses.next.begin() + length);
     guesses.in_flight = true;
     room -= length;
+    spare_rows_ -= length;
     step_rows_ += length;
     step_tokens_ += ExpectedTokens(OddsOf(guesses), length) - 1;
   }

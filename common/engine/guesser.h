@@ -46,9 +46,10 @@ class Guesser {
   // Adds guesses to the decodes of the schedule, which is enqueued next. It has at most
   // `row_budget` rows then, or those that it had.
   void AddTo(Schedule& schedule, int row_budget);
-  // Lets the draft model compute up to kChunkTokens tokens of those of the sequences that have
-  // their blocks, or wait for their KV, and that it is not asked for yet: so it knows them when it
-  // is. Returns whether there was anything to compute.
+  // Lets the draft model compute tokens of those of the sequences that have their blocks, or wait
+  // for their KV, and that it is not asked for yet: so it knows them when it is. It takes the rows
+  // that the step of the last AddTo left of its budget, kChunkTokens at most. Returns whether there
+  // was anything to compute.
   bool CatchUp(absl::Span<Sequence* const> sequences);
   // The step of this schedule took `duration`.
   void StepDone(const Schedule& schedule, absl::Duration duration);
@@ -72,6 +73,7 @@ class Guesser {
   // The step that is chosen, or the last one: its rows, and the tokens that it is expected to make.
   int step_rows_ = 0;
   double step_tokens_ = 0;
+  int spare_rows_ = 0;  // of the step's budget: neither a sequence nor the draft model took them
   absl::Duration draft_time_;  // that a guess of the draft model takes; zero: not known yet
 };
 

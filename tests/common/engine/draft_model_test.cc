@@ -34,7 +34,7 @@ class DraftProposals : public testing::Test {
                                        const std::vector<int32_t>& tokens, int most) {
     for (int call = 0; call < 10; ++call) {
       DraftOrder order = {.kv = &kv, .tokens = tokens, .most = most};
-      draft.Propose({&order, 1});
+      draft.Propose({&order, 1}, kChunkTokens);
       if (!order.proposed.empty()) return order.proposed;
     }
     return {};
@@ -59,16 +59,19 @@ TEST_F(DraftProposals, ComeWhenALongPromptIsCaughtUpInChunks) {
   const auto draft = Load(32);
   const std::vector<int32_t> tokens = RandomTokens(random_, 200);
   DraftKv kv;
-  const auto rows = [&](int most) {
+  const auto rows = [&](int most, int spare_rows = kChunkTokens) {
     DraftOrder order = {.kv = &kv, .tokens = tokens, .most = most};
-    const int computed = draft->Propose({&order, 1});
+    const int computed = draft->Propose({&order, 1}, spare_rows);
     EXPECT_EQ(static_cast<int>(order.proposed.size()), kv.tokens.size() < 200 ? 0 : most);
     return computed;
   };
   EXPECT_EQ(rows(0), kChunkTokens);
   EXPECT_EQ(rows(4), kChunkTokens + 1);
-  EXPECT_EQ(rows(0), kChunkTokens);
-  EXPECT_EQ(rows(0), 200 - 3 * kChunkTokens - 1);
+  EXPECT_EQ(rows(0, 5), 5) << "no more rows are spare";
+  EXPECT_EQ(rows(0, -1), 0);
+  EXPECT_EQ(rows(4, 0), 1) << "beside one for the order";
+  EXPECT_EQ(rows(0, 1000), kChunkTokens);
+  EXPECT_EQ(rows(0), 200 - 3 * kChunkTokens - 7);
   EXPECT_EQ(rows(0), 0) << "nothing is missing";
   EXPECT_EQ(rows(4), 4) << "the last token is computed anew";
 }
@@ -99,7 +102,7 @@ TEST_F(DraftProposals, OfOneSequenceDoNotDependOnTheOthers) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     orders.push_back({.kv = &kvs[i], .tokens = tokens[i], .most = static_cast<int>(i) * 3});
   }
-  draft->Propose(absl::MakeSpan(orders));
+  draft->Propose(absl::MakeSpan(orders), kChunkTokens);
   EXPECT_TRUE(orders[0].proposed.empty()) << "it only catches up";
   EXPECT_EQ(kvs[0].tokens, tokens[0]);
   for (size_t i = 1; i < tokens.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <random>
 #include <set>
 #include <utility>
@@ -337,14 +338,43 @@ TEST_F(Guesses, InFlightAreWaitedForThoughNoFurtherOneIsKnown) {
   EXPECT_EQ(parts.TokenIds(), Outputs(30));
 }
 
+class DraftedGuesses : public testing::Test {
+ protected:
+  std::unique_ptr<DraftModel> LoadDraft() {
+    auto model = PartOrDie(
+        Transformer::Load(PartOrDie(GgufFile::Open(BATON_TEST_DATA "/tiny/tiny-llama-f32.gguf")),
+                          *backend_, [](double) {}));
+    return PartOrDie(DraftModel::Create(std::move(model), *backend_,
+                                        {.block_size = 16, .num_blocks = 8, .most_sequences = 4}));
+  }
+
+  const std::unique_ptr<Backend> backend_ = PartOrDie(MakeBackend({.device = "cpu", .threads = 1}));
+};
+
+TEST_F(DraftedGuesses, CatchUpWithTheRowsThatAStepLeavesOfItsBudget) {
+  const auto draft = LoadDraft();
+  EngineParts parts(/*steps_ahead=*/0);
+  Guesser guesser({.mode = SpeculationMode::kDraft,
+                   .most_samples = 64,
+                   .make_proposer = {},
+                   .draft = draft.get()},
+                  parts.ledger);
+  Sequence* const sequence = &AddTo(parts, parts.Request(100, 20, SequenceRequest::Mode::kLocal));
+  Schedule schedule = parts.scheduler.Next(kChunkTokens);
+  ASSERT_EQ(schedule.batch[0].token_count, kChunkTokens);
+  const auto known_after_a_budget_of = [&](int rows) {
+    guesser.AddTo(schedule, rows);
+    guesser.CatchUp({&sequence, 1});
+    return static_cast<int>(sequence->guesses.draft_kv.tokens.size());
+  };
+  EXPECT_EQ(known_after_a_budget_of(kChunkTokens), 0) << "the prompt takes all";
+  EXPECT_EQ(known_after_a_budget_of(kChunkTokens + 10), 10);
+  EXPECT_EQ(known_after_a_budget_of(1000), 10 + kChunkTokens);
+}
+
 // What a draft takes is measured; how long steps took is told.
-TEST(DraftedGuesses, AreAskedForWhereTheyTakeLessTimeThanTheySave) {
-  const auto backend = PartOrDie(MakeBackend({.device = "cpu", .threads = 1}));
-  const auto draft = PartOrDie(
-      DraftModel::Create(PartOrDie(Transformer::Load(
-                             PartOrDie(GgufFile::Open(BATON_TEST_DATA "/tiny/tiny-llama-f32.gguf")),
-                             *backend, [](double) {})),
-                         *backend, {.block_size = 16, .num_blocks = 8, .most_sequences = 4}));
+TEST_F(DraftedGuesses, AreAskedForWhereTheyTakeLessTimeThanTheySave) {
+  const auto draft = LoadDraft();
   EngineParts parts(/*steps_ahead=*/0);
   Sequence& sequence = AddTo(parts, GreedyRequest(parts));
   RunStep(parts);
