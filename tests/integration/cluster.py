@@ -18,9 +18,7 @@ from stubs import details_pb, health_pb, pb, rpc, status_pb
 BIN = pathlib.Path(os.environ["BATON_BIN"])
 MODEL = os.environ.get("BATON_TEST_MODEL", "")
 READY_TIMEOUT_S = 60
-STATE = tempfile.TemporaryDirectory(prefix="baton-state-")  # what the programs keep of a run
-
-
+STATE = tempfile.TemporaryDirectory(prefix="baton-state-")  # what the programs keep of a run, and their logs
 port_claims = []  # sockets with names of their own, which the kernel forgets when this process ends
 
 
@@ -67,6 +65,11 @@ def is_serving(port, service):
         return response.status == health_pb.HealthCheckResponse.SERVING
 
 
+def new_log(name):
+    """A file of that name and some letters; conftest.py shows the end of it with a test that fails."""
+    return tempfile.NamedTemporaryFile(prefix=f"{name}-", suffix=".log", dir=STATE.name, delete=False)
+
+
 class Server:
     """One of our binaries, with its ports. start() again after it died: the ports stay."""
 
@@ -75,7 +78,7 @@ class Server:
         self.argv = [str(BIN / binary), f"--listen=127.0.0.1:{self.port}",
                      f"--health-listen=127.0.0.1:{self.health_port}",
                      f"--metrics-listen=127.0.0.1:{self.metrics_port}", *args]
-        self.log = tempfile.NamedTemporaryFile(prefix=f"{binary}-", suffix=".log", delete=False)
+        self.log = new_log(binary)
         self.process = None
         self.environment = {}  # variables in addition to our own
 

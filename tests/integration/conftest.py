@@ -1,16 +1,31 @@
+import pathlib
 import re
 import signal
 import subprocess
 
 import pytest
 
-from cluster import BIN, MODEL, Cluster
+from cluster import BIN, MODEL, STATE, Cluster
+
+LOG_LINES = 30
 
 
 def pytest_collection_modifyitems(items):
     if not MODEL:
         for item in items:
             item.add_marker(pytest.mark.skip(reason="BATON_TEST_MODEL is not set: scripts/test.sh sets it"))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(call):
+    """With a test that failed stand the last lines that its servers logged meanwhile."""
+    report = (yield).get_result()
+    if not report.failed:
+        return
+    for log in sorted(pathlib.Path(STATE.name).glob("*.log")):
+        if log.stat().st_mtime >= call.start:
+            lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+            report.sections.append((log.name, "\n".join(lines)))
 
 
 @pytest.fixture(scope="module")

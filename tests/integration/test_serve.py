@@ -8,12 +8,11 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import urllib.request
 
 import pytest
 
-from cluster import BIN, MODEL
+from cluster import BIN, MODEL, new_log
 
 TINY = pathlib.Path(__file__).parent.parent / "data" / "tiny" / "tiny-llama-q4_1.gguf"
 MODEL_FLAG = f"--model={MODEL}"
@@ -27,7 +26,7 @@ class Serve:
 
     def __init__(self, *args):
         self.args = args
-        self.log = tempfile.NamedTemporaryFile(prefix="serve-", suffix=".log", delete=False)
+        self.log = new_log("serve")
 
     def __enter__(self):
         self.start()
