@@ -21,12 +21,12 @@
 #include "router/front/door.h"
 #include "router/front/grammar_pool.h"
 #include "router/front/preparing_pool.h"
+#include "router/front/refusals.h"
 #include "router/front/served_model.h"
 #include "router/metrics/router_metrics.h"
 #include "router/runner/request_runner.h"
 #include "router/tenants/fleet_secret.h"
 #include "router/tenants/quotas.h"
-#include "router/tenants/refusals.h"
 #include "router/trace/tracer.h"
 
 namespace baton {

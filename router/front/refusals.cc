@@ -1,4 +1,4 @@
-#include "router/tenants/refusals.h"
+#include "router/front/refusals.h"
 
 #include <utility>
 #include <vector>
