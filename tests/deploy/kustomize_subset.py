@@ -1,7 +1,7 @@
 """Resolves the part of kustomize that deploy/kubernetes uses; whatever else is met is an error.
 
-Used are: resources, components, namespace, images (newTag, newName), replicas, configMapGenerator (files) and JSON 6902
-patches with a target of kind, name or labelSelector, which may rename what they patch.
+Used are: resources, components, namespace, images (newTag, newName), replicas, configMapGenerator (files), generatorOptions
+(labels, disableNameSuffixHash) and JSON 6902 patches with a target of kind, name or labelSelector, which may rename what they patch.
 """
 
 import copy
@@ -19,6 +19,7 @@ KNOWN_KEYS = {
     "images",
     "replicas",
     "configMapGenerator",
+    "generatorOptions",
     "patches",
 }
 CLUSTER_SCOPED = {"Namespace", "PriorityClass"}
@@ -48,7 +49,8 @@ def _accumulate(folder, objects):
             objects = _accumulate(path, objects)
         else:
             objects = objects + [item for item in yaml.safe_load_all(path.read_text()) if item]
-    generated = [_config_map(folder, entry) for entry in kustomization.get("configMapGenerator", [])]
+    options = kustomization.get("generatorOptions", {})
+    generated = [_config_map(folder, entry, options) for entry in kustomization.get("configMapGenerator", [])]
     objects = objects + generated
     for name in kustomization.get("components", []):
         objects = _accumulate(folder / name, objects)
@@ -62,15 +64,19 @@ def _accumulate(folder, objects):
         _set_image(objects, image)
     for replicas in kustomization.get("replicas", []):
         _one(objects, "Deployment", replicas["name"])["spec"]["replicas"] = replicas["count"]
-    _rename_config_maps(objects, {item["metadata"]["name"]: item for item in generated})
+    if not options.get("disableNameSuffixHash", False):
+        _rename_config_maps(objects, {item["metadata"]["name"]: item for item in generated})
     return objects
 
 
-def _config_map(folder, entry):
+def _config_map(folder, entry, options):
     if set(entry) != {"name", "files"}:
         raise ValueError(f"configMapGenerator {entry}: only name and files are in the subset")
+    if not set(options) <= {"labels", "disableNameSuffixHash"}:
+        raise ValueError(f"generatorOptions {options}: only labels and disableNameSuffixHash are in the subset")
     data = {pathlib.Path(name).name: (folder / name).read_text() for name in entry["files"]}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": entry["name"]}, "data": data}
+    metadata = {"name": entry["name"], **({"labels": dict(options["labels"])} if "labels" in options else {})}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 def _rename_config_maps(objects, generated):

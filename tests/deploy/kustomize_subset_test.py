@@ -3,7 +3,10 @@
 import copy
 import pathlib
 import sys
+import tempfile
 import unittest
+
+import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import kustomize_subset  # noqa: E402
@@ -31,6 +34,23 @@ class Subset(unittest.TestCase):
         ):
             kustomize_subset._apply(item, operation)
         self.assertEqual(item, expected)
+
+    def test_names_generated_maps_by_their_content_unless_told_otherwise(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "a.txt").write_text("content")
+            made = {"configMapGenerator": [{"name": "map", "files": ["a.txt"]}]}
+            for options, expected in (
+                ({}, r"map-[0-9a-f]{10}"),
+                ({"disableNameSuffixHash": True, "labels": {"a": "1"}}, "map"),
+            ):
+                (folder / "kustomization.yaml").write_text(yaml.safe_dump({**made, "generatorOptions": options}))
+                (item,) = kustomize_subset.build(folder)
+                self.assertRegex(item["metadata"]["name"], f"^{expected}$")
+                self.assertEqual(item["metadata"].get("labels", {}), options.get("labels", {}))
+            (folder / "kustomization.yaml").write_text(yaml.safe_dump({**made, "generatorOptions": {"immutable": True}}))
+            with self.assertRaises(ValueError):
+                kustomize_subset.build(folder)
 
 
 if __name__ == "__main__":
