@@ -4,6 +4,7 @@ policy_test.py has the rules of Baton's own three servers. Exits 77, CTest's "sk
 not run or cannot be fetched.
 """
 
+import json
 import pathlib
 import re
 import sys
@@ -13,6 +14,7 @@ import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import alerts_test  # noqa: E402
+import dashboards  # noqa: E402
 import deploy_tree as tree  # noqa: E402
 import kubernetes_tools  # noqa: E402
 from policy_test import labels_match  # noqa: E402
@@ -243,6 +245,13 @@ class Monitoring(unittest.TestCase):
         for deployment in asked:
             self.assertIn(endpoint["port"], ports(deployment))
             self.assertEqual({labels(deployment)[monitor["jobLabel"]]}, set(re.findall(r'job="(\w+)"', RULES.read_text())))
+
+    def test_the_dashboards_are_the_files_under_the_label_that_grafanas_sidecar_looks_for(self):
+        maps = [item for item in by_kind(self.items, "ConfigMap") if item["metadata"].get("labels") == {"grafana_dashboard": "1"}]
+        shown = {name: json.loads(text) for item in maps for name, text in item["data"].items()}
+        self.assertEqual(shown, {f"{name}.json": board for name, board in dashboards.read().items()})
+        for item in maps:
+            self.assertRegex(item["metadata"]["name"], r"^baton-dashboard-[a-z-]+$")
 
 
 class Autoscaling(unittest.TestCase):
