@@ -63,7 +63,7 @@ class Alerts(unittest.TestCase):
             with self.subTest(alert=name):
                 self.assertEqual({bool(case.get("exp_alerts")) for case in of_alert}, {True, False})
 
-    def test_each_alert_has_a_runbook(self):
+    def test_each_alert_has_a_section_that_says_what_to_do(self):
         text = (ROOT / "docs/operations.md").read_text()
         sections = dict(re.findall(r"^### (Baton\w+)\n\n(.*?)(?=^#|\Z)", text, re.MULTILINE | re.DOTALL))
         self.assertEqual(sorted(sections), sorted(alerts()))
@@ -72,7 +72,7 @@ class Alerts(unittest.TestCase):
                 for part in ("**Means**", "**Look**", "**Do**"):
                     self.assertIn(part, section)
 
-    def test_the_metrics_of_the_runbooks_exist(self):
+    def test_the_metrics_of_the_page_of_operations_exist(self):
         self.assertEqual(unknown_metrics((ROOT / "docs/operations.md").read_text()), [])
 
     def test_the_page_of_metrics_has_each_and_no_other(self):
