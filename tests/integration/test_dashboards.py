@@ -1,4 +1,4 @@
-"""Every query of Grafana's dashboards has an answer from a real Prometheus that reads a fleet at work."""
+"""Every query of Grafana's dashboards has an answer from a real Prometheus that reads a fleet at work; no alert fires there."""
 import contextlib
 import json
 import math
@@ -21,6 +21,7 @@ from stubs import rpc
 sys.path.insert(0, str(ROOT / "tests/deploy"))
 import dashboards  # noqa: E402
 
+RULES = ROOT / "deploy/monitoring/rules.yml"
 PATIENCE_S = 60
 SCRAPE_S = 1
 # What Grafana makes of its variables: one namespace, and all of everything.
@@ -30,7 +31,7 @@ ALL = {**CHOSEN, "namespace": ".*", "role": ".*", "instance": ".*"}
 ELSEWHERE = {**OURS, "namespace": "elsewhere"}
 # What a fleet that is well does not tell.
 EMPTY = {
-    "ALERTS": "no alert fires, and this Prometheus has no rules",
+    "ALERTS": "no alert fires",
     "baton_retries_total": "told from the first attempt on that breaks",
     "baton_worker_circuit_open": "told from the first time on that a worker has failed in a row",
     "baton_worker_quarantined": "told from the first wrong KV on",
@@ -48,7 +49,7 @@ def queries():
 
 
 class Prometheus:
-    """Reads the servers' metrics once a second, with the labels that targets have in a cluster."""
+    """Reads the servers' metrics once a second, with the labels that targets have in a cluster, and tries the alerts as often."""
 
     def __init__(self, program, folder, servers):
         labels = dashboards.pod_labels()
@@ -56,7 +57,8 @@ class Prometheus:
             {"targets": [f"127.0.0.1:{server.metrics_port}"], "labels": {**labels, "pod": f"baton-{number}"}}
             for number, server in enumerate(servers)]}
         config = folder / "prometheus.yml"
-        config.write_text(yaml.safe_dump({"global": {"scrape_interval": f"{SCRAPE_S}s"}, "scrape_configs": [job]}))
+        each = {"scrape_interval": f"{SCRAPE_S}s", "evaluation_interval": f"{SCRAPE_S}s"}
+        config.write_text(yaml.safe_dump({"global": each, "rule_files": [str(RULES)], "scrape_configs": [job]}))
         self.address = f"127.0.0.1:{free_port()}"
         self.begin = time.time()
         self.log = folder / "prometheus.log"
@@ -190,10 +192,21 @@ def test_variables_have_choices(prometheus):
     assert len(choices["instance"]) == 3
 
 
+def test_alerts_understand_what_the_fleet_tells_and_none_fires_while_it_is_well(prometheus):
+    def rules():
+        return [rule for group in prometheus.ask("rules")["groups"] for rule in group["rules"]]
+
+    assert unanswered(prometheus, OURS) == []
+    wait_until(lambda: {rule["health"] for rule in rules()} == {"ok"}, PATIENCE_S, "each rule was tried, without an error")
+    assert len(rules()) == RULES.read_text().count("- alert: ")
+    assert [rule["name"] for rule in rules() if rule["state"] == "firing"] == []
+
+
 def test_panels_tell_what_became_of_each_request(prometheus):
     def told(panel, label):
         (expression,) = [expression for _, title, expression, _ in queries() if title == panel]
         return {series[label] for series in prometheus.series(dashboards.filled(expression, OURS))}
 
-    wait_until(lambda: told("Requests that ended", "status") >= {"OK", "CANCELLED", "INVALID_ARGUMENT"}, PATIENCE_S, "all are counted")
+    statuses = {"OK", "CANCELLED", "INVALID_ARGUMENT"}
+    wait_until(lambda: told("Requests that ended", "status") >= statuses, PATIENCE_S, f"requests that ended with {statuses}")
     assert told("Refused calls", "reason") == {"role"}
