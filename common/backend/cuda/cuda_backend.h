@@ -16,6 +16,7 @@
 #include "common/backend/cuda/pass/pass_shape.h"
 #include "common/backend/cuda/pass/upload_ring.h"
 #include "common/backend/cuda/product/gemm.h"
+#include "common/backend/cuda/product/product_dispatch.h"
 #include "common/backend/cuda/product/vector_product.h"
 #include "common/backend/cuda/sampling/cuda_step_sampler.h"
 
@@ -24,10 +25,10 @@ namespace baton {
 // Operations are enqueued on one stream and return at once. Only Allocate, LoadWeight, Upload,
 // Download and Synchronize wait. A CUDA call that fails ends the process (cuda_error.h).
 //
-// Products of up to kMaxVectorRows rows are kernels of this backend, in float32. Larger products
-// are the library's, which sees the input rounded to the weights' type (quantised weights and their
-// input rounded to BF16). So the bits of a row depend on how many rows a pass has, and
-// InputPrecision changes nothing.
+// product_dispatch.h says which kernels multiply: those of this backend, or for many rows the
+// library, which sees the input rounded to the weights' type (quantised weights and their input
+// rounded to BF16). So the bits of a row depend on how many rows a pass has, and InputPrecision
+// changes nothing.
 //
 // Experts are computed by the kernels of expert_mixer.h in any case, for any number of rows. Their
 // input is two BF16 terms, unless there are many rows and the weights have no more than one.
@@ -105,14 +106,15 @@ class CudaBackend final : public Backend {
   // out = input x weight^T, or out += scale * input x weight^T, for every output.
   void Multiply(const VectorInput& input, InputPrecision precision,
                 absl::Span<const ProductOutput> outputs);
-  void MultiplyInvariant(const VectorInput& input, InputPrecision precision,
-                         absl::Span<const ProductOutput> outputs);
-  void MultiplyFewRows(VectorInput input, absl::Span<const ProductOutput> outputs);
-  void MultiplyManyRows(const VectorInput& input, absl::Span<const ProductOutput> outputs);
+  void MultiplyBy(ProductKernel kernel, const VectorInput& input,
+                  std::span<const VectorOutput> outputs);
+  void MultiplyVector(VectorInput input, std::span<const VectorOutput> outputs);
+  void MultiplyParts(const VectorInput& input, int terms, std::span<const VectorOutput> outputs);
+  void MultiplyByLibrary(const VectorInput& input, std::span<const VectorOutput> outputs);
   // The BF16 terms of the inputs of experts whose weights are like `weight`.
   int ExpertTerms(int rows, const Weight& weight) const;
-  // Puts the input, normalised or gated, into gemm_input_.
-  void PrepareGemmInput(const VectorInput& input, CudaElement element);
+  // Puts the input, normalised or gated, into product_input_.
+  void PrepareInput(const VectorInput& input, CudaElement element);
   // Reserves memory to dequantise some rows of each weight to.
   void ReserveDequantised(std::span<const VectorOutput> outputs);
   // Plans the pass's attention, unless it is recorded or planned for such tiles already.
@@ -143,8 +145,9 @@ class CudaBackend final : public Backend {
   BackendBuffer plan_words_;
   AttentionWork work_;
   BackendBuffer copied_rows_;
-  BackendBuffer product_terms_;
-  BackendBuffer gemm_input_;  // [rows, columns] of a weight's element type
+  // The input of the product that is enqueued: ProductTerms, or [rows, columns] of a weight's
+  // element type. One memory for both, so that the largest step has taken what smaller ones need.
+  BackendBuffer product_input_;
   BackendBuffer dequantised_;
   BackendBuffer expert_scratch_;
   BackendBuffer partials_;

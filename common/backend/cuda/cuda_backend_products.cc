@@ -1,12 +1,16 @@
 // The products of the CUDA backend: which kernels or library compute them.
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <span>
 #include <vector>
 
 #include "common/backend/cuda/cuda_backend.h"
 #include "common/backend/cuda/device/cuda_error.h"
+#include "common/backend/cuda/experts/expert_mixer.h"
 #include "common/backend/cuda/product/cuda_weight.h"
 #include "common/backend/cuda/product/invariant_product.h"
+#include "common/backend/cuda/product/product_dispatch.h"
 #include "common/backend/cuda/product/product_input.h"
 #include "common/backend/cuda/product/weight_layout.h"
 #include "common/backend/cuda/product/weight_product.h"
@@ -20,35 +24,39 @@ namespace {
 constexpr CudaElement kDequantisedElement = CudaElement::kBf16;
 // Dequantised at a time: few enough bytes to stay in the L2 cache until they are multiplied.
 constexpr size_t kDequantisedBytes = size_t{32} << 20;
-// Groups the outputs by the element type of their weights. Calls visit(element, outputs) for each.
+
+std::vector<VectorOutput> VectorOutputsOf(absl::Span<const Backend::ProductOutput> outputs) {
+  std::vector<VectorOutput> all;
+  for (const Backend::ProductOutput& output : outputs) {
+    all.push_back({MatrixOf(*output.weight), output.out, output.accumulate, output.scale});
+  }
+  return all;
+}
+
+// The outputs whose weights have the property.
+template <class Property>
+std::vector<VectorOutput> Those(std::span<const VectorOutput> outputs, const Property& property) {
+  std::vector<VectorOutput> those;
+  std::copy_if(outputs.begin(), outputs.end(), std::back_inserter(those),
+               [&](const VectorOutput& output) { return property(output.weight.element); });
+  return those;
+}
+
+// Calls visit(element, outputs) for the outputs of each element type.
 template <class Visit>
-void ByElement(absl::Span<const Backend::ProductOutput> outputs, const Visit& visit) {
-  std::vector<bool> done(outputs.size());
-  std::vector<VectorOutput> together;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (done[i]) continue;
-    const CudaElement element = MatrixOf(*outputs[i].weight).element;
-    together.clear();
-    for (size_t j = i; j < outputs.size(); ++j) {
-      const CudaMatrix matrix = MatrixOf(*outputs[j].weight);
-      if (matrix.element != element) continue;
-      done[j] = true;
-      together.push_back({matrix, outputs[j].out, outputs[j].accumulate, outputs[j].scale});
-    }
-    visit(element, std::span<const VectorOutput>(together));
+void ByElement(std::span<const VectorOutput> outputs, const Visit& visit) {
+  std::set<CudaElement> elements;
+  for (const VectorOutput& output : outputs) elements.insert(output.weight.element);
+  for (const CudaElement element : elements) {
+    visit(element, Those(outputs, [&](CudaElement other) { return other == element; }));
   }
 }
 
 // Calls visit(outputs) for as many outputs at a time as one launch takes.
 template <class Visit>
-void ForEachFew(absl::Span<const Backend::ProductOutput> outputs, const Visit& visit) {
-  std::vector<VectorOutput> all;
-  for (const Backend::ProductOutput& output : outputs) {
-    all.push_back({MatrixOf(*output.weight), output.out, output.accumulate, output.scale});
-  }
-  for (size_t first = 0; first < all.size(); first += kMaxVectorOutputs) {
-    const size_t count = std::min<size_t>(kMaxVectorOutputs, all.size() - first);
-    visit(std::span<const VectorOutput>(all).subspan(first, count));
+void ForEachFew(std::span<const VectorOutput> outputs, const Visit& visit) {
+  for (size_t first = 0; first < outputs.size(); first += kMaxVectorOutputs) {
+    visit(outputs.subspan(first, std::min<size_t>(kMaxVectorOutputs, outputs.size() - first)));
   }
 }
 
@@ -61,29 +69,50 @@ void CudaBackend::Multiply(const VectorInput& input, InputPrecision precision,
                     output.out.columns == output.weight->rows(),
                 "shapes");
   }
+  const std::vector<VectorOutput> all = VectorOutputsOf(outputs);
   if (options_.deterministic) {
-    MultiplyInvariant(input, precision, outputs);
-  } else if (input.in.rows <= kMaxVectorRows) {
-    MultiplyFewRows(input, outputs);
-  } else {
-    MultiplyManyRows(input, outputs);
+    return MultiplyParts(input, precision == InputPrecision::kFine ? 2 : 1, all);
+  }
+  for (const ProductKernel kernel :
+       {ProductKernel::kVector, ProductKernel::kParts, ProductKernel::kLibrary}) {
+    const std::vector<VectorOutput> those = Those(all, [&](CudaElement element) {
+      return ProductKernelOf(element, input.in.rows) == kernel;
+    });
+    if (!those.empty()) MultiplyBy(kernel, input, those);
   }
 }
 
-void CudaBackend::MultiplyInvariant(const VectorInput& input, InputPrecision precision,
-                                    absl::Span<const ProductOutput> outputs) {
-  const int terms = precision == InputPrecision::kFine ? 2 : 1;
-  Grow(ProductTermBytes(terms, input.in.rows, input.in.columns), product_terms_);
-  const ProductTerms in = LaunchProductTerms(input, terms, product_terms_.data(), stream_.get());
+void CudaBackend::MultiplyBy(ProductKernel kernel, const VectorInput& input,
+                             std::span<const VectorOutput> outputs) {
+  switch (kernel) {
+    case ProductKernel::kVector:
+      return MultiplyVector(input, outputs);
+    case ProductKernel::kParts: {
+      int terms = 1;
+      for (const VectorOutput& output : outputs) {
+        terms = std::max(terms, PartsTermsOf(output.weight.element));
+      }
+      return MultiplyParts(input, terms, outputs);
+    }
+    case ProductKernel::kLibrary:
+      return MultiplyByLibrary(input, outputs);
+  }
+}
+
+void CudaBackend::MultiplyParts(const VectorInput& input, int terms,
+                                std::span<const VectorOutput> outputs) {
+  Grow(ProductTermBytes(terms, input.in.rows, input.in.columns), product_input_);
+  const ProductTerms in = LaunchProductTerms(input, terms, product_input_.data(), stream_.get());
   ForEachFew(outputs, [&](std::span<const VectorOutput> few) {
     LaunchInvariantProduct(in, few, limits_, stream_.get());
   });
 }
 
-void CudaBackend::MultiplyFewRows(VectorInput input, absl::Span<const ProductOutput> outputs) {
+void CudaBackend::MultiplyVector(VectorInput input, std::span<const VectorOutput> outputs) {
   if (input.kind == VectorInput::Kind::kGated && MakeGatesFirst(input.in.rows, input.in.columns)) {
-    PrepareGemmInput(input, CudaElement::kF32);
-    input = {.in = {reinterpret_cast<float*>(gemm_input_.data()), input.in.rows, input.in.columns}};
+    PrepareInput(input, CudaElement::kF32);
+    input = {
+        .in = {reinterpret_cast<float*>(product_input_.data()), input.in.rows, input.in.columns}};
   }
   ForEachFew(outputs, [&](std::span<const VectorOutput> few) {
     LaunchVectorProduct(input, few, limits_, stream_.get());
@@ -100,32 +129,32 @@ void CudaBackend::ReserveDequantised(std::span<const VectorOutput> outputs) {
   Grow(bytes, dequantised_);
 }
 
-void CudaBackend::PrepareGemmInput(const VectorInput& input, CudaElement element) {
+void CudaBackend::PrepareInput(const VectorInput& input, CudaElement element) {
   const auto elements = static_cast<size_t>(input.in.rows) * static_cast<size_t>(input.in.columns);
-  Grow(elements * ElementBytes(element), gemm_input_);
+  Grow(elements * ElementBytes(element), product_input_);
   switch (input.kind) {
     case VectorInput::Kind::kPlain:
-      return LaunchConvertRows(input.in, element, gemm_input_.data(), stream_.get());
+      return LaunchConvertRows(input.in, element, product_input_.data(), stream_.get());
     case VectorInput::Kind::kNorm:
-      return LaunchNormRows(input.in, input.other, input.epsilon, element, gemm_input_.data(),
+      return LaunchNormRows(input.in, input.other, input.epsilon, element, product_input_.data(),
                             stream_.get());
     case VectorInput::Kind::kGated:
       return LaunchGatedRows(input.function, input.in,
                              {const_cast<float*>(input.other), input.in.rows, input.in.columns},
-                             element, gemm_input_.data(), stream_.get());
+                             element, product_input_.data(), stream_.get());
   }
 }
 
-void CudaBackend::MultiplyManyRows(const VectorInput& input,
-                                   absl::Span<const ProductOutput> outputs) {
+void CudaBackend::MultiplyByLibrary(const VectorInput& input,
+                                    std::span<const VectorOutput> outputs) {
   ByElement(outputs, [&](CudaElement element, std::span<const VectorOutput> together) {
     const CudaElement in_element = IsQuantised(element) ? kDequantisedElement : element;
-    PrepareGemmInput(input, in_element);
+    PrepareInput(input, in_element);
     if (IsQuantised(element)) ReserveDequantised(together);
     for (const VectorOutput& output : together) {
       const absl::Status status = MultiplyWeight(
           *gemm_,
-          {.in = gemm_input_.data(),
+          {.in = product_input_.data(),
            .rows = input.in.rows,
            .weight = output.weight,
            .out = output.out.data,
@@ -142,7 +171,7 @@ int CudaBackend::ExpertTerms(int rows, const Weight& weight) const {
   if (options_.deterministic) return 1;
   const CudaElement element = MatrixOf(weight).element;
   const bool rounded = IsQuantised(element) || element == CudaElement::kBf16;
-  return rounded && rows > kMaxVectorRows ? 1 : 2;
+  return rounded && rows > kFineExpertRows ? 1 : 2;
 }
 
 }  // namespace baton

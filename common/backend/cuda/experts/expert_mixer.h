@@ -30,6 +30,9 @@ struct ExpertMix {
   int terms = 1;  // BF16 terms of an input of a product, 1 or 2
 };
 
+// Up to so many rows of a pass, an expert's input keeps 16 bits whatever the weights' type.
+inline constexpr int kFineExpertRows = 15;
+
 // The device memory that a mixture works in: enough for all rows, or for as many as fit into
 // kExpertScratchBytes, which are then computed after one another.
 inline constexpr size_t kExpertScratchBytes = size_t{128} << 20;

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/backend/cuda/experts/expert_mixer.h"
 #include "tests/common/backend/cuda/cuda_backend_fixture.h"
 
 namespace baton {
@@ -97,14 +98,19 @@ struct ProductCase {
   float scale = 1;
 };
 
-// The tolerance for inputs that are rounded to the weights' type. The sums are float32, whose
-// errors grow with their length.
+// The tolerance for inputs that are rounded. The sums are float32, whose errors grow with their
+// length.
 double ToleranceOf(const ProductCase& test) {
   double tolerance = 2e-6 * std::max(1.0, test.columns / 1000.0);
-  if (test.rows <= kMaxVectorRows) return tolerance;
   for (const GgmlType type : test.weights) {
-    if (type == GgmlType::kF16) tolerance = std::max(tolerance, 4e-4);
-    if (type == GgmlType::kBf16) tolerance = std::max(tolerance, 3e-3);
+    const CudaElement element = type == GgmlType::kF32   ? CudaElement::kF32
+                                : type == GgmlType::kF16 ? CudaElement::kF16
+                                                         : CudaElement::kBf16;
+    const ProductKernel kernel = ProductKernelOf(element, test.rows);
+    if (kernel == ProductKernel::kVector || type == GgmlType::kF32) continue;
+    const bool two_terms = kernel == ProductKernel::kParts && type == GgmlType::kF16;
+    const double rounding = two_terms ? 2e-5 : type == GgmlType::kF16 ? 4e-4 : 3e-3;
+    tolerance = std::max(tolerance, rounding);
   }
   return tolerance;
 }
@@ -276,7 +282,7 @@ TEST_F(CudaBackendTest, AddsExpertsAsTheCpuDoes) {
       const std::vector<float> router = RandomFloats(random_, rows * ExpertLayer::kExperts);
       const unsigned seed = random_();
       // The input of many rows is rounded to BF16 where the weights are.
-      const bool rounded = type == GgmlType::kBf16 && rows > kMaxVectorRows;
+      const bool rounded = type == GgmlType::kBf16 && rows > kFineExpertRows;
       ExpectSame(rounded ? 6e-3 : 5e-5, [&](BackendSide& side) {
         std::mt19937 same(seed);
         const ExpertLayer layer(same, type, side);

@@ -1,0 +1,54 @@
+// Which kernel multiplies with a weight, by its element type and the rows of the input: the one
+// table of the products without --deterministic, which uses the kernels of invariant_product.h for
+// any number of rows.
+#pragma once
+
+#include "common/backend/cuda/device/operands.h"
+
+namespace baton {
+
+enum class ProductKernel {
+  kVector,   // vector_product.h: the input in float32
+  kParts,    // invariant_product.h: tensor cores, the input in BF16 terms
+  kLibrary,  // weight_product.h: cuBLASLt, the input rounded to the weights' type
+};
+
+// The most rows that kVector and kParts take. The library takes more.
+struct ProductRows {
+  int vector = 0;
+  int parts = 0;
+};
+// scripts/sass/model.py reads these four lines.
+inline constexpr ProductRows kF32Rows = {.vector = 15, .parts = 15};
+inline constexpr ProductRows kHalfRows = {.vector = 15, .parts = 15};       // F16, BF16
+inline constexpr ProductRows kFourBitRows = {.vector = 15, .parts = 15};    // Q4_0, Q4_1, Q4_K
+inline constexpr ProductRows kQuantisedRows = {.vector = 15, .parts = 15};  // Q8_0, Q6_K, MXFP4
+
+constexpr ProductRows ProductRowsOf(CudaElement element) {
+  switch (element) {
+    case CudaElement::kF32:
+      return kF32Rows;
+    case CudaElement::kF16:
+    case CudaElement::kBf16:
+      return kHalfRows;
+    case CudaElement::kQ4_0:
+    case CudaElement::kQ4_1:
+    case CudaElement::kQ4_K:
+      return kFourBitRows;
+    default:
+      return kQuantisedRows;
+  }
+}
+
+constexpr ProductKernel ProductKernelOf(CudaElement element, int rows) {
+  const ProductRows most = ProductRowsOf(element);
+  return rows <= most.vector  ? ProductKernel::kVector
+         : rows <= most.parts ? ProductKernel::kParts
+                              : ProductKernel::kLibrary;
+}
+
+// The BF16 terms of the input of kParts. With F16 weights it keeps 16 bits: one term has 8, and the
+// library keeps the 11 of F16, whose range a term does not share.
+constexpr int PartsTermsOf(CudaElement element) { return element == CudaElement::kF16 ? 2 : 1; }
+
+}  // namespace baton
