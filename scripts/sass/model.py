@@ -12,7 +12,8 @@ from . import model_text
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATH = ROOT / "docs/benchmarks/gpu_model.md"
-VECTOR_ROWS = ROOT / "common/backend/cuda/product/vector_product.h"
+DISPATCH = ROOT / "common/backend/cuda/product/product_dispatch.h"
+DEQUANTISER = ROOT / "common/backend/cuda/product/dequantise.cu"
 
 # An H200, and what the model supposes of it.
 MULTIPROCESSORS = 132
@@ -97,8 +98,10 @@ class Step:
         self.figures, self.weights, self.rows, self.prompt, self.shape = figures, weights, rows, prompt, shape
 
     def parts(self):
-        few = self.rows <= vector_rows()
-        return [*(self.vector_products() if few else self.library_products()), self.rotation(), self.attention()]
+        vector, parts = product_rows(self.weights)
+        products = (self.vector_products() if self.rows <= vector else self.parts_products() if self.rows <= parts
+                    else self.library_products())
+        return [*products, self.rotation(), self.attention()]
 
     def kernel(self, name):
         if name not in self.figures:
@@ -122,7 +125,7 @@ class Step:
             yield self.streaming(f"product: {name}", kernel, weights * self.weights.streamed, weights * self.weights.bytes)
         blocks = 2 if self.rows == 1 else 1
         if self.rows * self.shape.feed_forward * blocks > 16384:  # MakeGatesFirst
-            yield self.gates("float", 4)
+            yield self.gates("GatedKernel<float, 4>", 4)
 
     def vector_kernel(self):
         """The one for the fewest rows that takes these."""
@@ -133,30 +136,50 @@ class Step:
             raise Unknown(f"no VectorProductKernel<{self.weights.name}, ...> takes {self.rows} rows (scripts/sass/model.py)")
         return rows[min(fitting)]
 
+    def parts_products(self):
+        kernel, row_blocks = self.parts_kernel()
+        for name, count, times in self.shape.products():
+            weights = count * times
+            yield self.streaming(f"product: {name}", kernel, row_blocks * weights * self.weights.streamed,
+                                 weights * self.weights.bytes)
+        yield from self.inputs("ProductTermsKernel<1>", "ProductTermsKernel<2>", "ProductTermsKernel<0>")
+
+    def parts_kernel(self):
+        """The one for the fewest rows that takes these, or else the most, and how many blocks of its rows these are."""
+        names = re.compile(rf"InvariantPartsKernel<{self.weights.name}, (\d+), \d+, \d+(?:, 1)?>")  # of an input of one term
+        tiles = {int(match.group(1)): name for name in self.figures if (match := names.fullmatch(name))}
+        if not tiles:
+            raise Unknown(f"no InvariantPartsKernel<{self.weights.name}, ...> for one term (scripts/sass/model.py)")
+        count = min((count for count in tiles if 8 * count >= self.rows), default=max(tiles))
+        return tiles[count], -(-self.rows // (8 * count))
+
     def library_products(self):
-        rows, shape = self.rows, self.shape
-        for name, count, times in shape.products():
+        for name, count, times in self.shape.products():
             last = self.prompt and name == "logits"  # only the last row of a prompt has logits
             if self.weights.quantised:
                 yield self.dequantisation(name, count * times)
-            flops = 2 * count * times * (1 if last else rows)
+            flops = 2 * count * times * (1 if last else self.rows)
             yield Part(f"product: {name}", "cuBLASLt", 0.0, count * times * 2 / READ_BYTES_A_SECOND, flops / LIBRARY_FLOPS)
-        norms = 2 * shape.layers + 1
-        size = norms * rows * shape.hidden
+        yield from self.inputs("NormRowsKernel<bf16, 4>", "GatedKernel<bf16, 4>", "ConvertKernel<bf16, 4>")
+
+    def inputs(self, norms, gates, contexts):
+        """What makes the products' inputs, by the kernels of these names; they are written in bf16."""
+        shape = self.shape
+        size = (2 * shape.layers + 1) * self.rows * shape.hidden
         # A row is read twice, the second time with the gain; from memory once.
-        yield self.streaming("norms", "NormRowsKernel<bf16, 4>", size * 4 * 2, size * (4 + 2))
-        yield self.gates("bf16", 2)
-        size = shape.layers * rows * shape.hidden
-        yield self.streaming("contexts to bf16", "ConvertKernel<bf16, 4>", size * 4, size * (4 + 2))
+        yield self.streaming("norms", norms, size * 4 * 2, size * (4 + 2))
+        yield self.gates(gates, 2)
+        size = shape.layers * self.rows * shape.hidden
+        yield self.streaming("contexts to bf16", contexts, size * 4, size * (4 + 2))
 
     def dequantisation(self, name, count):
         kernel = f"DequantiseKernel<{self.weights.name}, bf16>"
-        # Once around, each lane has four weights.
-        return self.own(f"to bf16: {name}", kernel, count / (4 * 32) * self.kernel(kernel).instructions, count * self.weights.bytes)
+        around = count / (dequantised_weights() * 32)
+        return self.own(f"to bf16: {name}", kernel, around * self.kernel(kernel).instructions, count * self.weights.bytes)
 
-    def gates(self, element, written_bytes):
+    def gates(self, kernel, written_bytes):
         size = self.shape.layers * self.rows * self.shape.feed_forward
-        return self.streaming("gates", f"GatedKernel<{element}, 4>", size * 8, size * (8 + written_bytes))
+        return self.streaming("gates", kernel, size * 8, size * (8 + written_bytes))
 
     def rotation(self):
         shape = self.shape
@@ -177,14 +200,28 @@ class Step:
         return self.own("attention", kernel, tensor * f.per_tensor, shape.layers * self.rows * shape.kv_columns * KEY_BYTES, tensor)
 
 
-def vector_rows():
-    return int(re.search(r"kMaxVectorRows = (\d+);", VECTOR_ROWS.read_text(encoding="utf-8")).group(1))
+def product_rows(weights):
+    """The most rows that the vector kernel takes with such weights, and the parts kernel."""
+    name = "kFourBitRows" if weights.quantised else "kHalfRows"
+    return tuple(map(int, _found(rf"{name} = \{{\.vector = (\d+), \.parts = (\d+)\}};", DISPATCH)))
+
+
+def dequantised_weights():
+    """The weights of a lane once around the loop of DequantiseKernel."""
+    return int(_found(r"kLaneColumns = (\d+);", DEQUANTISER)[0])
+
+
+def _found(pattern, path):
+    match = re.search(pattern, path.read_text(encoding="utf-8"))
+    if match is None:
+        raise Unknown(f"{path.relative_to(ROOT)} has no {pattern} (scripts/sass/model.py)")
+    return match.groups()
 
 
 def page(figures):
     """The text of docs/benchmarks/gpu_model.md."""
     steps = []
-    for batch in (1, 4, 16, 64):
+    for batch in (1, 4, 8, 12, 16, 64):
         for weights in (BF16, Q4_0):
             steps.append((f"decode, batch {batch}, {weights.name.lower()}", list(Step(figures, weights, batch).parts())))
     for weights in (BF16, Q4_0):

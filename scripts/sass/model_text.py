@@ -76,7 +76,9 @@ What it supposes:
 - cuBLASLt does {library:.0f} TFLOP/s, or reads BF16 weights at the speed of memory; that is an assumption about another's code;
 - Llama 3.1 8B, a KV cache in bf16, {context:,} tokens of context in each sequence of a decode step, one prompt of 8,192 tokens in
   one chunk;
-- weights are read from memory once; weights that were converted to bf16 for cuBLASLt are read from memory again.
+- each product by the kernel that `common/backend/cuda/product/product_dispatch.h` names;
+- weights are read from memory once, also by a kernel that goes through them for each of several blocks of rows; weights that
+  were converted to bf16 for cuBLASLt are read from memory again.
 
 It leaves out what makes a real step longer: gaps between kernels, the end of a kernel when only some of its blocks are left,
 latency that too few bytes in flight do not hide, conflicts in shared memory and the rate of its pipe (near its limit in prefill

@@ -215,6 +215,19 @@ class Committed(unittest.TestCase):
         self.assertIn("Bf16, 1,", model.Step(self.kernels, model.BF16, 1).vector_kernel())
         self.assertIn("Bf16, 8,", model.Step(self.kernels, model.BF16, 5).vector_kernel())
 
+    def test_products_are_modelled_by_the_kernel_that_the_backend_takes(self):
+        for weights in (model.BF16, model.Q4_0):
+            vector, parts = model.product_rows(weights)
+            for rows, kernel in ((1, "VectorProductKernel"), (vector, "VectorProductKernel"), (parts + 1, "cuBLASLt"),
+                                 *([(parts, "InvariantPartsKernel")] if parts > vector else [])):
+                products = [part for part in model.Step(self.kernels, weights, rows).parts() if part.name.startswith("product")]
+                self.assertEqual({part.kernel.partition("<")[0] for part in products}, {kernel}, (weights.name, rows))
+
+    def test_a_kernel_goes_through_the_weights_for_each_block_of_its_rows(self):
+        kernels = {f"InvariantPartsKernel<Q4_0, {tiles}, 2, 2>": kernel(tensor=tiles) for tiles in (1, 4)}
+        found = [model.Step(kernels, model.Q4_0, rows).parts_kernel() for rows in (8, 9, 32, 33, 65)]
+        self.assertEqual([(name[27], blocks) for name, blocks in found], [("1", 1), ("4", 1), ("4", 1), ("4", 2), ("4", 3)])
+
 
 if __name__ == "__main__":
     unittest.main()

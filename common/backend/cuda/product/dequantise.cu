@@ -9,6 +9,9 @@
 
 namespace baton {
 
+// The columns of a thread, each time around the loop. scripts/sass/model.py reads this line.
+constexpr int kLaneColumns = 4;
+
 // A block has one row, and a thread some quads of it.
 template <CudaElement kFrom, class To>
 static __global__ void DequantiseKernel(const uint8_t* weight, int64_t row_bytes, int columns,
@@ -21,7 +24,7 @@ static __global__ void DequantiseKernel(const uint8_t* weight, int64_t row_bytes
   const int64_t row = row_ids != nullptr ? row_ids[place] : first_row + place;
   const uint8_t* from = weight + row * row_bytes;
   To* to = out + static_cast<int64_t>(place) * columns;
-  for (int quad = static_cast<int>(threadIdx.x); quad < columns / 4;
+  for (int quad = static_cast<int>(threadIdx.x); quad < columns / kLaneColumns;
        quad += static_cast<int>(blockDim.x)) {
     const float4 values = Format::Quad(Format::Load(from, columns, quad / kQuads), quad % kQuads);
     StoreFloats(to + 4 * quad, Floats<4>{{values.x, values.y, values.z, values.w}});
