@@ -13,8 +13,8 @@ import sass_gate  # noqa: E402
 from sass import budget, figures, listing, loops, model, names  # noqa: E402
 
 # What kernels may spill in all. Only ever lower these, when the lines of tests/gpu/sass_budget.txt become better.
-MOST_SPILLING_KERNELS = 25
-MOST_LOCAL_ACCESSES = 1132
+MOST_SPILLING_KERNELS = 14
+MOST_LOCAL_ACCESSES = 659
 
 
 def excerpts():
@@ -211,15 +211,16 @@ class Committed(unittest.TestCase):
             self.assertEqual(part.seconds, max(part.issue_s, part.memory_s, part.tensor_s))
         self.assertEqual(step.dequantisation("down", 10**9).bound, "issue")
 
-    def test_a_kernel_for_more_rows_is_modelled_where_the_rows_need_it(self):
-        self.assertIn("Bf16, 1,", model.Step(self.kernels, model.BF16, 1).vector_kernel())
-        self.assertIn("Bf16, 8,", model.Step(self.kernels, model.BF16, 5).vector_kernel())
+    def test_the_vector_kernel_for_these_rows_is_modelled(self):
+        for rows in (1, 3):
+            self.assertIn(f"Bf16, {rows},", model.Step(self.kernels, model.BF16, rows).vector_kernel())
 
     def test_products_are_modelled_by_the_kernel_that_the_backend_takes(self):
         for weights in (model.BF16, model.Q4_0):
             vector, parts = model.product_rows(weights)
-            for rows, kernel in ((1, "VectorProductKernel"), (vector, "VectorProductKernel"), (parts + 1, "cuBLASLt"),
-                                 *([(parts, "InvariantPartsKernel")] if parts > vector else [])):
+            for rows, kernel in ((vector, "VectorProductKernel"), (parts, "InvariantPartsKernel"), (parts + 1, "cuBLASLt")):
+                if rows == 0:
+                    continue
                 products = [part for part in model.Step(self.kernels, weights, rows).parts() if part.name.startswith("product")]
                 self.assertEqual({part.kernel.partition("<")[0] for part in products}, {kernel}, (weights.name, rows))
 

@@ -195,12 +195,16 @@ template <CudaElement kElement>
 void LaunchExpertElement(const ExpertProductInput& in, std::span<const ExpertOutput> outputs,
                          const ExpertPairs& pairs, int tile_pairs, cudaStream_t stream) {
   using Block = InvariantBlock<kElement>;
-  // A warp then has 2 to 4 KB of weights in flight.
-  constexpr int kDepth = Block::kLaneColumns == 8 && Block::kChunks == 1 ? 4 : 2;
+  // A warp has 2 to 4 KB of weights in flight. As in PartsShape, what needs more than 128 registers
+  // has the multiprocessor for itself.
+  constexpr bool kAlone = HasMin(kElement);
+  constexpr bool kDeep = Block::kLaneColumns == 8 && Block::kChunks == 1;
   if (tile_pairs == kFewTilePairs) {
-    LaunchExpertTiles<Block, kFewTilePairs / 8, kDepth, 2>(in, outputs, pairs, stream);
+    LaunchExpertTiles<Block, kFewTilePairs / 8, kAlone || kDeep ? 4 : 2, kAlone ? 1 : 2>(
+        in, outputs, pairs, stream);
   } else {
-    LaunchExpertTiles<Block, kManyTilePairs / 8, kDepth, 2>(in, outputs, pairs, stream);
+    LaunchExpertTiles<Block, kManyTilePairs / 8, kDeep ? 4 : 2, Block::kGroups ? 1 : 2>(
+        in, outputs, pairs, stream);
   }
 }
 

@@ -20,23 +20,23 @@ inline constexpr int kInvariantWarps = kInvariantThreads / 32;
 
 inline constexpr int kPartOutputs = 16;
 
-// sums += the weights of a pair of mma steps times the rows. The rows' columns are read from global
-// memory, because other blocks on the multiprocessor read the same ones.
-template <class Block, int kRowTiles>
-__device__ __forceinline__ void MultiplyRows(const InvariantArgs& args, const uint8_t* x,
-                                             int first_row, const PairWeights<Block>& weights,
+// sums += the weights of a pair of mma steps times the rows. `x` points to this lane's columns of
+// each row's first term. They are read from global memory, because other blocks on the
+// multiprocessor read the same ones.
+template <class Block, int kTerms, int kRowTiles>
+__device__ __forceinline__ void MultiplyRows(const InvariantArgs& args,
+                                             const uint8_t* const (&x)[kRowTiles], int offset,
+                                             const PairWeights<Block>& weights,
                                              float (&sums)[kRowTiles][4]) {
+  uint4 high[kRowTiles];
+  uint4 low[kRowTiles] = {};
 #pragma unroll
   for (int n = 0; n < kRowTiles; ++n) {
-    uint4 high = {0, 0, 0, 0};
-    uint4 low = {0, 0, 0, 0};
-    if (first_row + n * 8 < args.rows) {
-      const uint8_t* const at = x + n * 8 * args.term_row_bytes;
-      high = *reinterpret_cast<const uint4*>(at);
-      if (args.term_count == 2) low = *reinterpret_cast<const uint4*>(at + args.term_bytes);
-    }
-    weights.Multiply(high, low, args.term_count == 2, sums[n]);
+    high[n] = LoadInPlace16(x[n] + offset);
+    if constexpr (kTerms == 2) low[n] = LoadInPlace16(x[n] + offset + args.term_bytes);
   }
+#pragma unroll
+  for (int n = 0; n < kRowTiles; ++n) weights.Multiply(high[n], low[n], kTerms == 2, sums[n]);
 }
 
 // Adds the sums of the parts, [part][row][output], in ascending order and stores the results.
@@ -53,8 +53,8 @@ __device__ void StoreParts(const InvariantArgs& args, const InvariantArgs::Matri
 }
 
 // kDepth: column blocks that a warp has loaded ahead. kOccupancy: thread blocks on a
-// multiprocessor.
-template <class Block, int kRowTiles, int kDepth, int kOccupancy>
+// multiprocessor. kTerms: those of the input.
+template <class Block, int kRowTiles, int kDepth, int kOccupancy, int kTerms>
 static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
     InvariantPartsKernel(const __grid_constant__ InvariantArgs args) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
@@ -81,7 +81,13 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
 #pragma unroll
   for (int d = 0; d < kDepth; ++d) load(block + d, weights[d]);
   WaitForPreviousKernel();
-  const uint8_t* const x = args.terms + (first_row + group) * args.term_row_bytes;
+  // Rows behind the last one are the last one; none of their sums is stored.
+  const uint8_t* x[kRowTiles];
+#pragma unroll
+  for (int n = 0; n < kRowTiles; ++n) {
+    x[n] = args.terms + min(first_row + n * 8 + group, args.rows - 1) * args.term_row_bytes +
+           2 * (block * Block::kColumns + PairColumn<Block>(0, t));
+  }
   float sums[kRowTiles][4] = {};
   for (; block < end; block += kDepth) {
 #pragma unroll
@@ -89,13 +95,14 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
       if (block + d < end) {
 #pragma unroll
         for (int pair = 0; pair < Block::kPairs; ++pair) {
-          const int column = (block + d) * Block::kColumns + PairColumn<Block>(pair, t);
-          MultiplyRows<Block>(args, x + 2 * static_cast<int64_t>(column), first_row + group,
-                              PairWeights<Block>(weights[d], pair), sums);
+          const int offset = 2 * (d * Block::kColumns + PairColumn<Block>(pair, 0));
+          MultiplyRows<Block, kTerms>(args, x, offset, PairWeights<Block>(weights[d], pair), sums);
         }
       }
       load(block + d + kDepth, weights[d]);
     }
+#pragma unroll
+    for (int n = 0; n < kRowTiles; ++n) x[n] += 2 * kDepth * Block::kColumns;
   }
   auto* const all = reinterpret_cast<float*>(shared_memory);
   float* const own = all + warp * kRowTiles * 8 * kPartOutputs;
@@ -110,60 +117,81 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
   StoreParts<kRowTiles>(args, matrix, first_output, first_row, all);
 }
 
-// --- Many rows: a block has a tile of 128 outputs and 128 rows, and each of its warps 16 outputs,
-// --- so that only one warp reads and widens a weight. The input's rows come into shared memory
-// --- tile by tile, [buffer][term][pair][row][lane of four], 16 bytes each. So the eight lanes that
-// --- are served together find their bytes side by side.
+// --- Many rows: a block has a tile of 128 outputs and 32 to 128 rows, and each of its warps 16
+// --- outputs, so that only one warp reads and widens a weight. The input's rows come into shared
+// --- memory tile by tile, [buffer][term][pair][row][lane of four], 16 bytes each. So the eight
+// --- lanes that are served together find their bytes side by side.
 
 inline constexpr int kTileOutputs = 128;
-inline constexpr int kTileRows = 128;
-inline constexpr int kTermTileBytes = kTileRows * kTileColumns * 2;
-constexpr int TileSharedBytes(int terms) { return 2 * terms * kTermTileBytes; }
 
-// Begins to copy a column tile of all terms; rows behind the last one become zeros.
-template <class Block>
+template <class Block, int kTerms>
+struct TileShape {
+  // A lane has two sums for each output and row of its own, which leave too few registers for 128
+  // rows where weights or input take many.
+  static constexpr int kRows = [] {
+    if (kTerms == 2) return HasMin(Block::kElement) ? 32 : 64;
+    return Block::kElement == CudaElement::kBf16 || Block::kElement == CudaElement::kF16 ||
+                   Block::kElement == CudaElement::kMxfp4
+               ? 128
+               : 64;
+  }();
+  static constexpr int kRowTiles = kRows / 8;
+  static constexpr int kTermBytes = kRows * kTileColumns * 2;
+  static constexpr int kBufferBytes = kTerms * kTermBytes;
+  static constexpr int kSharedBytes = 2 * kBufferBytes;
+};
+
+// Begins to copy a column tile of all terms; rows behind the last one become zeros, and nothing is
+// read at their addresses. A thread has every sixteenth row, always the same eight columns.
+template <class Block, int kTerms>
 __device__ void CopyRows(const InvariantArgs& args, int first_row, int tile, uint8_t* buffer) {
   constexpr int kEights = kTileColumns / 8;
-  for (int term = 0; term < args.term_count; ++term) {
+  constexpr int kRowStep = kInvariantThreads / kEights;
+  using Shape = TileShape<Block, kTerms>;
+  const int row = static_cast<int>(threadIdx.x) / kEights;
+  const int eight = static_cast<int>(threadIdx.x) % kEights;
+  const PairPlace place = PlaceOf<Block>(eight);
+  uint8_t* const to = buffer + ((place.pair * Shape::kRows + row) * 4 + place.t) * 16;
 #pragma unroll
-    for (int i = 0; i < kTileRows * kEights / kInvariantThreads; ++i) {
-      const int index = i * kInvariantThreads + static_cast<int>(threadIdx.x);
-      const int row = index / kEights;
-      const PairPlace place = PlaceOf<Block>(index % kEights);
-      const bool valid = first_row + row < args.rows;
-      const int64_t at = (valid ? first_row + row : 0) * args.term_row_bytes +
-                         (static_cast<int64_t>(tile) * kEights + index % kEights) * 16;
-      CopyAsync16(
-          buffer + term * kTermTileBytes + ((place.pair * kTileRows + row) * 4 + place.t) * 16,
-          args.terms + term * args.term_bytes + at, valid ? 16 : 0);
+  for (int term = 0; term < kTerms; ++term) {
+    const uint8_t* from = args.terms + term * args.term_bytes +
+                          (first_row + row) * args.term_row_bytes +
+                          (static_cast<int64_t>(tile) * kEights + eight) * 16;
+#pragma unroll
+    for (int i = 0; i < Shape::kRows / kRowStep; ++i) {
+      const bool valid = first_row + row + i * kRowStep < args.rows;
+      CopyAsync16(to + term * Shape::kTermBytes + i * kRowStep * 64, from, valid ? 16 : 0);
+      from += kRowStep * args.term_row_bytes;
     }
   }
   CommitCopies();
 }
 
 // The sums of a warp's 16 outputs for all rows of the tile.
-inline constexpr int kWarpRowTiles = kTileRows / 8;
-using TileSums = float[kWarpRowTiles][4];
+template <int kRowTiles>
+using TileSums = float[kRowTiles][4];
 
 // sums += the products of a pair of mma steps. `x` points to this lane's columns in the first row.
-template <class Block>
-__device__ __forceinline__ void MultiplyShared(const InvariantArgs& args, const uint8_t* x,
-                                               const PairWeights<Block>& weights, TileSums& sums) {
+template <class Block, int kTerms, int kRowTiles>
+__device__ __forceinline__ void MultiplyShared(const uint8_t* x, const PairWeights<Block>& weights,
+                                               TileSums<kRowTiles>& sums) {
 #pragma unroll
-  for (int n = 0; n < kWarpRowTiles; ++n) {
+  for (int n = 0; n < kRowTiles; ++n) {
     const uint4 high = *reinterpret_cast<const uint4*>(x + n * 8 * 64);
     uint4 low = {0, 0, 0, 0};
-    if (args.term_count == 2) {
-      low = *reinterpret_cast<const uint4*>(x + kTermTileBytes + n * 8 * 64);
+    if constexpr (kTerms == 2) {
+      low = *reinterpret_cast<const uint4*>(x + TileShape<Block, kTerms>::kTermBytes + n * 8 * 64);
     }
-    weights.Multiply(high, low, args.term_count == 2, sums[n]);
+    weights.Multiply(high, low, kTerms == 2, sums[n]);
   }
 }
 
 // Ends a part: total += sums, and sums = 0.
-__device__ __forceinline__ void EndPart(bool first, TileSums& sums, TileSums& total) {
+template <int kRowTiles>
+__device__ __forceinline__ void EndPart(bool first, TileSums<kRowTiles>& sums,
+                                        TileSums<kRowTiles>& total) {
 #pragma unroll
-  for (int n = 0; n < kWarpRowTiles; ++n) {
+  for (int n = 0; n < kRowTiles; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       float& sum = sums[n][i];
@@ -174,15 +202,16 @@ __device__ __forceinline__ void EndPart(bool first, TileSums& sums, TileSums& to
   }
 }
 
-template <class Block>
+template <class Block, int kTerms>
 static __global__ void __launch_bounds__(kInvariantThreads)
     InvariantTileKernel(const __grid_constant__ InvariantArgs args) {
+  using Shape = TileShape<Block, kTerms>;
   extern __shared__ __align__(16) uint8_t shared_memory[];
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int group = static_cast<int>(threadIdx.x) % 32 / 4;
   const int t = static_cast<int>(threadIdx.x) % 4;
   const int unit = static_cast<int>(blockIdx.x) / args.row_tiles;
-  const int first_row = static_cast<int>(blockIdx.x) % args.row_tiles * kTileRows;
+  const int first_row = static_cast<int>(blockIdx.x) % args.row_tiles * Shape::kRows;
   const InvariantArgs::Matrix& matrix = MatrixOfUnit(args, unit);
   const int first_output = (unit - matrix.first_unit) * kTileOutputs + warp * 16;
 
@@ -197,17 +226,17 @@ static __global__ void __launch_bounds__(kInvariantThreads)
   };
   load(0);
   WaitForPreviousKernel();
-  const int buffer_bytes = args.term_count * kTermTileBytes;
-  CopyRows<Block>(args, first_row, 0, shared_memory);
-  TileSums sums = {};
-  TileSums total = {};
+  CopyRows<Block, kTerms>(args, first_row, 0, shared_memory);
+  TileSums<Shape::kRowTiles> sums = {};
+  TileSums<Shape::kRowTiles> total = {};
   for (int tile = 0; tile < args.tiles; ++tile) {
     WaitForCopies<0>();
     __syncthreads();  // all warps have copied, and none reads the other buffer any more
     if (tile + 1 < args.tiles) {
-      CopyRows<Block>(args, first_row, tile + 1, shared_memory + (tile + 1) % 2 * buffer_bytes);
+      CopyRows<Block, kTerms>(args, first_row, tile + 1,
+                              shared_memory + (tile + 1) % 2 * Shape::kBufferBytes);
     }
-    const uint8_t* const x = shared_memory + tile % 2 * buffer_bytes + group * 64 + t * 16;
+    const uint8_t* const x = shared_memory + tile % 2 * Shape::kBufferBytes + group * 64 + t * 16;
 #pragma unroll
     for (int block = 0; block < Block::kOfTile; ++block) {
 #pragma unroll
@@ -215,16 +244,16 @@ static __global__ void __launch_bounds__(kInvariantThreads)
         const PairWeights<Block> operands(weights, pair);
         // The next block is loaded while the last pair of this one is multiplied.
         if (pair == Block::kPairs - 1) load(tile * Block::kOfTile + block + 1);
-        MultiplyShared<Block>(args, x + (block * Block::kPairs + pair) * kTileRows * 64, operands,
-                              sums);
+        MultiplyShared<Block, kTerms, Shape::kRowTiles>(
+            x + (block * Block::kPairs + pair) * Shape::kRows * 64, operands, sums);
       }
     }
     if ((tile + 1) % args.part_tiles == 0 || tile + 1 == args.tiles) {
-      EndPart(tile < args.part_tiles, sums, total);
+      EndPart<Shape::kRowTiles>(tile < args.part_tiles, sums, total);
     }
   }
 #pragma unroll
-  for (int n = 0; n < kWarpRowTiles; ++n) {
+  for (int n = 0; n < Shape::kRowTiles; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       StoreOutput(args, matrix, first_row + n * 8 + t * 2 + i % 2, first_output + group + i / 2 * 8,

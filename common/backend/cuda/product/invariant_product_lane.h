@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "common/backend/cuda/product/group_format.h"
 #include "common/backend/cuda/product/invariant_product.h"
 #include "common/backend/cuda/product/product_output.h"
 #include "common/backend/cuda/product/weight_format.h"
@@ -31,8 +32,7 @@ struct InvariantArgs {
     bool accumulate;
     float scale;
   };
-  const uint8_t* terms;  // ProductTerms::data
-  int term_count;
+  const uint8_t* terms;    // ProductTerms::data
   int64_t term_bytes;      // bytes from one term to the next
   int64_t term_row_bytes;  // bytes from one row to the next
   int rows;
@@ -58,6 +58,8 @@ template <CudaElement kElement_>
 struct InvariantBlock {
   using Format = WeightFormat<kElement_>;
   static constexpr CudaElement kElement = kElement_;
+  // Whether a pair of mma steps is a block of 32 columns with one scale.
+  static constexpr bool kGroups = HasCodeGroups(kElement);
   static constexpr int kLaneColumns = std::max(8, Format::kColumns);
   static constexpr int kChunks = kLaneColumns / Format::kColumns;  // chunks of a lane
   static constexpr int kPairs = kLaneColumns / 8;                  // pairs of mma steps
@@ -72,6 +74,7 @@ struct InvariantBlock {
 // pair `pair` of the tile.
 template <class Block>
 __device__ __forceinline__ int PairColumn(int pair, int t) {
+  if constexpr (Block::kGroups) return pair * 32 + t * 8;
   return pair / Block::kPairs * Block::kColumns + t * Block::kLaneColumns +
          pair % Block::kPairs * 8;
 }
@@ -82,6 +85,7 @@ struct PairPlace {
 };
 template <class Block>
 __device__ __forceinline__ PairPlace PlaceOf(int eight) {
+  if constexpr (Block::kGroups) return {eight / 4, eight % 4};
   const int in_block = eight * 8 % Block::kColumns;
   return {eight * 8 / Block::kColumns * Block::kPairs + in_block % Block::kLaneColumns / 8,
           in_block / Block::kLaneColumns};
@@ -97,9 +101,9 @@ struct LaneWeights {
 #pragma unroll
     for (int i = 0; i < Block::kChunks; ++i) {
       const int chunk = (block * 4 + t) * Block::kChunks + i;
-      chunks[i] = chunk * Block::Format::kColumns < columns
-                      ? Block::Format::Load(row, columns, chunk)
-                      : typename Block::Format::Chunk{};
+      const int column = Block::kGroups ? block * Block::kColumns : chunk * Block::Format::kColumns;
+      chunks[i] = column < columns ? Block::Format::Load(row, columns, chunk)
+                                   : typename Block::Format::Chunk{};
     }
   }
 
@@ -124,7 +128,7 @@ struct LaneWeights {
 };
 
 // The A operands of the two mma steps of a pair.
-template <class Block>
+template <class Block, bool kGroups = Block::kGroups>
 struct PairWeights {
   uint32_t a[2][Block::kTerms][4];
 
@@ -159,6 +163,63 @@ struct PairWeights {
         MultiplyBf16(sums, a[step][term], {highs[step].x, highs[step].y});
       }
       if (two_terms) MultiplyBf16(sums, a[step][0], {lows[step].x, lows[step].y});
+    }
+  }
+};
+
+// The same of codes in groups. The pair's columns are a block: its sum is scaled, then added.
+template <class Block>
+struct PairWeights<Block, true> {
+  using Format = typename Block::Format;
+  uint32_t a[2][4];      // kHasMin: 128 + code; otherwise code - kOffset
+  BlockScale blocks[2];  // of output g and of output g + 8; `min` is for the input's sum
+
+  __device__ __forceinline__ PairWeights(const LaneWeights<Block> (&weights)[2], int pair) {
+#pragma unroll
+    for (int output = 0; output < 2; ++output) {
+      const typename Format::Chunk& chunk = weights[output].chunks[0];
+      const uint32_t word = WordOf(chunk.codes, pair);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        uint32_t& operand = a[i / 2][i % 2 * 2 + output];
+        if constexpr (Format::kHasMin) {
+          operand = CodePair(word >> (4 * i));
+        } else {
+          operand = CodePairLess<Format::kOffset>(word >> (4 * i));
+        }
+      }
+      BlockScale& block = blocks[output];
+      block = Format::BlockOf(chunk, pair);
+      // scale * sum((code - kOffset) * x) + min * sum(x), from the sum of (128 + code) * x.
+      if constexpr (Format::kHasMin) {
+        block.min = __fmaf_rn(block.scale, -static_cast<float>(128 + Format::kOffset), block.min);
+      }
+    }
+  }
+
+  // As above.
+  __device__ __forceinline__ void Multiply(const uint4& high, const uint4& low, bool two_terms,
+                                           float (&sums)[4]) const {
+    const uint2 highs[2] = {{high.x, high.y}, {high.z, high.w}};
+    const uint2 lows[2] = {{low.x, low.y}, {low.z, low.w}};
+    constexpr uint32_t kOnes[4] = {0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u};
+    float products[4] = {};
+    float inputs[4] = {};  // the sums of the input alone, the same for every output
+#pragma unroll
+    for (int step = 0; step < 2; ++step) {
+      MultiplyBf16(products, a[step], {highs[step].x, highs[step].y});
+      if (two_terms) MultiplyBf16(products, a[step], {lows[step].x, lows[step].y});
+      if constexpr (Format::kHasMin) {
+        MultiplyBf16(inputs, kOnes, {highs[step].x, highs[step].y});
+        if (two_terms) MultiplyBf16(inputs, kOnes, {lows[step].x, lows[step].y});
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      sums[i] = __fmaf_rn(blocks[i / 2].scale, products[i], sums[i]);
+      if constexpr (Format::kHasMin) {
+        sums[i] = __fmaf_rn(blocks[i / 2].min, inputs[i], sums[i]);
+      }
     }
   }
 };

@@ -27,7 +27,6 @@ InvariantArgs InvariantArgsFor(const ProductTerms& in, std::span<const VectorOut
   const int stride = ProductTermStride(in.columns);
   InvariantArgs args = {
       .terms = static_cast<const uint8_t*>(in.data),
-      .term_count = in.terms,
       .term_bytes = int64_t{2} * stride * in.rows,
       .term_row_bytes = int64_t{2} * stride,
       .rows = in.rows,
@@ -56,14 +55,31 @@ InvariantArgs InvariantArgsFor(const ProductTerms& in, std::span<const VectorOut
   return args;
 }
 
-template <class Block, int kRowTiles, int kDepth, int kOccupancy>
+// How InvariantPartsKernel is compiled.
+template <class Block, int kRowTiles, int kTerms>
+struct PartsShape {
+  static constexpr CudaElement kElement = Block::kElement;
+  // Thread blocks on a multiprocessor: as many as leave the registers that the kernel needs, 80
+  // beside two others, 128 beside one.
+  static constexpr int kOccupancy = [] {
+    if (kRowTiles > 1) return IsQuantised(kElement) && (kTerms == 2 || Block::kGroups) ? 1 : 2;
+    if (HasMin(kElement)) return kTerms == 2 ? 1 : 2;
+    return Block::kTerms == 2 || kTerms == 2 || kElement == CudaElement::kQ6_K ? 2 : 3;
+  }();
+  // Column blocks that a warp has loaded ahead, 2 to 4 KB of weights.
+  static constexpr int kDepth =
+      kOccupancy == 1 || (Block::kLaneColumns == 8 && Block::kChunks == 1) ? 4 : 2;
+};
+
+template <class Block, int kRowTiles, int kTerms>
 void LaunchParts(const ProductTerms& in, std::span<const VectorOutput> outputs,
                  cudaStream_t stream) {
+  using Shape = PartsShape<Block, kRowTiles, kTerms>;
   unsigned blocks = 0;
   const InvariantArgs args =
       InvariantArgsFor<Block>(in, outputs, kPartOutputs, kRowTiles * 8, &blocks);
   if (blocks == 0) return;
-  Launch(InvariantPartsKernel<Block, kRowTiles, kDepth, kOccupancy>,
+  Launch(InvariantPartsKernel<Block, kRowTiles, Shape::kDepth, Shape::kOccupancy, kTerms>,
          {.grid = blocks,
           .block = kInvariantThreads,
           .shared_bytes = sizeof(float) * kInvariantWarps * kRowTiles * 8 * kPartOutputs,
@@ -72,29 +88,35 @@ void LaunchParts(const ProductTerms& in, std::span<const VectorOutput> outputs,
          args);
 }
 
-template <CudaElement kElement>
-void LaunchInvariantElement(const ProductTerms& in, std::span<const VectorOutput> outputs,
-                            const DeviceLimits& limits, cudaStream_t stream) {
+template <CudaElement kElement, int kTerms>
+void LaunchInvariantTerms(const ProductTerms& in, std::span<const VectorOutput> outputs,
+                          const DeviceLimits& limits, cudaStream_t stream) {
   using Block = InvariantBlock<kElement>;
-  // A warp then has 2 to 4 KB of weights in flight.
-  constexpr int kDepth = Block::kLaneColumns == 8 && Block::kChunks == 1 ? 4 : 2;
-  // The other types need more than the 80 registers that three blocks on a multiprocessor leave.
-  constexpr bool kThreeBlocks =
-      Block::kTerms == 1 && kElement != CudaElement::kQ4_K && kElement != CudaElement::kQ6_K;
-  constexpr int kOccupancy = kThreeBlocks ? 3 : 2;
-  if (in.rows <= 8) return LaunchParts<Block, 1, kDepth, kOccupancy>(in, outputs, stream);
+  if (in.rows <= 8) return LaunchParts<Block, 1, kTerms>(in, outputs, stream);
+  // Four tiles of two terms of rows would not leave codes in groups enough registers.
+  constexpr int kMostRowTiles = Block::kGroups && kTerms == 2 ? 2 : 4;
+  if (in.rows <= 16) return LaunchParts<Block, 2, kTerms>(in, outputs, stream);
+  using Tile = TileShape<Block, kTerms>;
   unsigned blocks = 0;
-  const InvariantArgs args = InvariantArgsFor<Block>(in, outputs, kTileOutputs, kTileRows, &blocks);
+  const InvariantArgs args =
+      InvariantArgsFor<Block>(in, outputs, kTileOutputs, Tile::kRows, &blocks);
   if (in.rows < kInvariantTilesFrom || !EnoughTiles(blocks, limits.multiprocessors)) {
-    return LaunchParts<Block, 4, kDepth, 2>(in, outputs, stream);
+    return LaunchParts<Block, kMostRowTiles, kTerms>(in, outputs, stream);
   }
-  Launch(InvariantTileKernel<Block>,
+  Launch(InvariantTileKernel<Block, kTerms>,
          {.grid = blocks,
           .block = kInvariantThreads,
-          .shared_bytes = static_cast<size_t>(TileSharedBytes(in.terms)),
+          .shared_bytes = Tile::kSharedBytes,
           .stream = stream,
           .may_start_early = true},
          args);
+}
+
+template <CudaElement kElement>
+void LaunchInvariantElement(const ProductTerms& in, std::span<const VectorOutput> outputs,
+                            const DeviceLimits& limits, cudaStream_t stream) {
+  if (in.terms == 2) return LaunchInvariantTerms<kElement, 2>(in, outputs, limits, stream);
+  LaunchInvariantTerms<kElement, 1>(in, outputs, limits, stream);
 }
 
 // Multiplies with those outputs' weights that are quantised (invariant_product_quantised.cu).

@@ -19,10 +19,10 @@ struct ProductRows {
   int parts = 0;
 };
 // scripts/sass/model.py reads these four lines.
-inline constexpr ProductRows kF32Rows = {.vector = 15, .parts = 15};
-inline constexpr ProductRows kHalfRows = {.vector = 15, .parts = 15};       // F16, BF16
-inline constexpr ProductRows kFourBitRows = {.vector = 15, .parts = 15};    // Q4_0, Q4_1, Q4_K
-inline constexpr ProductRows kQuantisedRows = {.vector = 15, .parts = 15};  // Q8_0, Q6_K, MXFP4
+inline constexpr ProductRows kF32Rows = {.vector = 4, .parts = 4};
+inline constexpr ProductRows kHalfRows = {.vector = 4, .parts = 16};       // F16, BF16
+inline constexpr ProductRows kFourBitRows = {.vector = 0, .parts = 64};    // Q4_0, Q4_1, Q4_K
+inline constexpr ProductRows kQuantisedRows = {.vector = 1, .parts = 64};  // Q8_0, Q6_K, MXFP4
 
 constexpr ProductRows ProductRowsOf(CudaElement element) {
   switch (element) {

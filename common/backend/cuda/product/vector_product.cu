@@ -27,9 +27,10 @@ bool MakeGatesFirst(int rows, int columns) {
 
 void LaunchVectorProduct(const VectorInput& input, std::span<const VectorOutput> outputs,
                          const DeviceLimits& limits, cudaStream_t stream) {
-  BATON_CHECK(input.in.rows >= 1 && input.in.rows <= kMaxVectorRows, "rows of a vector product");
   BATON_CHECK(!outputs.empty() && outputs.size() <= kMaxVectorOutputs, "outputs of one input");
   for (const VectorOutput& output : outputs) {
+    BATON_CHECK(input.in.rows >= 1 && input.in.rows <= MaxVectorRows(output.weight.element),
+                "rows of a vector product");
     BATON_CHECK(output.weight.columns == input.in.columns && output.out.rows == input.in.rows &&
                     output.out.columns == output.weight.rows,
                 "shapes of a vector product");

@@ -1,4 +1,4 @@
-// Products of 1 to 15 rows, at the speed at which the weight can be read: out = in x weight^T, or
+// Products of 1 to 4 rows, at the speed at which the weight can be read: out = in x weight^T, or
 // out += scale * in x weight^T, in one rounding.
 //
 // Activations are float32 in shared memory, normalised or gated on their way there:
@@ -26,13 +26,19 @@
 #include <span>
 
 #include "common/backend/cuda/device/operands.h"
+#include "common/backend/cuda/product/weight_layout.h"
 #include "common/backend/gate_function.h"
 #include "common/backend/tensor.h"
 
 namespace baton {
 
-inline constexpr int kMaxVectorRows = 15;
+inline constexpr int kMaxVectorRows = 4;
 inline constexpr int kMaxVectorOutputs = 3;
+// Of several rows with quantised weights, and of any with codes in groups, tensor cores make more
+// (product_dispatch.h).
+constexpr int MaxVectorRows(CudaElement element) {
+  return HasCodeGroups(element) ? 0 : IsQuantised(element) ? 1 : kMaxVectorRows;
+}
 
 // A product's input, in device memory. Every matrix begins at a multiple of 16 bytes.
 struct VectorInput {
@@ -69,7 +75,7 @@ int VectorTeamWarps(CudaElement element, int64_t outputs, int columns);
 bool MakeGatesFirst(int rows, int columns);
 
 // Multiplies `input` with the weights of all outputs, with one kernel for each element type among
-// them. REQUIRES: 1 to kMaxVectorRows rows; 1 to kMaxVectorOutputs outputs, none of which overlaps
+// them. REQUIRES: 1 to MaxVectorRows rows; 1 to kMaxVectorOutputs outputs, none of which overlaps
 // the input or another.
 void LaunchVectorProduct(const VectorInput& input, std::span<const VectorOutput> outputs,
                          const DeviceLimits& limits, cudaStream_t stream);

@@ -28,24 +28,22 @@ __device__ __forceinline__ float4 LoadQuad(const float* row, int column, int col
 template <class Tile>
 __device__ void ComputeNormScales(const VectorArgs& args, const VectorShared<Tile>& shared) {
   const int thread = static_cast<int>(threadIdx.x);
-  float sums[Tile::kMaxRows] = {};
+  float sums[Tile::kRows] = {};
   for (int column = 4 * thread; column < args.columns; column += 4 * kVectorThreads) {
 #pragma unroll
-    for (int row = 0; row < Tile::kMaxRows; ++row) {
-      if (row >= args.rows) break;
+    for (int row = 0; row < Tile::kRows; ++row) {
       const float* in = args.in + static_cast<int64_t>(row) * args.columns;
       const float4 x = LoadQuad(in, column, args.columns);
       sums[row] = FmaQuad(x, x, sums[row]);
     }
   }
 #pragma unroll
-  for (int row = 0; row < Tile::kMaxRows; ++row) {
-    if (row >= args.rows) break;
+  for (int row = 0; row < Tile::kRows; ++row) {
     const float sum = WarpSum(sums[row]);
     if (thread % 32 == 0) shared.squares[row * kVectorWarps + thread / 32] = sum;
   }
   __syncthreads();
-  if (thread < args.rows) {
+  if (thread < Tile::kRows) {
     float sum = 0;
     for (int warp = 0; warp < kVectorWarps; ++warp) {
       sum += shared.squares[thread * kVectorWarps + warp];
@@ -82,7 +80,8 @@ template <class Tile>
 __device__ void FillTile(const VectorArgs& args, int first_chunk,
                          const VectorShared<Tile>& shared) {
   const int quads = args.tile_chunks * Tile::kQuads;
-  for (int row = 0; row < args.rows; ++row) {
+#pragma unroll 1
+  for (int row = 0; row < Tile::kRows; ++row) {
 #pragma unroll 4
     for (int quad = static_cast<int>(threadIdx.x); quad < quads; quad += kVectorThreads) {
       const int column = (first_chunk * Tile::kQuads + quad) * 4;

@@ -97,7 +97,7 @@ class VectorReader {
 template <class Tile>
 __device__ __forceinline__ void MultiplyChunks(
     const VectorArgs& args, const typename Tile::Format::Chunk (&chunks)[Tile::kUnitRows],
-    const float4* x, int place, float (&sums)[Tile::kUnitRows][Tile::kMaxRows]) {
+    const float4* x, int place, float (&sums)[Tile::kUnitRows][Tile::kRows]) {
   const int row_quads = args.tile_chunks * Tile::kQuads;
 #pragma unroll
   for (int quad = 0; quad < Tile::kQuads; ++quad) {
@@ -108,8 +108,7 @@ __device__ __forceinline__ void MultiplyChunks(
     }
     const float4* values = x + SharedQuad<Tile>(place, quad);
 #pragma unroll
-    for (int input = 0; input < Tile::kMaxRows; ++input) {
-      if (input >= args.rows) break;
+    for (int input = 0; input < Tile::kRows; ++input) {
       const float4 value = values[input * row_quads];
 #pragma unroll
       for (int row = 0; row < Tile::kUnitRows; ++row) {
@@ -130,7 +129,7 @@ __device__ __forceinline__ void StoreSum(const VectorArgs& args, const VectorUni
 // Adds the sums of the lanes, then of the team's warps, and stores the unit's results.
 template <class Tile>
 __device__ void FinishUnit(const VectorArgs& args, int round, const VectorShared<Tile>& shared,
-                           const float (&sums)[Tile::kUnitRows][Tile::kMaxRows]) {
+                           const float (&sums)[Tile::kUnitRows][Tile::kRows]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const VectorUnit unit = UnitOf<Tile>(args, round);
@@ -139,14 +138,14 @@ __device__ void FinishUnit(const VectorArgs& args, int round, const VectorShared
 #pragma unroll
   for (int row = 0; row < Tile::kUnitRows; ++row) {
 #pragma unroll
-    for (int input = 0; input < Tile::kMaxRows; ++input) {
-      if (input >= args.rows || !unit.valid) break;
+    for (int input = 0; input < Tile::kRows; ++input) {
+      if (!unit.valid) break;
       const float sum = WarpSum(sums[row][input]);
       if (lane != 0) continue;
       if (args.team_warps == 1) {
         StoreSum(args, unit, row, input, sum);
       } else {
-        buffer[warp * Tile::kUnitSums + row * Tile::kMaxRows + input] = sum;
+        buffer[warp * Tile::kUnitSums + row * Tile::kRows + input] = sum;
       }
     }
   }
@@ -154,12 +153,11 @@ __device__ void FinishUnit(const VectorArgs& args, int round, const VectorShared
   __syncthreads();
   if (warp % args.team_warps != 0 || !unit.valid) return;
   for (int i = lane; i < Tile::kUnitSums; i += 32) {
-    if (i % Tile::kMaxRows >= args.rows) continue;
     float sum = buffer[warp * Tile::kUnitSums + i];
     for (int mate = 1; mate < args.team_warps; ++mate) {
       sum += buffer[(warp + mate) * Tile::kUnitSums + i];
     }
-    StoreSum(args, unit, i / Tile::kMaxRows, i % Tile::kMaxRows, sum);
+    StoreSum(args, unit, i / Tile::kRows, i % Tile::kRows, sum);
   }
 }
 
@@ -184,7 +182,7 @@ static __global__ void __launch_bounds__(kVectorThreads, Tile::kBlocks)
   WaitForPreviousKernel();
   if (args.kind == VectorInput::Kind::kNorm) ComputeNormScales(args, shared);
   for (int round = 0; round < args.rounds; ++round) {
-    float sums[Tile::kUnitRows][Tile::kMaxRows] = {};
+    float sums[Tile::kUnitRows][Tile::kRows] = {};
     int place = 0;  // index in the tile of the step's first chunk
     for (int step = 0; step < args.row_step_chunks; step += args.step_chunks) {
       // Where all columns fit, they are brought once for all rounds.

@@ -16,21 +16,19 @@ inline int CeilDiv(int64_t value, int divisor) {
   return static_cast<int>((value + divisor - 1) / divisor);
 }
 
-// Calls visit(tile) with the tile for `rows` rows of the input. Chunks in flight take 64 registers
-// where two blocks share a multiprocessor, and 128 where the sums of several rows need them. A chunk
-// of a quantised weight has 32 columns (Q8_0: 16), so fewer chunks put as many bytes in flight.
+// Calls visit(tile) with the tile for `rows` rows of the input, if there is one (MaxVectorRows).
+// Chunks in flight take 64 registers where two blocks share a multiprocessor, and 128 where the
+// sums of several rows need them. A chunk of a quantised weight has 32 columns (Q8_0: 16), so fewer
+// chunks put as many bytes in flight.
 template <CudaElement kElement, class Visit>
 void WithVectorTile(int rows, const Visit& visit) {
   if constexpr (IsQuantised(kElement)) {
-    if (rows == 1) return visit(VectorTile<kElement, 1, 2, 1, 2>());
-    if (rows <= 4) return visit(VectorTile<kElement, 4, 2, 2, 1>());
-    if (rows <= 8) return visit(VectorTile<kElement, 8, 4, 1, 1>());
-    visit(VectorTile<kElement, kMaxVectorRows, 2, 1, 1>());
+    if (rows == 1) visit(VectorTile<kElement, 1, 2, 1, 2>());
   } else {
-    if (rows == 1) return visit(VectorTile<kElement, 1, 1, 5, 2>());
-    if (rows <= 4) return visit(VectorTile<kElement, 4, 2, 3, 1>());
-    if (rows <= 8) return visit(VectorTile<kElement, 8, 2, 3, 1>());
-    visit(VectorTile<kElement, kMaxVectorRows, 4, 1, 1>());
+    if (rows == 1) visit(VectorTile<kElement, 1, 1, 5, 2>());
+    if (rows == 2) visit(VectorTile<kElement, 2, 2, 3, 1>());
+    if (rows == 3) visit(VectorTile<kElement, 3, 2, 3, 1>());
+    if (rows == 4) visit(VectorTile<kElement, 4, 2, 3, 1>());
   }
 }
 
@@ -49,7 +47,6 @@ VectorArgs ArgsFor(const VectorInput& input, std::span<const VectorOutput> outpu
   args.in = input.in.data;
   args.other = input.other;
   args.epsilon = input.epsilon;
-  args.rows = input.in.rows;
   args.columns = input.in.columns;
   int64_t all_rows = 0;
   for (const VectorOutput& output : outputs) {
@@ -80,8 +77,8 @@ VectorArgs ArgsFor(const VectorInput& input, std::span<const VectorOutput> outpu
   // may use a little less than its share: the device keeps 1 KB of each for itself.
   const size_t room =
       limits.shared_bytes / Tile::kBlocks - 1024 - VectorShared<Tile>::kSumFloats * sizeof(float);
-  const size_t step_bytes = static_cast<size_t>(args.rows) * static_cast<size_t>(args.step_chunks) *
-                            Tile::kQuads * sizeof(float4);
+  const size_t step_bytes = static_cast<size_t>(Tile::kRows) *
+                            static_cast<size_t>(args.step_chunks) * Tile::kQuads * sizeof(float4);
   const int tile_steps = std::clamp(static_cast<int>(room / step_bytes), 1, steps);
   args.tile_step_chunks = tile_steps * args.step_chunks;
   args.tile_chunks = std::min(tile_steps * Tile::kSweeps, sweeps) * lanes;

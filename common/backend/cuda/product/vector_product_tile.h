@@ -15,16 +15,16 @@ inline constexpr int kVectorThreads = 512;
 inline constexpr int kVectorWarps = kVectorThreads / 32;
 
 // The parameters that a kernel is compiled for.
-template <CudaElement kElement_, int kMaxRows_, int kUnitRows_, int kSweeps_, int kBlocks_>
+template <CudaElement kElement_, int kRows_, int kUnitRows_, int kSweeps_, int kBlocks_>
 struct VectorTile {
   using Format = WeightFormat<kElement_>;
   static constexpr CudaElement kElement = kElement_;
-  static constexpr int kMaxRows = kMaxRows_;    // rows of the input
+  static constexpr int kRows = kRows_;          // rows of the input
   static constexpr int kUnitRows = kUnitRows_;  // rows of the weight that a team sums at a time
   static constexpr int kSweeps = kSweeps_;      // sweeps of a step
   static constexpr int kBlocks = kBlocks_;      // thread blocks on a multiprocessor
   static constexpr int kQuads = Format::kColumns / 4;
-  static constexpr int kUnitSums = kUnitRows * kMaxRows;
+  static constexpr int kUnitSums = kUnitRows * kRows;
 };
 
 struct VectorArgs {
@@ -41,7 +41,6 @@ struct VectorArgs {
   const float* in;     // [rows, columns]
   const float* other;  // VectorInput::other
   float epsilon;
-  int rows;
   int columns;
   int matrix_count;
   Matrix matrices[kMaxVectorOutputs];
@@ -60,23 +59,23 @@ struct VectorArgs {
 template <class Tile>
 struct VectorShared {
   float4* activations;  // [rows, tile_chunks * kQuads], permuted by SharedQuad
-  float* squares;       // [kMaxRows, kVectorWarps]
-  float* norm_scales;   // [kMaxRows]
+  float* squares;       // [kRows, kVectorWarps]
+  float* norm_scales;   // [kRows]
   float* team_sums;     // [2, kVectorWarps, kUnitSums]
 
   // The floats of everything but the activations.
   static constexpr int kSumFloats =
-      kVectorWarps * Tile::kMaxRows + Tile::kMaxRows + 2 * kVectorWarps * Tile::kUnitSums;
+      kVectorWarps * Tile::kRows + Tile::kRows + 2 * kVectorWarps * Tile::kUnitSums;
   static size_t Bytes(const VectorArgs& args) {
-    return static_cast<size_t>(args.rows) * static_cast<size_t>(args.tile_chunks) * Tile::kQuads *
+    return static_cast<size_t>(Tile::kRows) * static_cast<size_t>(args.tile_chunks) * Tile::kQuads *
                sizeof(float4) +
            kSumFloats * sizeof(float);
   }
   __device__ VectorShared(uint8_t* memory, const VectorArgs& args) {
     activations = reinterpret_cast<float4*>(memory);
-    squares = reinterpret_cast<float*>(activations + args.rows * args.tile_chunks * Tile::kQuads);
-    norm_scales = squares + kVectorWarps * Tile::kMaxRows;
-    team_sums = norm_scales + Tile::kMaxRows;
+    squares = reinterpret_cast<float*>(activations + Tile::kRows * args.tile_chunks * Tile::kQuads);
+    norm_scales = squares + kVectorWarps * Tile::kRows;
+    team_sums = norm_scales + Tile::kRows;
   }
 };
 

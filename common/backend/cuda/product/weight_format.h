@@ -20,6 +20,9 @@ namespace baton {
 //   Chunk                  the data of a chunk that a thread holds
 //   Load(row, columns, c)  chunk c of a row of `columns` columns. REQUIRES: it begins in the row
 //   Quad(chunk, q)         the values of its columns 4q to 4q + 3
+// and that of a quantised weight
+//   LoadEight(row, columns, e)  an Eight, of which the first two quads are columns 8e to 8e + 7
+// group_format.h has the formats of Q4_0, Q4_1 and Q4_K.
 template <CudaElement kElement>
 struct WeightFormat;
 
@@ -40,8 +43,34 @@ __device__ __forceinline__ float CodeOf(uint32_t code) {
   return std::bit_cast<float>(kTwoTo23 | code) - static_cast<float>((1 << 23) + kOffset);
 }
 
+// A code need not be moved to become a float. Where its lowest bit is bit `place` of a word, the
+// exponent of BaseOf(place) beside it makes it BaseOf(place) + code.
+__device__ __forceinline__ float BaseOf(int place) { return static_cast<float>(1 << (23 - place)); }
+__device__ __forceinline__ uint32_t BaseBitsOf(int place) {
+  return static_cast<uint32_t>(127 + 23 - place) << 23;
+}
+
+// scale * (code - kOffset), exactly, of a float base + code. REQUIRES: base + kOffset has at most
+// 13 significant bits and the scale is a finite F16: then the constant of the FMA is exact. A zero
+// is +0 whatever the scale's sign.
+template <int kOffset>
+__device__ __forceinline__ float ScaledCode(float base_and_code, float base, float scale) {
+  return __fmaf_rn(base_and_code, scale, -(base + static_cast<float>(kOffset)) * scale);
+}
+
+// Nibble `i` of a word, which is shifted so that the nibble lies at bit 8, 12 or 16: three shifted
+// words serve all eight. With a constant `i` all this is one instruction, beside the shifts.
+__device__ __forceinline__ int NibblePlace(int i) {
+  return i < 2 ? 4 * i + 8 : i < 5 ? 4 * i : 4 * i - 12;
+}
+__device__ __forceinline__ float BaseAndNibble(uint32_t word, int i) {
+  const uint32_t shifted = i < 2 ? word << 8 : i < 5 ? word : word >> 12;
+  const int place = NibblePlace(i);
+  return std::bit_cast<float>(MaskAndSet(shifted, 15u << place, BaseBitsOf(place)));
+}
+
 template <class T>
-__device__ __forceinline__ T LoadAt(const uint8_t* plane, int index) {
+__device__ __forceinline__ T LoadAt(const uint8_t* plane, uint32_t index) {
   return reinterpret_cast<const T*>(plane)[index];
 }
 
@@ -98,31 +127,25 @@ struct WeightFormat<CudaElement::kQ8_0> {
     return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
             LoadAt<uint16_t>(row + planes.parts, chunk / 2)};
   }
+  using Eight = Chunk;
+  static __device__ Eight LoadEight(const uint8_t* row, int columns, int eight) {
+    const RowPlanes planes = PlanesOf(CudaElement::kQ8_0, columns);
+    const uint2 codes = LoadAt<uint2>(row, eight);
+    return {{codes.x, codes.y, 0, 0}, LoadAt<uint16_t>(row + planes.parts, eight / 4)};
+  }
   static __device__ float4 Quad(const Chunk& chunk, int quad) {
     const float scale = HalfOf(chunk.scale);
     const uint32_t codes = WordOf(chunk.codes, quad) ^ 0x80808080u;  // each code plus 128
-    return make_float4(scale * CodeOf<128>(codes & 255u), scale * CodeOf<128>(codes >> 8 & 255u),
-                       scale * CodeOf<128>(codes >> 16 & 255u), scale * CodeOf<128>(codes >> 24));
+    return make_float4(Value(codes, 0, scale), Value(codes, 1, scale), Value(codes, 2, scale),
+                       Value(codes, 3, scale));
   }
-};
 
-template <>
-struct WeightFormat<CudaElement::kQ4_0> {
-  static constexpr int kColumns = ChunkColumns(CudaElement::kQ4_0);
-  struct Chunk {
-    uint4 codes;
-    uint32_t scale;
-  };
-  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
-    const RowPlanes planes = PlanesOf(CudaElement::kQ4_0, columns);
-    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
-            LoadAt<uint16_t>(row + planes.parts, chunk)};
-  }
-  static __device__ float4 Quad(const Chunk& chunk, int quad) {
-    const float scale = HalfOf(chunk.scale);
-    const uint32_t codes = NibblesOf(chunk.codes, quad);
-    return make_float4(scale * CodeOf<8>(codes & 15u), scale * CodeOf<8>(codes >> 4 & 15u),
-                       scale * CodeOf<8>(codes >> 8 & 15u), scale * CodeOf<8>(codes >> 12 & 15u));
+ private:
+  // The byte goes to bit 8, where the base has few bits.
+  static __device__ __forceinline__ float Value(uint32_t codes, uint32_t i, float scale) {
+    constexpr int kPlace = 8;
+    const uint32_t bits = __byte_perm(codes, BaseBitsOf(kPlace), 0x7404u | i << 4);
+    return ScaledCode<128>(std::bit_cast<float>(bits), BaseOf(kPlace), scale);
   }
 };
 
@@ -138,6 +161,12 @@ struct WeightFormat<CudaElement::kMxfp4> {
     const RowPlanes planes = PlanesOf(CudaElement::kMxfp4, columns);
     return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
             LoadAt<uint8_t>(row + planes.parts, chunk)};
+  }
+  using Eight = Chunk;
+  static __device__ Eight LoadEight(const uint8_t* row, int columns, int eight) {
+    const RowPlanes planes = PlanesOf(CudaElement::kMxfp4, columns);
+    return {{LoadAt<uint32_t>(row, eight), 0, 0, 0},
+            LoadAt<uint8_t>(row + planes.parts, eight / 4)};
   }
   static __device__ float4 Quad(const Chunk& chunk, int quad) {
     // 2^(exponent - 128), because the magnitudes are doubled; the two lowest are subnormal.
@@ -159,54 +188,6 @@ struct WeightFormat<CudaElement::kMxfp4> {
   }
 };
 
-// scale * code + min, for four columns.
-__device__ __forceinline__ float4 ScaledQuad(const uint4& codes, int quad, float scale, float min) {
-  const uint32_t bits = NibblesOf(codes, quad);
-  return make_float4(__fmaf_rn(scale, CodeOf<0>(bits & 15u), min),
-                     __fmaf_rn(scale, CodeOf<0>(bits >> 4 & 15u), min),
-                     __fmaf_rn(scale, CodeOf<0>(bits >> 8 & 15u), min),
-                     __fmaf_rn(scale, CodeOf<0>(bits >> 12 & 15u), min));
-}
-
-template <>
-struct WeightFormat<CudaElement::kQ4_1> {
-  static constexpr int kColumns = ChunkColumns(CudaElement::kQ4_1);
-  struct Chunk {
-    uint4 codes;
-    uint32_t scale_and_min;
-  };
-  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
-    const RowPlanes planes = PlanesOf(CudaElement::kQ4_1, columns);
-    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
-            LoadAt<uint32_t>(row + planes.parts, chunk)};
-  }
-  static __device__ float4 Quad(const Chunk& chunk, int quad) {
-    return ScaledQuad(chunk.codes, quad, HalfOf(chunk.scale_and_min),
-                      HalfOf(chunk.scale_and_min >> 16));
-  }
-};
-
-template <>
-struct WeightFormat<CudaElement::kQ4_K> {
-  static constexpr int kColumns = ChunkColumns(CudaElement::kQ4_K);
-  struct Chunk {
-    uint4 codes;
-    uint32_t part;
-    uint32_t super;
-  };
-  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
-    const RowPlanes planes = PlanesOf(CudaElement::kQ4_K, columns);
-    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
-            LoadAt<uint16_t>(row + planes.parts, chunk),
-            LoadAt<uint32_t>(row + planes.supers, chunk / 8)};
-  }
-  static __device__ float4 Quad(const Chunk& chunk, int quad) {
-    const float scale = HalfOf(chunk.super) * CodeOf<0>(chunk.part & 255u);
-    const float min = HalfOf(chunk.super >> 16) * CodeOf<0>(chunk.part >> 8);
-    return ScaledQuad(chunk.codes, quad, scale, -min);
-  }
-};
-
 template <>
 struct WeightFormat<CudaElement::kQ6_K> {
   static constexpr int kColumns = ChunkColumns(CudaElement::kQ6_K);
@@ -221,6 +202,14 @@ struct WeightFormat<CudaElement::kQ6_K> {
     return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
             LoadAt<uint2>(row + planes.high, chunk), LoadAt<uint16_t>(row + planes.parts, chunk),
             LoadAt<uint16_t>(row + planes.supers, chunk / 8)};
+  }
+  using Eight = Chunk;
+  static __device__ Eight LoadEight(const uint8_t* row, int columns, int eight) {
+    const RowPlanes planes = PlanesOf(CudaElement::kQ6_K, columns);
+    return {{LoadAt<uint32_t>(row, eight), 0, 0, 0},
+            {LoadAt<uint16_t>(row + planes.high, eight), 0},
+            LoadAt<uint8_t>(row + planes.parts, eight / 2),
+            LoadAt<uint16_t>(row + planes.supers, eight / 32)};
   }
   static __device__ float4 Quad(const Chunk& chunk, int quad) {
     const uint32_t part = (quad < 4 ? chunk.parts : chunk.parts >> 8) & 255u;

@@ -20,16 +20,31 @@ void PackBits(const uint8_t* codes, int bits, uint8_t* out) {
   }
 }
 
+// Puts the codes of block `block` of the row, of 4 bits each, into their group.
+void PackGroup(const uint8_t* codes, int block, uint8_t* row) {
+  constexpr int kGroupBlocks = kGroupColumns / kBlock;
+  uint8_t* const group = row + block / kGroupBlocks * (kGroupColumns / 2);
+  for (int k = 0; k < kBlock; ++k) {
+    const int word = k / 8 * kGroupBlocks + block % kGroupBlocks;
+    const int nibble = k % 8 / 2 + k % 2 * 4;
+    group[word * 4 + nibble / 2] |= static_cast<uint8_t>(codes[k] << (nibble % 2 * 4));
+  }
+}
+
 // Q4_0, Q4_1, MXFP4: `head` bytes of scale and min, or of the exponent, then nibbles; columns j and
 // j + 16 share a byte.
-void PackNibbleBlock(const uint8_t* file, int head, int block, const RowPlanes& planes,
+void PackNibbleBlock(const uint8_t* file, int head, bool groups, int block, const RowPlanes& planes,
                      uint8_t* row) {
   uint8_t codes[kBlock];
   for (int j = 0; j < 16; ++j) {
     codes[j] = file[head + j] & 15;
     codes[j + 16] = file[head + j] >> 4;
   }
-  PackBits(codes, 4, row + block * 16);
+  if (groups) {
+    PackGroup(codes, block, row);
+  } else {
+    PackBits(codes, 4, row + block * 16);
+  }
   std::memcpy(row + planes.parts + block * head, file, static_cast<size_t>(head));
 }
 
@@ -49,7 +64,7 @@ void PackQ4_K(const uint8_t* file, int super, const RowPlanes& planes, uint8_t* 
     uint8_t codes[kBlock];
     for (int k = 0; k < kBlock; ++k) codes[k] = file[16 + b / 2 * 32 + k] >> (b % 2 * 4) & 15;
     const int block = super * (kSuper / kBlock) + b;
-    PackBits(codes, 4, row + block * 16);
+    PackGroup(codes, block, row);
     uint8_t* part = row + planes.parts + block * 2;
     if (b < 4) {
       part[0] = packed[b] & 63;
@@ -110,15 +125,15 @@ void PackCudaRow(CudaElement element, const uint8_t* file, int columns, uint8_t*
                           [&](const uint8_t* in, int b) { PackQ8_0(in, b, planes, row); });
     case CudaElement::kQ4_0:
       return ForEachBlock(file, blocks, 18, [&](const uint8_t* in, int b) {
-        PackNibbleBlock(in, 2, b, planes, row);
+        PackNibbleBlock(in, 2, HasCodeGroups(element), b, planes, row);
       });
     case CudaElement::kQ4_1:
       return ForEachBlock(file, blocks, 20, [&](const uint8_t* in, int b) {
-        PackNibbleBlock(in, 4, b, planes, row);
+        PackNibbleBlock(in, 4, HasCodeGroups(element), b, planes, row);
       });
     case CudaElement::kMxfp4:
       return ForEachBlock(file, blocks, kMxfp4Bytes, [&](const uint8_t* in, int b) {
-        PackNibbleBlock(in, 1, b, planes, row);
+        PackNibbleBlock(in, 1, HasCodeGroups(element), b, planes, row);
       });
     case CudaElement::kQ4_K:
       return ForEachBlock(file, blocks, 144,

@@ -5,12 +5,18 @@
 // planes, each beginning at a multiple of 16 bytes, so that a thread reads 16 bytes of codes at
 // once:
 //   codes   Q8_0: a signed byte per column. Other types: 4 bits per column; 8 columns are a 32-bit
-//           word, the first in its lowest bits.
+//           word, the first in its lowest bits. Q4_0, Q4_1, Q4_K: in groups, see below.
 //   high    Q6_K: the upper 2 bits per column; 16 columns are a 32-bit word.
 //   parts   One entry per 32 columns. Q8_0, Q4_0: scale (F16). Q4_1: scale, min (F16). Q4_K: scale,
 //           min (unsigned bytes). Q6_K: the scales of both halves (signed bytes). MXFP4: the
 //           exponent (an unsigned byte).
 //   supers  One entry per 256 columns. Q4_K: scale, min (F16). Q6_K: scale (F16).
+//
+// A group has the codes of 128 columns, four blocks of 32, in 16 words; the row's last group may be
+// padded. Word 4t + b has columns 8t to 8t + 7 of block b, so the 16 bytes that one of four lanes
+// reads have its eight columns of each block. Of these eight, columns 0, 2, 4 and 6 are the word's
+// nibbles from the lowest on, and 1, 3, 5 and 7 the nibbles 16 bits above them: after a shift and a
+// mask two neighbours are the halves of a register.
 #pragma once
 
 #include <cstddef>
@@ -44,6 +50,17 @@ constexpr int BlockColumns(CudaElement element) {
   return element == CudaElement::kQ4_K || element == CudaElement::kQ6_K ? 256 : 32;
 }
 
+// Whether the codes of the type lie in groups.
+constexpr bool HasCodeGroups(CudaElement element) {
+  return element == CudaElement::kQ4_0 || element == CudaElement::kQ4_1 ||
+         element == CudaElement::kQ4_K;
+}
+inline constexpr int kGroupColumns = 128;
+// Whether a value of such a type is scale * code + min, instead of scale * (code - 8).
+constexpr bool HasMin(CudaElement element) {
+  return element == CudaElement::kQ4_1 || element == CudaElement::kQ4_K;
+}
+
 // Where the planes of a quantised row begin, in bytes from the row's beginning. `codes` are at 0.
 struct RowPlanes {
   uint32_t high = 0;
@@ -58,7 +75,10 @@ constexpr RowPlanes PlanesOf(CudaElement element, int columns) {
   const bool has_high = element == CudaElement::kQ6_K;
   const int super = element == CudaElement::kQ4_K ? 4 : element == CudaElement::kQ6_K ? 2 : 0;
   RowPlanes planes;
-  planes.high = padded(element == CudaElement::kQ8_0 ? columns : columns / 2);
+  const int code_columns = HasCodeGroups(element)
+                               ? (columns + kGroupColumns - 1) / kGroupColumns * kGroupColumns
+                               : columns;
+  planes.high = padded(element == CudaElement::kQ8_0 ? columns : code_columns / 2);
   planes.parts = planes.high + padded(has_high ? columns / 4 : 0);
   planes.supers = planes.parts + padded(columns / 32 * part);
   planes.end = planes.supers + padded(columns / 256 * super);

@@ -102,6 +102,16 @@ __device__ inline void LoadMatricesTransposed(uint32_t (&out)[2], const void* ro
                : "memory");
 }
 
+// --- Bits.
+
+// (bits & mask) | ones, in one instruction, which the compiler does not make of it where both are
+// constants.
+__device__ inline uint32_t MaskAndSet(uint32_t bits, uint32_t mask, uint32_t ones) {
+  uint32_t out;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(out) : "r"(bits), "r"(mask), "r"(ones));
+  return out;
+}
+
 // --- Loads and prefetches of global memory.
 
 // Loads 16 bytes that nobody reads again soon, such as a weight's: they take no place in the L1
@@ -111,6 +121,17 @@ __device__ inline uint4 LoadStreamed16(const void* global) {
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(out.x), "=r"(out.y), "=r"(out.z), "=r"(out.w)
                : "l"(global));
+  return out;
+}
+
+// Loads 16 bytes at this place among the operations of the tensor cores: the compiler brings other
+// loads forward, more of them than there are registers for.
+__device__ inline uint4 LoadInPlace16(const void* global) {
+  uint4 out;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out.x), "=r"(out.y), "=r"(out.z), "=r"(out.w)
+               : "l"(global)
+               : "memory");
   return out;
 }
 

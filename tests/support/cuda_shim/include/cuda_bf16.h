@@ -33,3 +33,6 @@ inline __nv_bfloat162 __float22bfloat162_rn(float2 pair) {
 inline float2 __bfloat1622float2(__nv_bfloat162 pair) {
   return {__low2float(pair), __high2float(pair)};
 }
+inline __nv_bfloat162 __hsub2(__nv_bfloat162 a, __nv_bfloat162 b) {
+  return __floats2bfloat162_rn(__low2float(a) - __low2float(b), __high2float(a) - __high2float(b));
+}

@@ -30,11 +30,17 @@ void LoadMatrices(uint32_t (&out)[2], const void* row, BATON_SHIM_SITE);
 void LoadMatricesTransposed(uint32_t (&out)[4], const void* row, BATON_SHIM_SITE);
 void LoadMatricesTransposed(uint32_t (&out)[2], const void* row, BATON_SHIM_SITE);
 
+inline uint32_t MaskAndSet(uint32_t bits, uint32_t mask, uint32_t ones) {
+  return (bits & mask) | ones;
+}
+
 inline uint4 LoadStreamed16(const void* global) {
   uint4 out;
   std::memcpy(&out, __builtin_assume_aligned(global, 16), sizeof(out));
   return out;
 }
+
+inline uint4 LoadInPlace16(const void* global) { return LoadStreamed16(global); }
 
 // Reads the bytes, so that a sanitizer checks their addresses.
 inline void PrefetchToL2(const void* global, int bytes) {

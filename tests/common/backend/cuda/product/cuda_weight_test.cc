@@ -77,6 +77,30 @@ TEST(CudaWeight, KeepsQuantisedTypesQuantised) {
   }
 }
 
+// The words and nibbles that the head of weight_layout.h names, in a last group of two blocks.
+TEST(CudaWeight, PutsFourBitCodesIntoGroups) {
+  constexpr int kColumns = 192;
+  const auto code_of = [](int column) { return (column * 7 + column / 32) % 16; };
+  std::vector<uint8_t> file;
+  for (int first = 0; first < kColumns; first += 32) {
+    file.insert(file.end(), {0, 0x3c});  // the scale 1
+    for (int j = 0; j < 16; ++j) {
+      file.push_back(static_cast<uint8_t>(code_of(first + j) | code_of(first + 16 + j) << 4));
+    }
+  }
+  std::vector<uint8_t> row(CudaRowBytes(CudaElement::kQ4_0, kColumns));
+  EXPECT_EQ(row.size(), 128u + 16);
+  PackCudaRow(CudaElement::kQ4_0, file.data(), kColumns, row.data());
+  for (int column = 0; column < kColumns; ++column) {
+    const int block = column % 128 / 32;
+    const int t = column % 32 / 8;
+    uint32_t word;
+    std::memcpy(&word, &row[static_cast<size_t>(column / 128 * 64 + (4 * t + block) * 4)], 4);
+    const int shift = column % 8 / 2 * 4 + column % 2 * 16;
+    EXPECT_EQ(word >> shift & 15, static_cast<uint32_t>(code_of(column))) << column;
+  }
+}
+
 TEST(CudaWeight, LaysOutMoreRowsThanFitTheStagingMemory) {
   constexpr uint64_t kRows = 600'000;
   std::vector<uint8_t> file(kRows * sizeof(float));

@@ -13,7 +13,6 @@ constexpr CudaElement kElements[] = {CudaElement::kF32,  CudaElement::kF16,  Cud
 
 TEST(ProductDispatch, GoesFromTheVectorKernelThroughTheTensorCoresToTheLibrary) {
   for (const CudaElement element : kElements) {
-    EXPECT_EQ(ProductKernelOf(element, 1), ProductKernel::kVector);
     EXPECT_EQ(ProductKernelOf(element, 65), ProductKernel::kLibrary);
     for (int rows = 2; rows <= 65; ++rows) {
       EXPECT_GE(ProductKernelOf(element, rows), ProductKernelOf(element, rows - 1)) << rows;
@@ -21,9 +20,32 @@ TEST(ProductDispatch, GoesFromTheVectorKernelThroughTheTensorCoresToTheLibrary) 
   }
 }
 
+TEST(ProductDispatch, TakesSeveralRowsOfQuantisedWeightsToTheTensorCores) {
+  for (const CudaElement element : kElements) {
+    if (!IsQuantised(element)) continue;
+    EXPECT_EQ(ProductKernelOf(element, 1),
+              HasCodeGroups(element) ? ProductKernel::kParts : ProductKernel::kVector);
+    for (const int rows : {2, 16, 64}) {
+      EXPECT_EQ(ProductKernelOf(element, rows), ProductKernel::kParts) << rows;
+    }
+  }
+}
+
+TEST(ProductDispatch, TakesFloatWeightsFromTheVectorKernelAtFiveRows) {
+  for (const CudaElement element : {CudaElement::kF16, CudaElement::kBf16}) {
+    EXPECT_EQ(ProductKernelOf(element, 4), ProductKernel::kVector);
+    EXPECT_EQ(ProductKernelOf(element, 5), ProductKernel::kParts);
+    EXPECT_EQ(ProductKernelOf(element, 16), ProductKernel::kParts);
+    EXPECT_EQ(ProductKernelOf(element, 17), ProductKernel::kLibrary);
+  }
+  // The tensor cores would round it.
+  EXPECT_EQ(ProductKernelOf(CudaElement::kF32, 4), ProductKernel::kVector);
+  EXPECT_EQ(ProductKernelOf(CudaElement::kF32, 5), ProductKernel::kLibrary);
+}
+
 TEST(ProductDispatch, GivesTheVectorKernelNoMoreRowsThanItTakes) {
   for (const CudaElement element : kElements) {
-    EXPECT_LE(ProductRowsOf(element).vector, kMaxVectorRows);
+    EXPECT_LE(ProductRowsOf(element).vector, MaxVectorRows(element));
   }
 }
 

@@ -8,44 +8,12 @@
 #include <vector>
 
 #include "common/backend/cuda/product/vector_product_launch.h"
+#include "tests/common/backend/cuda/product/product_shapes.h"
 
 namespace baton {
 namespace {
 
-constexpr DeviceLimits kH200 = {.multiprocessors = 132, .shared_bytes = 227 * 1024};
-// vector_product.h says that 33 KB must be in flight on each multiprocessor. Units are whole, so that
-// some launches have a little less.
-constexpr double kBytesInFlight = 31e3;
 constexpr double kIdleShare = 0.3;
-
-struct Product {
-  std::string name;
-  std::vector<int> outputs;  // rows of each weight
-  int columns;
-};
-
-struct Model {
-  std::string name;
-  int hidden;
-  int feed_forward;
-  int kv_columns;
-  int vocabulary;
-
-  std::vector<Product> Products() const {
-    return {{"qkv", {hidden, kv_columns, kv_columns}, hidden},
-            {"output", {hidden}, hidden},
-            {"gate up", {feed_forward, feed_forward}, hidden},
-            {"down", {hidden}, feed_forward},
-            {"logits", {vocabulary}, hidden}};
-  }
-};
-
-const std::vector<Model>& Models() {
-  static const auto& models = *new std::vector<Model>{{"1B", 2048, 8192, 512, 128256},
-                                                      {"8B", 4096, 14336, 1024, 128256},
-                                                      {"70B", 8192, 28672, 1024, 128256}};
-  return models;
-}
 
 struct LaunchShape {
   int64_t units;
@@ -80,71 +48,42 @@ LaunchShape ShapeOf(const Product& product, int rows) {
   return shape;
 }
 
-// The products of which `fails` is true, "8B down" for instance.
 template <CudaElement kElement, class Fails>
-std::vector<std::string> Failing(int rows, const Fails& fails) {
-  std::vector<std::string> names;
-  for (const Model& model : Models()) {
-    for (const Product& product : model.Products()) {
-      if (fails(ShapeOf<kElement>(product, rows))) names.push_back(model.name + " " + product.name);
-    }
-  }
-  return names;
+Names Failing(int rows, const Fails& fails) {
+  return ThoseOf([&](const Product& product) { return fails(ShapeOf<kElement>(product, rows)); });
 }
 
 template <CudaElement kElement>
-std::vector<std::string> ReadTooLittle(int rows) {
+Names ReadTooLittle(int rows) {
   return Failing<kElement>(
       rows, [](const LaunchShape& shape) { return shape.bytes_in_flight < kBytesInFlight; });
 }
 template <CudaElement kElement>
-std::vector<std::string> IdleMuch(int rows) {
+Names IdleMuch(int rows) {
   return Failing<kElement>(rows,
                            [](const LaunchShape& shape) { return shape.IdleShare() > kIdleShare; });
 }
 
 // The lists below are launches that are known to be too small. They may become shorter, never
 // longer.
-using Names = std::vector<std::string>;
-Names AllProducts() {
-  Names names;
-  for (const Model& model : Models()) {
-    for (const Product& product : model.Products()) {
-      names.push_back(model.name + " " + product.name);
-    }
-  }
-  return names;
-}
 
 TEST(VectorProductShape, EnoughBytesOfBf16WeightsAreInFlight) {
-  for (int rows = 1; rows <= 8; ++rows) {
+  for (int rows = 1; rows <= kMaxVectorRows; ++rows) {
     EXPECT_EQ(ReadTooLittle<CudaElement::kBf16>(rows), Names()) << rows;
-  }
-  for (int rows = 9; rows <= kMaxVectorRows; ++rows) {
-    EXPECT_EQ(ReadTooLittle<CudaElement::kBf16>(rows),
-              (Names{"1B qkv", "1B output", "1B down", "8B qkv", "8B output", "8B down"}))
-        << rows;
   }
 }
 
-TEST(VectorProductShape, EnoughBytesOfQ4WeightsAreInFlight) {
-  const Names small = {"1B qkv", "1B output", "1B down", "8B qkv", "8B output", "8B down"};
-  EXPECT_EQ(ReadTooLittle<CudaElement::kQ4_0>(1), small);
-  EXPECT_EQ(ReadTooLittle<CudaElement::kQ4_0>(4), (Names{"1B qkv", "1B output", "1B down"}));
-  EXPECT_EQ(ReadTooLittle<CudaElement::kQ4_0>(8), small);
-  EXPECT_EQ(ReadTooLittle<CudaElement::kQ4_0>(kMaxVectorRows), AllProducts());
+TEST(VectorProductShape, EnoughBytesOfQuantisedWeightsAreInFlight) {
+  EXPECT_EQ(ReadTooLittle<CudaElement::kQ8_0>(1),
+            (Names{"1B qkv", "1B output", "1B down", "8B qkv", "8B output", "8B down"}));
 }
 
 TEST(VectorProductShape, FewTeamsIdle) {
-  for (int rows = 1; rows <= 8; ++rows) {
+  for (int rows = 1; rows <= kMaxVectorRows; ++rows) {
     EXPECT_EQ(IdleMuch<CudaElement::kBf16>(rows), Names()) << rows;
   }
-  const Names small = {"1B qkv", "1B output", "1B down", "8B output", "8B down", "70B qkv"};
-  EXPECT_EQ(IdleMuch<CudaElement::kBf16>(kMaxVectorRows), small);
-  EXPECT_EQ(IdleMuch<CudaElement::kQ4_0>(1), small);
-  EXPECT_EQ(IdleMuch<CudaElement::kQ4_0>(4), (Names{"1B output", "1B down"}));
-  EXPECT_EQ(IdleMuch<CudaElement::kQ4_0>(8), small);
-  EXPECT_EQ(IdleMuch<CudaElement::kQ4_0>(kMaxVectorRows), (Names{"1B output", "1B down"}));
+  EXPECT_EQ(IdleMuch<CudaElement::kQ8_0>(1),
+            (Names{"1B qkv", "1B output", "1B down", "8B output", "8B down", "70B qkv"}));
 }
 
 TEST(VectorProductShape, EveryUnitHasATeamInSomeRound) {

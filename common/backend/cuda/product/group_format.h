@@ -1,0 +1,191 @@
+// The formats of weight_format.h whose codes lie in groups (weight_layout.h): Q4_0, Q4_1 and Q4_K.
+// A chunk has eight columns of each of a group's four blocks, so four lanes together have whole
+// blocks. Tensor cores multiply the codes themselves, which BF16 holds exactly, and the sum of a
+// block is scaled. With four bits per weight, what is done for each weight counts; a scale serves
+// 32.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "common/backend/cuda/product/weight_format.h"
+#include "ptx.h"
+
+namespace baton {
+
+// A Format has, beside kColumns, Chunk and Load of weight_format.h,
+//   kOffset, kHasMin         a value is scale * (code - kOffset) + min, without a min if !kHasMin
+//   BlockOf(chunk, b)        scale and min of the chunk's block b
+//   Eight, LoadEight, Quad   for one lane: as in weight_format.h
+struct BlockScale {
+  float scale = 0;
+  float min = 0;
+};
+
+// BF16 of 128 + code, of the codes of two columns: the lowest four bits of both halves of `bits`.
+__device__ __forceinline__ uint32_t CodePair(uint32_t bits) {
+  return MaskAndSet(bits, 0x000f000fu, 0x43004300u);
+}
+// The same less 128 + kOffset, exactly.
+template <int kOffset>
+__device__ __forceinline__ uint32_t CodePairLess(uint32_t bits) {
+  constexpr uint32_t kBase = (0x4300u + kOffset) * 0x10001u;
+  const uint32_t codes = CodePair(bits);
+  __nv_bfloat162 pair;
+  __nv_bfloat162 base;
+  memcpy(&pair, &codes, sizeof(pair));
+  memcpy(&base, &kBase, sizeof(base));
+  const __nv_bfloat162 difference = __hsub2(pair, base);
+  uint32_t out;
+  memcpy(&out, &difference, sizeof(out));
+  return out;
+}
+
+// scale * byte `i` of `bytes`, exactly. REQUIRES: the scale is a finite F16.
+__device__ __forceinline__ float ScaledByte(uint32_t bytes, uint32_t i, float scale) {
+  // The byte becomes the last bits of a float from 2^23 on.
+  const uint32_t bits = __byte_perm(bytes, BaseBitsOf(0), 0x7440u | i);
+  return ScaledCode<0>(std::bit_cast<float>(bits), BaseOf(0), scale);
+}
+
+// The group of a chunk. Unsigned, so that a division is a shift.
+__device__ __forceinline__ uint32_t GroupOf(int chunk) { return static_cast<uint32_t>(chunk) / 4; }
+
+// Where eight columns are in their row's codes, counted in words.
+__device__ __forceinline__ int WordOfEight(int eight) {
+  return eight / 16 * 16 + eight % 4 * 4 + eight % 16 / 4;
+}
+// The nibble of column `column` of a word's eight.
+__device__ __forceinline__ int NibbleOfColumn(int column) { return column / 2 + column % 2 * 4; }
+
+// value(nibble) of the columns of quad `quad` of a word's two.
+template <class Value>
+__device__ __forceinline__ float4 QuadOfWord(int quad, const Value& value) {
+  const int column = 4 * quad;
+  return make_float4(value(NibbleOfColumn(column)), value(NibbleOfColumn(column + 1)),
+                     value(NibbleOfColumn(column + 2)), value(NibbleOfColumn(column + 3)));
+}
+// scale * code + min of the quad's columns, in one rounding.
+__device__ __forceinline__ float4 ScaledQuad(uint32_t word, int quad, float scale, float min) {
+  return QuadOfWord(quad, [&](int i) {
+    return __fmaf_rn(scale, BaseAndNibble(word, i) - BaseOf(NibblePlace(i)), min);
+  });
+}
+
+template <>
+struct WeightFormat<CudaElement::kQ4_0> {
+  static constexpr CudaElement kElement = CudaElement::kQ4_0;
+  static constexpr int kColumns = ChunkColumns(kElement);
+  static constexpr int kOffset = 8;
+  static constexpr bool kHasMin = false;
+  struct Chunk {
+    uint4 codes;
+    uint2 scales;  // F16, one for each block
+  };
+  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
+    const RowPlanes planes = PlanesOf(kElement, columns);
+    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
+            LoadAt<uint2>(row + planes.parts, GroupOf(chunk))};
+  }
+  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block) {
+    const uint32_t scales = block < 2 ? chunk.scales.x : chunk.scales.y;
+    return {HalfOf(scales >> (16 * (block % 2))), 0};
+  }
+
+  struct Eight {
+    uint32_t codes;
+    uint32_t scale;
+  };
+  static __device__ Eight LoadEight(const uint8_t* row, int columns, int eight) {
+    const RowPlanes planes = PlanesOf(kElement, columns);
+    return {LoadAt<uint32_t>(row, WordOfEight(eight)),
+            LoadAt<uint16_t>(row + planes.parts, eight / 4)};
+  }
+  static __device__ float4 Quad(const Eight& eight, int quad) {
+    const float scale = HalfOf(eight.scale);
+    return QuadOfWord(quad, [&](int i) {
+      return ScaledCode<kOffset>(BaseAndNibble(eight.codes, i), BaseOf(NibblePlace(i)), scale);
+    });
+  }
+};
+
+template <>
+struct WeightFormat<CudaElement::kQ4_1> {
+  static constexpr CudaElement kElement = CudaElement::kQ4_1;
+  static constexpr int kColumns = ChunkColumns(kElement);
+  static constexpr int kOffset = 0;
+  static constexpr bool kHasMin = true;
+  struct Chunk {
+    uint4 codes;
+    uint4 parts;  // for each block scale and min, F16
+  };
+  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
+    const RowPlanes planes = PlanesOf(kElement, columns);
+    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
+            LoadAt<uint4>(row + planes.parts, GroupOf(chunk))};
+  }
+  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block) {
+    const uint32_t part = WordOf(chunk.parts, block);
+    return {HalfOf(part), HalfOf(part >> 16)};
+  }
+
+  struct Eight {
+    uint32_t codes;
+    uint32_t part;
+  };
+  static __device__ Eight LoadEight(const uint8_t* row, int columns, int eight) {
+    const RowPlanes planes = PlanesOf(kElement, columns);
+    return {LoadAt<uint32_t>(row, WordOfEight(eight)),
+            LoadAt<uint32_t>(row + planes.parts, eight / 4)};
+  }
+  static __device__ float4 Quad(const Eight& eight, int quad) {
+    return ScaledQuad(eight.codes, quad, HalfOf(eight.part), HalfOf(eight.part >> 16));
+  }
+};
+
+template <>
+struct WeightFormat<CudaElement::kQ4_K> {
+  static constexpr CudaElement kElement = CudaElement::kQ4_K;
+  static constexpr int kColumns = ChunkColumns(kElement);
+  static constexpr int kOffset = 0;
+  static constexpr bool kHasMin = true;
+  struct Chunk {
+    uint4 codes;
+    uint2 parts;  // for each block scale and min, unsigned bytes
+    uint32_t super;
+  };
+  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
+    const RowPlanes planes = PlanesOf(kElement, columns);
+    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
+            LoadAt<uint2>(row + planes.parts, GroupOf(chunk)),
+            LoadAt<uint32_t>(row + planes.supers, GroupOf(chunk) / 2)};
+  }
+  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block) {
+    const uint32_t bytes = block < 2 ? chunk.parts.x : chunk.parts.y;
+    const uint32_t first = static_cast<uint32_t>(block % 2) * 2;
+    return {ScaledByte(bytes, first, HalfOf(chunk.super)),
+            -ScaledByte(bytes, first + 1, HalfOf(chunk.super >> 16))};
+  }
+
+  struct Eight {
+    uint32_t codes;
+    uint32_t part;
+    uint32_t super;
+  };
+  static __device__ Eight LoadEight(const uint8_t* row, int columns, int eight) {
+    const RowPlanes planes = PlanesOf(kElement, columns);
+    return {LoadAt<uint32_t>(row, WordOfEight(eight)),
+            LoadAt<uint16_t>(row + planes.parts, eight / 4),
+            LoadAt<uint32_t>(row + planes.supers, eight / 32)};
+  }
+  static __device__ float4 Quad(const Eight& eight, int quad) {
+    return ScaledQuad(eight.codes, quad, ScaledByte(eight.part, 0, HalfOf(eight.super)),
+                      -ScaledByte(eight.part, 1, HalfOf(eight.super >> 16)));
+  }
+};
+
+}  // namespace baton
