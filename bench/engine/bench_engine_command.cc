@@ -231,7 +231,11 @@ absl::StatusOr<BenchReport> Measure(const BenchEngineOptions& options) {
                      .weights_type = GgmlTypeName(bench->weights_type()),
                      .model_bytes = bench->model_bytes(),
                      .repacked_bytes = bench->repacked_bytes(),
-                     .kv_cache_dtype = KvTypeName(options.engine.kv_dtype)};
+                     .kv_cache_dtype = KvTypeName(options.engine.kv_dtype),
+                     .layers = bench->config().layers,
+                     .kv_bytes_per_token = bench->kv_bytes_per_token(),
+                     .block_size = options.engine.block_size,
+                     .max_num_batched_tokens = options.engine.max_num_batched_tokens};
   processor.Describe(*bench, report);
   TestRun tests(options, *bench, processor);
   BATON_RETURN_IF_ERROR(tests.Reserve());

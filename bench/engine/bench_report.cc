@@ -72,6 +72,10 @@ std::string FormatJson(const BenchReport& report) {
   json["model_bytes"] = report.model_bytes;
   json["repacked_bytes"] = report.repacked_bytes;
   json["kv_cache_dtype"] = report.kv_cache_dtype;
+  json["layers"] = report.layers;
+  json["kv_bytes_per_token"] = report.kv_bytes_per_token;
+  json["block_size"] = report.block_size;
+  json["max_num_batched_tokens"] = report.max_num_batched_tokens;
   json["device"] = report.device;
   if (report.device == "cpu") {
     json["cpu"] = report.name;

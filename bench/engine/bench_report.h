@@ -48,17 +48,22 @@ struct BenchReport {
   size_t model_bytes = 0;      // bytes of the tensors in the file
   size_t repacked_bytes = 0;   // bytes of the weights in memory
   std::string kv_cache_dtype;  // such as "f16"
-  std::string device = {};     // "cpu" or "cuda"
-  std::string name = {};       // the processor's name
-  std::string isa = {};        // instruction set; empty on a GPU
-  int threads = 0;             // compute threads; 0 on a GPU
+  int layers = 0;
+  size_t kv_bytes_per_token = 0;   // of all layers
+  int block_size = 0;              // tokens of a KV block
+  int max_num_batched_tokens = 0;  // most tokens of one prefill pass
+  std::string device = {};         // "cpu" or "cuda"
+  std::string name = {};           // the processor's name
+  std::string isa = {};            // instruction set; empty on a GPU
+  int threads = 0;                 // compute threads; 0 on a GPU
   BenchPeaks peaks = {};
   std::vector<BenchResult> results = {};
 };
 
 // One JSON object on several lines:
-// - of the model: "model", "weights_type", "model_bytes", "repacked_bytes", "kv_cache_dtype"; then
-//   "device";
+// - of the model: "model", "weights_type", "model_bytes", "repacked_bytes", "kv_cache_dtype",
+//   "layers", "kv_bytes_per_token"; "block_size" and "max_num_batched_tokens" as they were given;
+//   then "device";
 // - of a CPU: "cpu", "isa", "threads", "memory_read_gb_s", "int8_gops", "f32_gflops";
 // - of a GPU: "gpu", "copy_gb_s", "gemm_gflops";
 // - "results": a list of {"test", "depth", "batch", "tokens_per_s", "stdev", "samples"}, each with

@@ -277,10 +277,9 @@ BenchWork EngineBench::PrefillWork(int tokens) const {
 }
 
 BenchWork EngineBench::DecodeWork(int depth, int steps, int sequences) const {
-  const KvLayout layout = model_->MakeKvLayout(options_.block_size, options_.kv_dtype);
   const double context = depth + (steps + 1) / 2.0;  // mean number of tokens that a step attends to
   return {.bytes = WeightBytesPerPass() / sequences +
-                   context * static_cast<double>(layout.bytes_per_token()),
+                   context * static_cast<double>(kv_bytes_per_token()),
           .int8_ops = layers_ops_.int8 + head_ops_.int8,
           .f32_ops = layers_ops_.f32 + head_ops_.f32};
 }
@@ -299,6 +298,10 @@ double EngineBench::WeightBytesPerPass() const {
              used * static_cast<double>(ExpertBytes(layer.experts));
   }
   return bytes;
+}
+
+size_t EngineBench::kv_bytes_per_token() const {
+  return model_->MakeKvLayout(options_.block_size, options_.kv_dtype).bytes_per_token();
 }
 
 size_t EngineBench::repacked_bytes() const {

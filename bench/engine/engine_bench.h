@@ -80,6 +80,7 @@ class EngineBench {
   GgmlType weights_type() const { return weights_type_; }  // weight type with the most bytes
   size_t model_bytes() const { return model_bytes_; }      // bytes of the tensors in the file
   size_t repacked_bytes() const;                           // bytes of the matrices in memory
+  size_t kv_bytes_per_token() const;                       // bytes of all layers' KV of a token
   const Backend& backend() const { return *backend_; }
 
  private:

@@ -15,6 +15,10 @@ BenchReport MakeReport() {
           .model_bytes = 1000,
           .repacked_bytes = 1100,
           .kv_cache_dtype = "f16",
+          .layers = 30,
+          .kv_bytes_per_token = 23040,
+          .block_size = 32,
+          .max_num_batched_tokens = 512,
           .device = "cpu",
           .name = "CPU",
           .isa = "avx2",
@@ -75,6 +79,10 @@ TEST(BenchResult, AddsTheTimesOfIntegerAndFloatProducts) {
 TEST(FormatJson, HoldsEveryFieldThatAComparisonReads) {
   const auto json = nlohmann::json::parse(FormatJson(MakeReport()));
   EXPECT_EQ(json["model"], "tiny \"x\"");
+  EXPECT_EQ(json["layers"], 30);
+  EXPECT_EQ(json["kv_bytes_per_token"], 23040);
+  EXPECT_EQ(json["block_size"], 32);
+  EXPECT_EQ(json["max_num_batched_tokens"], 512);
   EXPECT_EQ(json["device"], "cpu");
   EXPECT_EQ(json["cpu"], "CPU");
   EXPECT_EQ(json["isa"], "avx2");
