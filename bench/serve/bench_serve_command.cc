@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "bench/serve/report/html_report.h"
+#include "bench/serve/trace_flags.h"
 #include "common/base/small_file.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
@@ -30,11 +31,7 @@ absl::Status CheckOptions(const FlagSet& flags) {
     BATON_RETURN_IF_ERROR(flags.CheckNeeds(of_http, "http"));
   }
   if (flags.Given("class")) return absl::OkStatus();  // which may have traces
-  for (const char* of_trace : {"time-scale", "input-scale", "output-scale", "max-input-len",
-                               "max-output-len", "trace-start", "num-prompts"}) {
-    BATON_RETURN_IF_ERROR(flags.CheckNeeds(of_trace, "trace"));
-  }
-  return absl::OkStatus();
+  return CheckTraceFlags(flags);
 }
 
 absl::StatusOr<std::unique_ptr<LoadTarget>> MakeTarget(const BenchServeOptions& options) {
@@ -95,7 +92,7 @@ void BenchServeCommand::AddFlags(FlagSet& flags) {
   flags.AddString("extra-body", options_.http_target.extra_body,
                   "JSON object merged into each body by HTTP; null takes a field out");
   AddLoadFlags(flags);
-  AddTraceFlags(flags);
+  AddTraceFlags(flags, options_.load.trace, options_.run.trace);
   flags.AddString(
       "objective", options_.run.objective,
       "what a good request keeps, as ttft=500ms,itl_p95=100ms,itl=1s,tpot=50ms,e2e=10s");
@@ -127,27 +124,6 @@ void BenchServeCommand::AddLoadFlags(FlagSet& flags) {
   flags.AddTexts("class", options_.classes,
                  "instead of these, several loads at once, each "
                  "NAME:rate=R|concurrency=N,input=N,output=N,trace=FILE; may be repeated");
-}
-
-void BenchServeCommand::AddTraceFlags(FlagSet& flags) {
-  TraceOptions& trace = options_.run.trace;
-  flags.AddString("trace", options_.load.trace,
-                  "file with lengths, shared prefixes and, without a rate or concurrency, times of "
-                  "requests: Mooncake JSONL, Azure CSV, or lines 'prompt tokens, output tokens, "
-                  "page ids'");
-  flags.AddDouble("time-scale", trace.time_scale, 1e-6, 1e6,
-                  "on the times of the trace; 0.5: twice as fast");
-  flags.AddDouble("input-scale", trace.input_scale, 1e-6, 1e6,
-                  "on the prompts of the trace and what they share");
-  flags.AddDouble("output-scale", trace.output_scale, 1e-6, 1e6, "on the answers of the trace");
-  flags.AddInt("max-input-len", trace.max_input_tokens, 1, 1 << 20,
-               "tokens that longer prompts of the trace are cut to");
-  flags.AddInt("max-output-len", trace.max_output_tokens, 1, 1 << 20,
-               "tokens that longer answers of the trace are cut to");
-  flags.AddDuration("trace-start", trace.start, absl::ZeroDuration(), absl::Hours(1 << 20),
-                    "time of the trace, unscaled, to begin at");
-  flags.AddInt("num-prompts", trace.max_requests, 0, 1 << 30,
-               "take so many requests of the trace; 0: all");
 }
 
 int BenchServeCommand::Run(const FlagSet& flags) {

@@ -35,7 +35,6 @@ class BenchServeCommand : public Command {
 
  private:
   void AddLoadFlags(FlagSet& flags);
-  void AddTraceFlags(FlagSet& flags);
 
   BenchServeOptions options_;
 };

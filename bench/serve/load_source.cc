@@ -106,7 +106,7 @@ std::optional<absl::Duration> LoadSource::NextArrival() {
 }
 
 LoadRequest LoadSource::NextRequest() {
-  const TraceRequest& next = trace_.requests[turn_++ % trace_.requests.size()];
+  const TraceRequest& next = NextLengths();
   LoadRequest request{.prompt = {}, .output_tokens = static_cast<uint32_t>(next.output_tokens)};
   const auto length = static_cast<size_t>(next.input_tokens);
   request.prompt.reserve(length);

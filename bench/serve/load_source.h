@@ -48,6 +48,9 @@ class LoadSource {
   // The next arrival time, in whole nanoseconds from the beginning of the load; nullopt after the
   // last of a trace. REQUIRES: the class is open_loop().
   std::optional<absl::Duration> NextArrival();
+  // The lengths and the pages of the next request, without its tokens: in place of NextRequest.
+  const TraceRequest& NextLengths() { return trace_.requests[turn_++ % trace_.requests.size()]; }
+  int page_tokens() const { return trace_.page_tokens; }
   // The next request; those of a trace are taken in turn, again from the first after the last.
   // Prompts share no prefix but the pages of the trace. A page is the same tokens wherever its id
   // occurs with the same seed of pages.
