@@ -12,6 +12,7 @@
 #include "client/doctor/doctor_command.h"
 #include "client/keys_command.h"
 #include "client/models/models_command.h"
+#include "client/plan/plan_command.h"
 #include "client/run_command.h"
 #include "client/serve/serve_command.h"
 #include "client/status/status_command.h"
@@ -64,6 +65,9 @@ std::list<Subcommand> AddCommands(CLI::App& app) {
   commands.emplace_back(bench, "transfer",
                         "Time a KV cache's way between two processes on loopback",
                         std::make_unique<BenchTransferCommand>());
+  commands.emplace_back(app, "plan",
+                        "Say what a fleet would do with a load, and how large it must be",
+                        std::make_unique<PlanCommand>());
   CLI::App& keys = *app.add_subcommand("keys", "Make, list and revoke API keys of a router");
   keys.require_subcommand(1);
   commands.emplace_back(keys, "new", "Print a new key and add its hash to the keys file",
