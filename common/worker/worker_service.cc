@@ -186,6 +186,7 @@ WatchResponse WatchFromStats(ServerState state, const EngineStats& stats) {
   load.set_waiting_tokens(Unsigned(stats.waiting_tokens));
   load.set_free_blocks(Unsigned(stats.free_blocks));
   load.set_cached_blocks(Unsigned(stats.cached_blocks));
+  load.set_generated_tokens(stats.generated_tokens);
   return response;
 }
 

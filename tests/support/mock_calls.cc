@@ -13,6 +13,13 @@ using internal::v1::PrefillRequest;
 using internal::v1::PrefillResponse;
 using internal::v1::WatchResponse;
 
+namespace {
+
+constexpr uint32_t kBlockTokens = 32;
+constexpr uint32_t kUntoldFreeBlocks = 1000;
+
+}  // namespace
+
 internal::v1::WorkerInfo MockState::Info() const {
   internal::v1::WorkerInfo info;
   info.set_name(options.name);
@@ -25,10 +32,11 @@ internal::v1::WorkerInfo MockState::Info() const {
   info.mutable_shape()->set_kv_heads(1);
   info.mutable_shape()->set_head_dim(16);
   info.mutable_shape()->set_dtype("f16");
-  info.mutable_shape()->set_block_size(32);
+  info.mutable_shape()->set_block_size(kBlockTokens);
   info.mutable_shape()->set_numerics("mock");
   info.mutable_shape()->add_wire_dtypes("f16");
-  info.set_total_blocks(options.max_model_len / 32 + 1);
+  info.set_total_blocks(options.kv_blocks > 0 ? options.kv_blocks
+                                              : options.max_model_len / kBlockTokens + 1);
   info.set_max_model_len(options.max_model_len);
   info.set_version("0");
   info.set_weights_type(options.weights_type);
@@ -40,6 +48,24 @@ absl::Time MockState::ComputedAt(uint32_t prompt_tokens) {
   const absl::Duration needed = behaviour().per_prompt_token * prompt_tokens;
   busy_until = std::max(busy_until, SteadyNow()) + needed;
   return busy_until;
+}
+
+absl::Time MockState::NextStep(const MockBehaviour& b) {
+  const absl::Time now = SteadyNow();
+  if (step_at > now) return step_at;
+  const absl::Duration step = b.between_tokens + b.per_sequence * decoding;
+  // A timer that was late does not slow the worker down, unless it was very late.
+  step_at = now - step_at < step ? step_at + step : now + step;
+  return step_at;
+}
+
+internal::v1::WorkerLoad MockState::Load() const {
+  internal::v1::WorkerLoad load;
+  load.set_free_blocks(options.kv_blocks > 0
+                           ? options.kv_blocks - std::min(options.kv_blocks, used_blocks)
+                           : kUntoldFreeBlocks);
+  load.set_generated_tokens(generated_tokens);
+  return load;
 }
 
 MockWatch::MockWatch(MockState& state) : MockCall(state) {
@@ -56,8 +82,11 @@ void MockWatch::Tick() {
     if (!b.stuck) ++state_.progress;
     message.set_progress(state_.progress);
     for (const std::string& pusher : b.quarantines) message.add_quarantined_pushers(pusher);
-    message.set_runnable_sequences(static_cast<uint32_t>(state_.active));
-    message.mutable_load()->set_free_blocks(1000);
+    // One that is stuck says that it could compute all.
+    const bool some_wait = state_.options.role == internal::v1::WORKER_ROLE_DECODE && !b.stuck;
+    message.set_runnable_sequences(
+        static_cast<uint32_t>(some_wait ? state_.decoding : state_.active.load()));
+    *message.mutable_load() = state_.Load();
     Queue(std::move(message));
   }
   RunAfter(state_.options.watch_interval, [this] { Tick(); });
@@ -120,6 +149,8 @@ MockDecode::MockDecode(MockState& state) : MockCall(state), behaviour_(state.beh
 
 MockDecode::~MockDecode() {
   --state_.active;
+  state_.used_blocks -= blocks_;
+  if (steps_) state_.decoding -= static_cast<int>(unfinished_);
   if (expects_) state_.hand_off.Forget(state_.address, start_.sequence().key());
 }
 
@@ -168,9 +199,11 @@ void MockDecode::Accept() {
   *response.mutable_accepted()->mutable_shape() = state_.Info().shape();
   Queue(std::move(response));
   if (behaviour_.fails) return EndWith({grpc::StatusCode::UNAVAILABLE, "it fails whatever comes"});
+  const auto prompt_tokens = static_cast<uint32_t>(start_.sequence().token_ids_size());
+  blocks_ = (prompt_tokens + start_.sequence().sampling().max_tokens()) / kBlockTokens + 1;
+  state_.used_blocks += blocks_;
   if (start_.prefill_locally()) {
-    const auto tokens = static_cast<uint32_t>(start_.sequence().token_ids_size());
-    const absl::Duration compute = state_.ComputedAt(tokens) - SteadyNow();
+    const absl::Duration compute = state_.ComputedAt(prompt_tokens) - SteadyNow();
     return After(compute + behaviour_.before_first_token, [this] { Step(); });
   }
   expects_ = true;
@@ -186,6 +219,9 @@ void MockDecode::Accept() {
 
 void MockDecode::StepLater() {
   idle_ = false;
+  if (behaviour_.per_sequence > absl::ZeroDuration()) {
+    return After(state_.NextStep(behaviour_) - SteadyNow(), [this] { Step(); });
+  }
   const absl::Duration step = behaviour_.between_tokens;
   const bool at_once = step == absl::ZeroDuration();
   const absl::Duration since = at_once ? step : (SteadyNow() - absl::UnixEpoch()) % step;
@@ -199,6 +235,7 @@ void MockDecode::Step() {
     idle_ = true;
     return;
   }
+  if (!std::exchange(steps_, true)) state_.decoding += static_cast<int>(unfinished_);
   for (uint32_t choice = 0; choice < choices_.size(); ++choice) {
     if (!running_[choice]) continue;
     const OutputToken token = choices_[choice].Next();
@@ -212,6 +249,7 @@ void MockDecode::Step() {
 }
 
 void MockDecode::QueueToken(const OutputToken& token) {
+  ++state_.generated_tokens;
   if (DecodeResponse* last = waiting(); last != nullptr && last->has_tokens()) {
     *last->mutable_tokens()->add_tokens() = token;
     return;
@@ -234,6 +272,7 @@ void MockDecode::Written() {
 void MockDecode::FinishChoice(uint32_t choice) {
   if (!running_[choice]) return;
   running_[choice] = false;
+  if (steps_) --state_.decoding;
   DecodeResponse response;
   response.mutable_finished()->set_exact(true);
   response.mutable_finished()->set_choice(start_.sequence().key().choice() + choice);

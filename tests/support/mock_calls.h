@@ -42,6 +42,11 @@ struct MockState {
   internal::v1::WorkerInfo Info() const;
   // The time at which a prompt that arrives now will be computed.
   absl::Time ComputedAt(uint32_t prompt_tokens);
+  // The next step of a worker whose steps take longer the more there is to do: all sequences have
+  // it together.
+  absl::Time NextStep(const MockBehaviour& behaviour);
+  // How loaded the worker is, as Watch tells it.
+  internal::v1::WorkerLoad Load() const;
 
   const MockWorker::Options options;
   MockHandOff& hand_off;
@@ -55,6 +60,10 @@ struct MockState {
   std::atomic<int> total = 0;
   uint64_t progress = 0;  // the worker's sign of life
   absl::Time busy_until;  // the time at which all prompts so far will be computed
+  absl::Time step_at;     // the last step, or the next
+  int decoding = 0;       // choices of decode calls that step
+  uint32_t used_blocks = 0;
+  uint64_t generated_tokens = 0;
 };
 
 // A call that is answered by a stream, with an outbox and one timer. It deletes itself.
@@ -194,6 +203,8 @@ class MockDecode final
   size_t unfinished_ = 0;
   bool started_ = false, paused_ = false;
   bool idle_ = false;     // no step is scheduled, since the call is paused or the outbox is full
+  uint32_t blocks_ = 0;   // that it holds
+  bool steps_ = false;    // its unfinished choices are among state_.decoding
   bool expects_ = false;  // the call waits for its hand-off
 };
 

@@ -52,6 +52,9 @@ struct MockBehaviour {
   // come while a message is being written go into one message, as a worker's do. Zero: the next
   // token comes when the one before is written.
   absl::Duration between_tokens = absl::ZeroDuration();
+  // Decode calls: what a step takes longer for each choice that steps; between_tokens is above
+  // zero.
+  absl::Duration per_sequence = absl::ZeroDuration();
   // The worker's time for one token of a prompt. It computes one prompt after the other.
   absl::Duration per_prompt_token = absl::ZeroDuration();
   bool fails = false;              // calls begin and then end with UNAVAILABLE
@@ -75,6 +78,9 @@ class MockWorker {
     uint32_t vocab_size = 26;
     uint32_t eos_id = 0;
     uint32_t max_model_len = 4096;
+    // Its KV cache, of which Watch tells what decode calls take; 0: as many as the longest sequence
+    // needs, and Watch says that 1000 are free.
+    uint32_t kv_blocks = 0;
     uint16_t port = 0;  // 0: any free one
     absl::Duration watch_interval = absl::Milliseconds(100);
   };

@@ -22,7 +22,9 @@ struct Flags {
   std::string model, workers_file;
   int prefill = 1, decode = 1;
   absl::Duration between_tokens = absl::ZeroDuration();
+  absl::Duration per_sequence = absl::ZeroDuration();
   absl::Duration per_prompt_token = absl::ZeroDuration();
+  int kv_blocks = 0;
 };
 
 absl::StatusOr<MockWorker::Options> WorkerOptions(const std::string& model) {
@@ -46,8 +48,9 @@ void Serve(const Flags& flags, MockWorker::Options options) {
     options.role = role;
     options.name = absl::StrCat(name, number);
     workers.push_back(std::make_unique<MockWorker>(options, hand_off));
-    workers.back()->Behave(
-        {.between_tokens = flags.between_tokens, .per_prompt_token = flags.per_prompt_token});
+    workers.back()->Behave({.between_tokens = flags.between_tokens,
+                            .per_sequence = flags.per_sequence,
+                            .per_prompt_token = flags.per_prompt_token});
     file << name << ' ' << workers.back()->address() << '\n';
   };
   for (int i = 0; i < flags.prefill; ++i) add(internal::v1::WORKER_ROLE_PREFILL, "prefill", i);
@@ -74,12 +77,18 @@ int Main(int argc, char** argv) {
   flag_set.AddInt("decode", flags.decode, 0, 10000, "how many decode workers");
   flag_set.AddDuration("between-tokens", flags.between_tokens, absl::ZeroDuration(), absl::Hours(1),
                        "of a stream; 0: as fast as it is taken");
+  flag_set.AddDuration("per-sequence", flags.per_sequence, absl::ZeroDuration(), absl::Hours(1),
+                       "that is added to --between-tokens for each stream of a worker");
+  flag_set.AddInt("kv-blocks", flags.kv_blocks, 0, 1 << 28,
+                  "of 32 tokens that a worker has and tells of; 0: as many as ever are needed");
   flag_set.AddDuration("per-prompt-token", flags.per_prompt_token, absl::ZeroDuration(),
                        absl::Hours(1), "that a worker takes, one prompt after the other");
   flag_set.ParseOrExit(argc, argv);
   const absl::StatusOr<MockWorker::Options> options = WorkerOptions(flags.model);
   if (!options.ok()) return ExitUsage("mock_workers", options.status());
-  Serve(flags, *options);
+  MockWorker::Options with_blocks = *options;
+  with_blocks.kv_blocks = static_cast<uint32_t>(flags.kv_blocks);
+  Serve(flags, with_blocks);
   return 0;
 }
 

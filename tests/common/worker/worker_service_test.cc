@@ -40,6 +40,7 @@ class WorkerServiceTest : public ::testing::Test {
           EngineStats stats;
           stats.progress = ++progress_;
           stats.free_blocks = -3;
+          stats.generated_tokens = 5000000000;
           return WatchFromStats(state_, stats);
         },
         own, &pages_);
@@ -149,6 +150,7 @@ TEST_F(WorkerServiceTest, TheFirstMessageSaysWhoTheRestHowItIs) {
   EXPECT_EQ(first.info().incarnation(), service_->info().incarnation());
   EXPECT_EQ(first.state(), internal::v1::WORKER_STATE_STARTING);
   EXPECT_EQ(first.load().free_blocks(), 0u) << "never a huge number from a negative one";
+  EXPECT_EQ(first.load().generated_tokens(), 5000000000u);
   internal::v1::WatchResponse second;
   ASSERT_TRUE(stream->reader->Read(&second));
   EXPECT_FALSE(second.has_info());
