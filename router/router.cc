@@ -1,5 +1,6 @@
 #include "router/router.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/synchronization/notification.h"
@@ -7,6 +8,7 @@
 #include "common/base/random.h"
 #include "common/grammar/grammar_vocabulary.h"
 #include "common/protocol/identity.h"
+#include "common/rpc/status.h"
 #include "router/calls/grpc_rpcs.h"
 #include "router/request/errors.h"
 
@@ -17,7 +19,7 @@ namespace {
 WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credentials& credentials,
                                         RouterMetrics& metrics, bool expose_workers,
                                         std::unique_ptr<RequestRunner>& runner,
-                                        FleetReporter& reporter) {
+                                        std::function<void(const WorkerRegistry::Workers&)> tick) {
   return {
       .tokenizer_digest = model.tokenizer_digest(),
       .connect =
@@ -41,7 +43,25 @@ WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credenti
           [&metrics](const WorkerTarget& target, size_t pages) {
             metrics.SetPrefixPages(target.address, WorkerRoleName(target.role), pages);
           },
-      .on_tick = [&reporter](const WorkerRegistry::Workers& workers) { reporter.Tick(workers); }};
+      .on_tick = std::move(tick)};
+}
+
+Planner::Options AdviceOptions(const RouterOptions& options) {
+  Planner::Options advice = options.advice;
+  advice.prompts_on_decode_workers =
+      options.runner.dispatch.placement.disaggregation == Disaggregation::kNever;
+  return advice;
+}
+
+// Requests that were turned away before their prompt was read because workers could not take more.
+// Those that gave up while they waited are counted among `demand`.
+uint64_t RefusedForLoad(const std::map<std::string, uint64_t>& refusals, const Demand& demand) {
+  uint64_t refused = 0;
+  for (const char* reason : {kReasonQueueFull, kReasonQueueTime}) {
+    const auto found = refusals.find(reason);
+    if (found != refusals.end()) refused += found->second;
+  }
+  return refused - std::min(refused, demand.counts().gave_up);
 }
 
 // Part of the KV blocks of all decode workers that is used or promised.
@@ -69,12 +89,15 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                                        router_metrics_.SetCircuitOpen(
                                            target.address, WorkerRoleName(target.role), open);
                                      })),
+      advisor_(demand_, AdviceOptions(options_),
+               [this] { return RefusedForLoad(router_metrics_.refusals(), demand_); }),
       reporter_(std::make_unique<FleetReporter>(board_, events_, *fleet_,
                                                 [this] { return router_metrics_.refusals(); })),
       registry_(std::make_unique<WorkerRegistry>(
           *loop_, *fleet_, view_,
           RegistryOptions(model, credentials, router_metrics_, options_.runner.expose_workers,
-                          runner_, *reporter_))),
+                          runner_,
+                          [this](const WorkerRegistry::Workers& workers) { Tick(workers); }))),
       quotas_(metrics),
       refusals_(*loop_),
       runner_(std::make_unique<RequestRunner>(RequestRunner::Parts{.loop = *loop_,
@@ -85,6 +108,7 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                                                                    .observer = router_metrics_,
                                                                    .place = Place,
                                                                    .random_bytes = RandomBytes,
+                                                                   .demand = &demand_,
                                                                    .history = &history_,
                                                                    .tracer = options_.tracer},
                                               options_.runner)),
@@ -157,6 +181,19 @@ RouterReport Router::Report() {
           .waiting = admission_.waiting_requests(),
           .streams_behind = router_metrics_.behind(),
           .refused = router_metrics_.refusals()};
+}
+
+void Router::Tick(const WorkerRegistry::Workers& workers) {
+  const Advice& advice = advisor_.Tick(workers, loop_->Now());
+  const auto tell = [this](internal::v1::WorkerRole role, const RoleAdvice& told) {
+    const char* name = WorkerRoleName(role);
+    if (told.needed.has_value()) router_metrics_.SetNeeded(name, *told.needed);
+    if (told.advised > 0) router_metrics_.SetAdvised(name, told.advised);
+    if (told.balanced > 0) router_metrics_.SetBalanced(name, told.balanced);
+  };
+  tell(internal::v1::WORKER_ROLE_PREFILL, advice.prefill);
+  tell(internal::v1::WORKER_ROLE_DECODE, advice.decode);
+  reporter_->Tick(workers, advice);
 }
 
 bool Router::Ready() const {

@@ -28,6 +28,9 @@
 #include "router/page/fleet_reporter.h"
 #include "router/page/page_files.h"
 #include "router/page/request_history.h"
+#include "router/planner/advisor.h"
+#include "router/planner/demand.h"
+#include "router/planner/planner.h"
 #include "router/runner/request_runner.h"
 #include "router/tenants/fleet_secret.h"
 #include "router/tenants/quotas.h"
@@ -52,6 +55,7 @@ struct RouterOptions {
   std::vector<std::string> http_cors_origins{};  // as --http-cors-origin
   bool needs_identity = false;  // clients without API key and certificate are refused
   std::string name = "router";  // on the page
+  Planner::Options advice{};    // its prompts_on_decode_workers follows from `runner`
   Tracer* tracer = nullptr;     // null: nothing is traced. Outlives the router
   absl::Span<const PageFile> page_files = PageFiles();  // which outlive the router
 };
@@ -86,6 +90,7 @@ class Router {
   friend class RouterFixture;  // lets tests pretend that requests waited before
 
   RouterReport Report();
+  void Tick(const WorkerRegistry::Workers& workers);
 
   const RouterOptions options_;
   FleetView view_;
@@ -98,6 +103,8 @@ class Router {
   FleetBoard board_;
   std::unique_ptr<ThreadLoop> loop_;
   std::unique_ptr<Fleet> fleet_;
+  Demand demand_;
+  Advisor advisor_;
   std::unique_ptr<FleetReporter> reporter_;
   std::unique_ptr<WorkerRegistry> registry_;
   Quotas quotas_;

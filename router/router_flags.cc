@@ -45,6 +45,21 @@ absl::Status CheckOrigin(absl::string_view origin) {
       "': must be a scheme, a name and perhaps a port, as in https://example.org, or *"));
 }
 
+void AddAdviceFlags(FlagSet& flags, Planner::Options& advice, int& workers) {
+  flags.AddDouble("advice-utilisation", advice.utilisation, 0.1, 1,
+                  "how busy workers are to be with as many as the router advises");
+  flags.AddDuration("advice-time-per-token", advice.time_per_token, absl::ZeroDuration(),
+                    absl::Hours(1),
+                    "what a token of an answer may take in the mean with as many decode workers as "
+                    "are advised; 0: twice what it takes where a worker has one sequence");
+  flags.AddDuration("advice-window", advice.window, absl::Seconds(3), absl::Hours(1),
+                    "over which the load is measured that workers are advised for; fewer are "
+                    "advised after four such");
+  flags.AddInt("advice-workers", workers, 0, 10000,
+               "workers of both roles that the router advises how to split; 0: as many as are "
+               "ready");
+}
+
 }  // namespace
 
 void RouterFlags::AddTo(FlagSet& flags) {
@@ -112,6 +127,7 @@ void RouterFlags::AddTo(FlagSet& flags) {
   flags.AddString("grammar-compiler", router.grammars.program,
                   "program that compiles the grammars of response_format (default: "
                   "baton-grammar-compiler beside this program, or in ../libexec/baton)");
+  AddAdviceFlags(flags, router.advice, advice_workers);
   flags.AddString("trace-file", trace.file,
                   "file that gets the stages of every request that ends, as Trace Events for "
                   "Perfetto; at its bound, and at a restart, it becomes FILE.1");
@@ -164,6 +180,7 @@ absl::Status RouterFlags::Finish() {
   // Beyond loopback there is TLS, so without both of these nobody from outside reaches the router.
   const bool reached_from_outside = server.tls.enabled() || !front.path.empty();
   router.needs_identity = !server.tls.insecure && (reached_from_outside || !api_keys.empty());
+  router.advice.workers = static_cast<uint32_t>(advice_workers);
   router.admission.requests = static_cast<uint32_t>(max_waiting_requests);
   router.admission.bytes = max_waiting_bytes;
   router.http_cors_origins = http.cors_origins;

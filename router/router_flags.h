@@ -30,6 +30,7 @@ struct RouterFlags {
   int max_waiting_requests = 1024;
   uint64_t max_waiting_bytes = uint64_t{64} << 20;
   absl::Duration max_queue_time = Admission::Limits{}.max_queue_time;  // 0: no limit
+  int advice_workers = 0;                                              // 0: as many as are ready
   TracerOptions trace;
   FrontSocket::Options front;  // an empty path: there is no front
   int front_uid = -1;          // below 0: not given

@@ -57,6 +57,27 @@ void JoinWorker(Json other, Json& worker) {
   }
 }
 
+constexpr const char* kRoles[] = {"prefill", "decode"};
+
+// What the routers' loads need together. A router that does not know adds nothing; what it would
+// take to share the workers, or to do without a role, only one router can say.
+void JoinAdvice(const Json& other, Json& advice) {
+  if (!other.is_object() || !advice.is_object()) return;
+  advice.erase("colocated");
+  for (const char* role : kRoles) {
+    const Json& more = MemberOf(other, role);
+    if (!more.is_object() || !MemberOf(advice, role).is_object()) continue;
+    Json& joined = advice[role];
+    joined.erase("balanced");
+    joined["ready"] =
+        static_cast<int64_t>(std::max(NumberOf(joined, "ready"), NumberOf(more, "ready")));
+    if (!MemberOf(more, "needed").is_number()) continue;
+    AddTo(joined, more, "needed");
+    joined["advised"] = static_cast<int64_t>(std::max(1.0, std::ceil(NumberOf(joined, "needed"))));
+    joined["why"] = absl::StrFormat("the routers together need %.3g", NumberOf(joined, "needed"));
+  }
+}
+
 std::string AlignedRow(const std::vector<std::string>& cells, const std::vector<size_t>& widths) {
   std::string row;
   for (size_t i = 0; i < cells.size(); ++i) {
@@ -140,6 +161,27 @@ std::string WorkerRows(const Json& fleet) {
   return AlignedTable(rows);
 }
 
+// Empty where the router gives none.
+std::string AdviceRows(const Json& fleet) {
+  const Json& advice = MemberOf(fleet, "advice");
+  if (!advice.is_object()) return "";
+  std::vector<std::vector<std::string>> rows = {{"ADVICE", "NEEDED", "READY", "OF THESE", "WHY"}};
+  for (const char* role : kRoles) {
+    const Json& told = MemberOf(advice, role);
+    if (!told.is_object()) continue;
+    rows.push_back({role, CountOf(told, "advised"), CountOf(told, "ready"),
+                    CountOf(told, "balanced"), TextOf(told, "why")});
+  }
+  std::string text = AlignedTable(rows);
+  if (const Json& one = MemberOf(advice, "colocated"); one.is_object()) {
+    absl::StrAppend(&text, CountOf(one, "workers"),
+                    " with --disaggregate never would carry this load too, by these rates: ",
+                    absl::StrFormat("%.0f %%", 100 * NumberOf(one, "prompt_share")),
+                    " of their time would go to prompts\n");
+  }
+  return absl::StrCat(text, "\n");
+}
+
 std::string EventRows(const Json& fleet, size_t most) {
   const Json& events = MemberOf(fleet, "events");
   std::string text;
@@ -178,6 +220,7 @@ Json JoinFleets(const std::vector<Json>& fleets) {
   for (size_t i = 1; i < fleets.size(); ++i) {
     const Json& fleet = fleets[i];
     for (const char* key : kSums) AddTo(joined, fleet, key);
+    if (joined.contains("advice")) JoinAdvice(MemberOf(fleet, "advice"), joined["advice"]);
     for (const Json& router : fleet["routers"]) joined["routers"].push_back(router);
     for (const Json& event : fleet["events"]) joined["events"].push_back(event);
     for (const Json& worker : fleet["workers"]) {
@@ -201,7 +244,7 @@ std::string FleetTable(const Json& fleet, size_t events) {
                                   RateOf(fleet, "prompt_tokens_per_second"), " prompt tokens/s, ",
                                   RateOf(fleet, "handoffs_per_second"), " hand-offs/s of ",
                                   RateOf(fleet, "handoff_bytes_per_second", 1e6), " MB/s\n\n",
-                                  RouterRows(fleet), "\n", WorkerRows(fleet));
+                                  RouterRows(fleet), "\n", AdviceRows(fleet), WorkerRows(fleet));
   const std::string rows = EventRows(fleet, events);
   return rows.empty() ? text : absl::StrCat(text, "\n", rows);
 }

@@ -15,10 +15,11 @@ namespace baton {
 absl::StatusOr<nlohmann::ordered_json> ParseFleet(absl::string_view body);
 
 // Several routers' answers as one: all routers, each worker once, with the sum of what each router
-// has given it, and the events of all in the order of their times. REQUIRES: at least one.
+// has given it, the workers that their loads need together, and the events of all in the order of
+// their times. REQUIRES: at least one.
 nlohmann::ordered_json JoinFleets(const std::vector<nlohmann::ordered_json>& fleets);
 
-// Routers, workers and the last `events` events, in lines.
+// Routers, what the load needs, workers and the last `events` events, in lines.
 std::string FleetTable(const nlohmann::ordered_json& fleet, size_t events);
 
 }  // namespace baton

@@ -30,6 +30,7 @@ void Fleet::ReadinessChanged(Worker& worker) {
     seen.id = worker.id;
     seen.own_sequences = seen.own_arriving = 0;
     seen.own_prompts = seen.own_postponed = seen.own_prompt_tokens = 0;
+    worker.prompt_time.Set(false, loop_.Now());
   }
   if (worker.listed || !ready) return;
   worker.listed = true;
@@ -40,7 +41,9 @@ void Fleet::ReadinessChanged(Worker& worker) {
 }
 
 void Fleet::LoadChanged(Worker& worker) {
-  worker.seen.takes_requests = worker.breaker.Takes(loop_.Now());
+  const absl::Time now = loop_.Now();
+  worker.seen.takes_requests = worker.breaker.Takes(now);
+  worker.prompt_time.Set(worker.seen.own_prompts > worker.seen.own_postponed, now);
   if (worker.circuit_open != worker.breaker.open()) {
     worker.circuit_open = worker.breaker.open();
     if (on_circuit_) on_circuit_(worker.target, worker.circuit_open);

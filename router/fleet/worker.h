@@ -14,6 +14,7 @@
 #include "common/rpc/limits.h"
 #include "router/calls/worker_calls.h"
 #include "router/calls/worker_rpcs.h"
+#include "router/fleet/busy_time.h"
 #include "router/fleet/circuit_breaker.h"
 #include "router/fleet/watch_budget.h"
 #include "router/fleet/worker_targets.h"
@@ -28,6 +29,9 @@ struct WorkerTraffic {
   uint64_t hand_offs = 0;      // each is counted at both of its workers
   uint64_t hand_off_bytes = 0;
   absl::Duration exposed_transfer{};  // sum over the hand-offs
+  // Prompts whose time the worker has told, and that time: all but the shortest.
+  uint64_t timed_prompt_tokens = 0;
+  absl::Duration prompt_compute{};
 };
 
 // One target and the worker behind it. A worker that restarts gets a new id. Owned by
@@ -48,8 +52,10 @@ struct Worker {
   std::set<std::string> quarantines;  // decode: pushers whose KV proved to be wrong, as it says
   std::string quarantined_by;  // prefill: name of a decode worker that says so of it; empty: nobody
   internal::v1::WorkerState state = internal::v1::WORKER_STATE_UNSPECIFIED;
-  internal::v1::WorkerLoad load;  // as last reported
+  internal::v1::WorkerLoad load;    // as last reported
+  uint32_t runnable_sequences = 0;  // as last reported: those that it could compute at once
   WorkerTraffic traffic;
+  BusyTime prompt_time;                   // in which it has a prompt of this router to compute
   double measured_tokens_per_second = 0;  // speed of its prefills; 0: none was measured yet
   ProgressJudge progress;
   absl::Time last_heard = absl::InfinitePast();

@@ -138,6 +138,7 @@ void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
   if (worker.id == 0) return;  // given up, and it has not introduced itself again
   worker.state = message.state();
   worker.load = message.load();
+  worker.runnable_sequences = message.runnable_sequences();
   TakeLoad(message.load(), worker.seen);
   if (message.has_prefix()) TakePages(worker, message.prefix());
   TakeQuarantines(worker, message);

@@ -112,6 +112,8 @@ void WorkerReports::Prefilled(const Call& call, const Lease& lease, absl::Durati
   const double now = std::clamp(tokens / absl::ToDoubleSeconds(compute), kLeastTokensPerSecond,
                                 kMostTokensPerSecond);
   rate = rate == 0 ? now : rate + kWeightOfNew * (now - rate);
+  worker->traffic.timed_prompt_tokens += tokens;
+  worker->traffic.prompt_compute += absl::Seconds(tokens / now);
   worker->seen.prefill_tokens_per_second = rate;
 }
 

@@ -99,6 +99,33 @@ void RouterMetrics::Set(WorkerGauges& gauges, const char* name, const char* help
   it->second.store(value);
 }
 
+void RouterMetrics::SetNeeded(const std::string& role, double workers) {
+  Set(needed_, "baton_router_needed_workers",
+      "Workers of the role that this router's load keeps as busy as they shall be.", role, workers);
+}
+
+void RouterMetrics::SetAdvised(const std::string& role, double workers) {
+  Set(advised_, "baton_router_advised_workers",
+      "Workers of the role that this router's load needs, a steady whole number.", role, workers);
+}
+
+void RouterMetrics::SetBalanced(const std::string& role, double workers) {
+  Set(balanced_, "baton_router_balanced_workers",
+      "The role's part of as many workers as there are, with which both roles are equally busy.",
+      role, workers);
+}
+
+void RouterMetrics::Set(RoleGauges& gauges, const char* name, const char* help,
+                        const std::string& role, double value) {
+  auto it = gauges.find(role);
+  if (it == gauges.end()) {
+    it = gauges.try_emplace(role, 0.0).first;
+    metrics_.AddGauge(name, help, {{"worker_role", role}},
+                      [gauge = &it->second] { return gauge->load(); });
+  }
+  it->second.store(value);
+}
+
 void RouterMetrics::Selected(const std::string& worker, PlacementPolicy policy) {
   auto it = selected_.find(worker);
   if (it == selected_.end()) {

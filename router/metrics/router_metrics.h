@@ -39,6 +39,11 @@ class RouterMetrics final : public RequestObserver {
   // So many pages of the worker's prefix cache are known to placement.
   void SetPrefixPages(const std::string& worker, const std::string& role, size_t pages);
   void Selected(const std::string& worker, PlacementPolicy policy);
+  // What the load of this router needs of a role's workers. A number that is not known yet is not
+  // given, and there is no gauge of it before it was given once.
+  void SetNeeded(const std::string& role, double workers);
+  void SetAdvised(const std::string& role, double workers);
+  void SetBalanced(const std::string& role, double workers);
 
   // Streams whose client does not keep up, and requests that have not ended. The getters: from any
   // thread.
@@ -57,6 +62,9 @@ class RouterMetrics final : public RequestObserver {
 
  private:
   void CountRefusal(const absl::Status& status);
+  using RoleGauges = std::map<std::string, std::atomic<double>>;  // by role
+  void Set(RoleGauges& gauges, const char* name, const char* help, const std::string& role,
+           double value);
   using WorkerGauges = std::map<std::pair<std::string, std::string>, std::atomic<double>>;
   void Set(WorkerGauges& gauges, const char* name, const char* help, const std::string& worker,
            const std::string& role, double value);
@@ -71,6 +79,7 @@ class RouterMetrics final : public RequestObserver {
   WorkerGauges circuit_open_;
   WorkerGauges quarantined_;
   WorkerGauges prefix_pages_;
+  RoleGauges needed_, advised_, balanced_;
   std::map<std::string, Counter> selected_;
   absl::Mutex refusals_mutex_;
   std::map<std::string, Counter> refusals_ ABSL_GUARDED_BY(refusals_mutex_);  // by reason

@@ -13,6 +13,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
+#include "router/planner/advice.h"
+
 namespace baton {
 
 // used + cached + free = total.
@@ -68,6 +70,7 @@ struct PrefixPageReport {
 
 struct FleetReport {
   FleetRates rates{};
+  Advice advice{};
   std::vector<WorkerReport> workers{};
   std::vector<PrefixPageReport> prefixes{};
 };

@@ -128,9 +128,10 @@ WorkerReport FleetReporter::Describe(const Worker& worker, absl::Time now) const
   return report;
 }
 
-void FleetReporter::Tick(const WorkerRegistry::Workers& workers) {
+void FleetReporter::Tick(const WorkerRegistry::Workers& workers, const Advice& advice) {
   const absl::Time now = fleet_.Now();
   auto report = std::make_shared<FleetReport>();
+  report->advice = advice;
   FleetRates& all = report->rates;
   absl::Duration exposed;
   for (const auto& [target, worker] : workers) {

@@ -14,6 +14,7 @@
 #include "router/page/event_log.h"
 #include "router/page/fleet_report.h"
 #include "router/page/rate_window.h"
+#include "router/planner/advice.h"
 
 namespace baton {
 
@@ -27,7 +28,7 @@ class FleetReporter {
       : board_(board), events_(events), fleet_(fleet), refusals_(std::move(refusals)) {}
 
   // To be called four times a second.
-  void Tick(const WorkerRegistry::Workers& workers);
+  void Tick(const WorkerRegistry::Workers& workers, const Advice& advice);
 
  private:
   // What was told of a worker last.

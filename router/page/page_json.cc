@@ -75,6 +75,25 @@ Json RouterJson(const RouterReport& router) {
           {"refused", std::move(refused)}};
 }
 
+Json RoleAdviceJson(const RoleAdvice& advice) {
+  Json json = {{"ready", advice.ready}};
+  if (advice.needed.has_value()) json["needed"] = *advice.needed;
+  if (advice.advised > 0) json["advised"] = advice.advised;
+  if (advice.balanced > 0) json["balanced"] = advice.balanced;
+  AddUnlessEmpty("why", advice.why, json);
+  return json;
+}
+
+Json AdviceJson(const Advice& advice) {
+  Json json = {{"prefill", RoleAdviceJson(advice.prefill)},
+               {"decode", RoleAdviceJson(advice.decode)}};
+  if (advice.colocated.has_value()) {
+    json["colocated"] = {{"workers", advice.colocated->workers},
+                         {"prompt_share", advice.colocated->prompt_share}};
+  }
+  return json;
+}
+
 Json EventJson(const FleetEvent& event) {
   Json json = {{"number", event.number}, {"at", event.at}, {"kind", FleetEventName(event.kind)}};
   AddUnlessEmpty("worker", event.worker, json);
@@ -146,6 +165,7 @@ std::string FleetJson(double now, const RouterReport& router, const FleetReport&
                {"prompt_tokens_per_second", fleet.rates.prompt_tokens},
                {"handoffs_per_second", fleet.rates.hand_offs},
                {"handoff_bytes_per_second", fleet.rates.hand_off_bytes},
+               {"advice", AdviceJson(fleet.advice)},
                {"routers", Json::array({RouterJson(router)})},
                {"workers", Json::array()},
                {"events", Json::array()}};

@@ -45,6 +45,14 @@ WorkersChosen Describe(const Assignment& assignment, std::string capability, boo
   return chosen;
 }
 
+// What prefill workers have to compute of the prompt. With `auto` also what a decode worker
+// computes: it may be only because no prefill worker has time.
+uint32_t ForPrefillWorkers(const Lease::Terms& terms, const PlacementOptions& options) {
+  const bool meant_for_decode = options.disaggregation == Disaggregation::kNever ||
+                                options.disaggregation == Disaggregation::kByLength;
+  return terms.prefill == 0 && meant_for_decode ? 0 : terms.computed_tokens;
+}
+
 // Tells metrics and admission how a request has ended. `machine`: null when it never began.
 void CountEnd(const RequestRunner::Parts& parts, const RequestMachine* machine,
               const absl::Status& status, const std::string& finish_reason) {
@@ -149,6 +157,10 @@ void RequestRunner::Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec,
   if (request.ended) return request.client->FinishWith(request.end_status);
   BATON_FAILPOINT("router.prepared");
   request.machine = std::make_unique<RequestMachine>(*std::move(spec), table, options_.machine);
+  if (parts_.demand != nullptr) {
+    const size_t tokens = request.machine->spec().prompt_token_ids.size();
+    request.asked = parts_.demand->Arrived(static_cast<uint32_t>(tokens));
+  }
   if (parts_.history != nullptr) {
     request.record = parts_.history->Begin(request.machine->spec(), parts_.loop.Now());
   }
@@ -169,6 +181,11 @@ void RequestRunner::GiveWorkers(Request& request, Assignment assignment) {
     };
     request.record->Chosen(assignment.attempt, name(assignment.prefill), name(assignment.decode),
                            *request.machine, parts_.loop.Now());
+  }
+  if (parts_.demand != nullptr) {
+    const PlacementOptions& placement = options_.dispatch.placement;
+    parts_.demand->GotWorkers(request.asked,
+                              ForPrefillWorkers(assignment.lease.terms(), placement));
   }
   request.calls->Hold(assignment.attempt, std::move(assignment.lease));
   Feed(request,
@@ -258,6 +275,10 @@ void RequestRunner::EndClient(Request& request, const absl::Status& status,
   --unended_;
   parts_.metrics.Running(-1);
   CountEnd(parts_, request.machine.get(), status, finish_reason);
+  if (parts_.demand != nullptr && request.machine != nullptr) {
+    parts_.demand->Ended(request.asked, request.machine->accepted_tokens(),
+                         absl::IsResourceExhausted(status));
+  }
   if (request.record != nullptr) {
     request.record->Ended(*request.machine, status, finish_reason, parts_.loop.Now());
     if (parts_.tracer != nullptr) parts_.tracer->Ended(request.record, request.machine->spec());

@@ -23,6 +23,7 @@
 #include "router/metrics/request_observer.h"
 #include "router/metrics/router_metrics.h"
 #include "router/page/request_history.h"
+#include "router/planner/demand.h"
 #include "router/request/request_machine.h"
 #include "router/runner/request_calls.h"
 #include "router/tenants/quotas.h"
@@ -42,6 +43,7 @@ class RequestRunner {
     RequestObserver& observer;
     PlaceFunction place;
     std::function<std::string(size_t)> random_bytes;  // RandomBytes, or what a seed decides
+    Demand* demand = nullptr;                         // null: nobody counts it
     RequestHistory* history = nullptr;                // null: no records are kept
     Tracer* tracer = nullptr;                         // null: nothing is traced
   };
@@ -86,6 +88,7 @@ class RequestRunner {
     EventLoop::Timer timer;
     std::unique_ptr<RequestCalls> calls;
     RequestObserver::Seen seen;
+    Demand::Place asked;
     std::shared_ptr<RecordedRequest> record;  // set with `machine`; null: none is kept
   };
 

@@ -84,10 +84,12 @@ def test_status_shows_the_fleet_as_a_table_and_as_json(served):
     done = run("baton", "status", f"--http={served.http}")
     assert done.returncode == 0, done.stderr
     table = done.stdout.decode()
-    assert "ROUTER" in table and table.count("ready") >= 3
+    assert "ROUTER" in table and table.count("ready") >= 3 and "ADVICE" in table
     twice = run("baton", "status", f"--http={served.http}", f"--http={served.http}", "--json")
     fleet = json.loads(twice.stdout)
     assert len(fleet["routers"]) == 2 and len(fleet["workers"]) == 3, "each worker once"
+    ready = {role: fleet["advice"][role]["ready"] for role in ("prefill", "decode")}
+    assert sum(ready.values()) == 3 and all(fleet["advice"][role]["why"] for role in ready)
 
 
 def test_status_says_what_is_wrong():

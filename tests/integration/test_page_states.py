@@ -28,6 +28,11 @@ def fleet(workers, events=(), refused=0, **more):
                          "refused": {"queue_full": refused}}], "workers": workers, "events": list(events), **more}
 
 
+def advice(why, **more):
+    return {"prefill": {"ready": 4, "needed": 4.19, "advised": 5, "balanced": 3, "why": why}, "decode": {"ready": 3, "why": why},
+            "colocated": {"workers": 6, "prompt_share": 0.2}, **more}
+
+
 def event(number, kind="retried", **more):
     return {"number": number, "at": time.time() - 5, "kind": kind, "worker": "decode-0", "request": f"request-{number}",
             "text": "the push broke", **more}
@@ -63,7 +68,8 @@ def everything():
     """Every state that there is, with long names."""
     workers = [worker(f"{state}-{LONG}", state, problem=f"the {LONG}") for state in WORKER_STATES] + [worker("decode-0"), worker("prefill-0", role="prefill")]
     requests = [listed(f"{state}-{LONG}", state, error=f"UNAVAILABLE: {LONG}") for state in REQUEST_STATES] + [listed("mine")]
-    return {"/page/fleet": fleet(workers, [event(number, kind, text=LONG) for number, kind in enumerate(KINDS)], refused=3),
+    return {"/page/fleet": fleet(workers, [event(number, kind, text=LONG) for number, kind in enumerate(KINDS)], refused=3,
+                                 advice=advice(LONG)),
             "/page/requests": {"requests": requests}, "/page/requests/mine": in_full("mine"), "/page/kv": kv()}
 
 
@@ -181,6 +187,17 @@ def test_refused_requests_are_told_of(browser, router):
     browser.wait(lambda: browser.text("#verdict") == "All well", 10, "refusals from before the page was opened are no news")
     router.answers["/page/fleet"] = fleet([worker("decode-0")], refused=5)
     browser.wait(lambda: browser.text("#verdict") == "2 requests refused in the last minute", 10, "new refusals")
+
+
+def test_what_the_load_needs_is_shown_where_the_router_tells_it(browser, router):
+    router.answers["/page/fleet"] = fleet([worker("decode-0")])
+    browser.open(f"{router.address}/")
+    browser.wait(lambda: browser.text("#verdict") == "All well", 10, "the fleet")
+    assert not browser.shown("#advice")
+    router.answers["/page/fleet"] = fleet([worker("decode-0")], advice=advice("prompts come"))
+    browser.wait(lambda: browser.shown("#advice"), 10, "the advice")
+    text = browser.text("#advice")
+    assert "5 workers needed · 4 ready · 3 of what there is" in text and "not known yet" in text and "prompts come" in text, text
 
 
 def test_a_router_that_is_gone_has_a_banner_until_it_is_back(browser, router):

@@ -48,6 +48,21 @@ TEST_F(RouterFlagsTest, WhatCannotBeAnAddressIsRefusedByFlag) {
   EXPECT_THAT(Parse({"--decode=http://c:1"}), HasSubstr("the scheme 'http' is not known"));
 }
 
+TEST_F(RouterFlagsTest, TheAdviceHasAnObjectiveThatCanBeMet) {
+  EXPECT_EQ(Parse({"--decode=c:1", "--advice-utilisation=0.6", "--advice-time-per-token=50ms",
+                   "--advice-window=10s", "--advice-workers=12"}),
+            "");
+  EXPECT_EQ(flags_.router.advice.utilisation, 0.6);
+  EXPECT_EQ(flags_.router.advice.time_per_token, absl::Milliseconds(50));
+  EXPECT_EQ(flags_.router.advice.window, absl::Seconds(10));
+  EXPECT_EQ(flags_.router.advice.workers, 12u);
+  for (const char* flag : {"--advice-utilisation=0", "--advice-utilisation=1.1",
+                           "--advice-time-per-token=-1s", "--advice-window=0s"}) {
+    const std::string name = std::string(flag).substr(0, std::string(flag).find('='));
+    EXPECT_THAT(Parse({"--decode=c:1", flag}), HasSubstr(name)) << flag;
+  }
+}
+
 TEST_F(RouterFlagsTest, AModelsDigestHas64Digits) {
   EXPECT_THAT(Parse({"--decode=c:1", "--model-sha256=12"}), HasSubstr("--model-sha256: '12'"));
   const std::string flag = "--model-sha256=" + std::string(64, 'A');

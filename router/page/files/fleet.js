@@ -1,5 +1,6 @@
 // Fleet: one glance says whether it is well; below it the figures, each worker, and what happened.
 
+import {adviceView} from "./advice.js";
 import {announce} from "./announcer.js";
 import {make, setAttribute, setText, syncList} from "./dom.js";
 import {eventList} from "./events.js";
@@ -54,6 +55,8 @@ export function fleetView() {
   const requests = figure("Requests");
   const routers = make("ul", {class: "routers", id: "routers"});
   const workers = workerTable();
+  const advice = adviceView();
+  const advicePanel = panel("advice-title", "What the load needs", {hidden: true}, advice.element);
   const events = eventList();
   const verdictBox = make("section", {class: "verdict", "data-level": "idle", "aria-label": "State of the fleet"},
     badge.element, make("div", {}, title, summary));
@@ -62,6 +65,7 @@ export function fleetView() {
     make("section", {class: "figures", "aria-label": "Figures of the last five seconds"},
       tokens.element, prompts.element, handoffs.element, requests.element),
     panel("workers-title", "Workers", {}, workers.element),
+    advicePanel,
     panel("events-title", "What happened", {class: "panel events-panel"}, events.element),
     panel("routers-title", "Routers", {}, routers));
 
@@ -97,6 +101,7 @@ export function fleetView() {
       judge(fleet);
       measure(fleet);
       workers.update(fleet);
+      advicePanel.hidden = !advice.update(fleet);
       events.update(fleet);
       syncList(routers, fleet.routers ?? [], (router) => router.name, routerRow, (row, router) => row.update(router));
     },

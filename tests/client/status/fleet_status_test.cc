@@ -61,6 +61,42 @@ TEST(FleetStatus, SeveralRoutersAreOneFleetWithEachWorkerOnce) {
   EXPECT_EQ(JoinFleets({Fleet("r0", 200), other})["workers"].size(), 2u);
 }
 
+Json Advice(double needed) {
+  return {
+      {"prefill",
+       {{"ready", 4}, {"needed", needed}, {"advised", 5}, {"balanced", 3}, {"why", "4.4 of 4"}}},
+      {"decode", {{"ready", 2}, {"why", "not known yet"}}},
+      {"colocated", {{"workers", 4}, {"prompt_share", 0.123}}}};
+}
+
+TEST(FleetStatus, TellsHowManyWorkersTheLoadNeedsAndWhy) {
+  Json fleet = Fleet("r0", 100);
+  EXPECT_THAT(FleetTable(fleet, 0), Not(HasSubstr("ADVICE")));
+  fleet["advice"] = Advice(4.4);
+  const std::string table = FleetTable(fleet, 0);
+  EXPECT_THAT(table, testing::ContainsRegex("prefill +5 +4 +3 +4.4 of 4\n"));
+  EXPECT_THAT(table, testing::ContainsRegex("decode +- +2 +- +not known yet\n"));
+  EXPECT_THAT(table, HasSubstr("4 with --disaggregate never would carry this load too"));
+  EXPECT_THAT(table, HasSubstr("12 % of their time"));
+}
+
+TEST(FleetStatus, TheLoadsOfSeveralRoutersNeedTheSumOfTheirWorkers) {
+  Json one = Fleet("r0", 200), other = Fleet("r1", 100);
+  one["advice"] = Advice(4.4);
+  other["advice"] = Advice(1.7);
+  const Json advice = JoinFleets({one, other})["advice"];
+  EXPECT_DOUBLE_EQ(advice["prefill"]["needed"], 4.4 + 1.7);
+  EXPECT_EQ(advice["prefill"]["advised"], 7);
+  EXPECT_EQ(advice["prefill"]["ready"], 4) << "they are the same workers";
+  EXPECT_FALSE(advice["decode"].contains("advised")) << "no router knows it";
+  EXPECT_FALSE(advice["prefill"].contains("balanced"));
+  EXPECT_FALSE(advice.contains("colocated"));
+  other["advice"]["prefill"].erase("needed");
+  EXPECT_EQ(JoinFleets({one, other})["advice"]["prefill"]["advised"], 5) << "as the first says";
+  other["advice"] = 7;
+  EXPECT_EQ(JoinFleets({one, other})["advice"]["prefill"]["advised"], 5);
+}
+
 TEST(FleetStatus, WhatIsNoFleetIsRefused) {
   for (const char* body :
        {"", "<html>", "[]", "{}", R"({"routers":[1],"workers":[],"events":[]})"}) {

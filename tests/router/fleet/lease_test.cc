@@ -96,6 +96,27 @@ TEST_F(LeaseTest, APostponedPromptIsGivenBackWithItsLease) {
   ExpectNothingIsCounted(prefill_.seen());
 }
 
+TEST_F(LeaseTest, ThePrefillWorkerIsBusyWhileAPromptHasAPlaceThere) {
+  const auto is_busy = [&] {
+    const absl::Time later = fleet_.Now() + absl::Hours(1);
+    const BusyTime& time = prefill_.worker().prompt_time;
+    return time.Total(later + absl::Seconds(1)) == time.Total(later) + absl::Seconds(1);
+  };
+  EXPECT_FALSE(is_busy());
+  std::optional<Lease> lease(LeaseOfBoth());
+  EXPECT_TRUE(is_busy());
+  lease->PromptPostponed();
+  EXPECT_FALSE(is_busy());
+  lease->PromptComes();
+  EXPECT_TRUE(is_busy());
+  lease->PromptComputed();
+  EXPECT_FALSE(is_busy());
+  lease.emplace(LeaseOfBoth());
+  EXPECT_TRUE(is_busy());
+  prefill_.ComeAgain();
+  EXPECT_FALSE(is_busy()) << "what it was given is lost";
+}
+
 TEST_F(LeaseTest, WithoutAPrefillWorkerThePromptCountsOnTheDecodeWorker) {
   Lease lease(fleet_, {.decode = decode_.id(), .prompt_tokens = 100, .computed_tokens = 100});
   EXPECT_EQ(decode_.seen().own_prompts, 1u);

@@ -44,6 +44,8 @@ TEST_F(WorkerReportsTest, APrefillTellsItsSpeedWithoutCachedTokensAndThatOfItsLi
   reports_.Heard(call, &lease, started);
   reports_.Heard(call, &lease, PrefillFinished(absl::Seconds(2)));
   EXPECT_DOUBLE_EQ(prefill_.seen().prefill_tokens_per_second, 300);
+  EXPECT_EQ(prefill_.worker().traffic.timed_prompt_tokens, 600u);
+  EXPECT_EQ(prefill_.worker().traffic.prompt_compute, absl::Seconds(2));
   EXPECT_EQ(fleet_.Link(prefill_.id(), decode_.id()).bytes_per_second, 1e6);
   EXPECT_EQ(decode_.seen().prefill_tokens_per_second, 0);
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 
 #include "common/base/address.h"
 #include "router/tenants/api_key.h"
@@ -110,6 +111,30 @@ TEST_F(PageServiceTest, TheFleetShowsItsWorkersAndTheEventsOfOneThatIsGone) {
   EXPECT_EQ(events.back()["worker"], "d2");
   EXPECT_EQ(Get("/page/fleet")["routers"][0]["state"], "serving");
   EXPECT_EQ(Get("/page/kv")["workers"].size(), 3u);
+}
+
+TEST_F(PageServiceTest, TheFleetTellsHowManyWorkersTheLoadNeedsOnceItKnows) {
+  options_.advice.window = absl::Seconds(3);
+  AddPrefill().Behave({.per_prompt_token = absl::Milliseconds(1)});
+  AddDecode();
+  StartHttp();
+  const auto advice = [&](const char* role) -> Json { return Get("/page/fleet")["advice"][role]; };
+  EXPECT_EQ(metrics_.Scrape().find("baton_router_advised_workers"), std::string::npos);
+  Eventually([&] {
+    EXPECT_EQ(Post("/v1/completions", Completion(std::string(200, 'a'), 2))->status, 200);
+    return advice("prefill").contains("advised");
+  });
+  const double needed = advice("prefill")["needed"];
+  EXPECT_GT(needed, 0.6) << "the worker is busy nearly all of the time";
+  EXPECT_LT(needed, 1.4);
+  EXPECT_EQ(advice("prefill")["ready"], 1);
+  EXPECT_FALSE(advice("decode").contains("advised")) << "two tokens at a time tell nothing";
+  EXPECT_EQ(advice("decode")["why"].get<std::string>().find("not known yet"), 0u);
+  const std::string metrics = metrics_.Scrape();
+  for (const char* name : {"baton_router_needed_workers", "baton_router_advised_workers"}) {
+    EXPECT_NE(metrics.find(absl::StrCat(name, "{worker_role=\"prefill\"")), std::string::npos);
+    EXPECT_EQ(metrics.find(absl::StrCat(name, "{worker_role=\"decode\"")), std::string::npos);
+  }
 }
 
 TEST_F(PageServiceTest, ARequestIsFoundByItsIdWithoutAWordOfIt) {

@@ -1,0 +1,26 @@
+// How long something was busy.
+#pragma once
+
+#include "absl/time/time.h"
+
+namespace baton {
+
+// Pure; not thread-safe. `now` never goes back. Idle until it is told otherwise.
+class BusyTime {
+ public:
+  // It is busy from now on, or idle.
+  void Set(bool busy, absl::Time now) {
+    total_ = Total(now);
+    since_ = now;
+    busy_ = busy;
+  }
+  // Of all its life.
+  absl::Duration Total(absl::Time now) const { return busy_ ? total_ + (now - since_) : total_; }
+
+ private:
+  bool busy_ = false;
+  absl::Time since_;      // it is so
+  absl::Duration total_;  // until then
+};
+
+}  // namespace baton
