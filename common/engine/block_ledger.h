@@ -134,7 +134,8 @@ class BlockLedger {
   int SpansFor(int tokens) const { return layout_.BlocksFor(tokens); }
   int SpansOf(const Sequence& sequence) const { return sequence.blocks.count() / groups_.count(); }
   size_t Entry(int span, int group) const {
-    return static_cast<size_t>(span * groups_.count() + group);
+    return static_cast<size_t>(span) * static_cast<size_t>(groups_.count()) +
+           static_cast<size_t>(group);
   }
   KvNeed NeedOf(const Sequence& sequence) const;
   int BlocksForTokens(const Sequence& sequence) const;
