@@ -1,5 +1,5 @@
-// Times what a router does that may grow with the number of workers: taking in changes of their prefix
-// pages, finding who holds a prompt's beginning, and choosing workers for a request.
+// Times what a router does that may grow with the number of workers: taking in changes of their
+// prefix pages, finding who holds a prompt's beginning, and choosing workers for a request.
 //
 // A benchmark's argument: the number of workers, half of them for prefill.
 #include <benchmark/benchmark.h>

@@ -98,8 +98,8 @@ class EngineBench {
   int ChunkEnd(int first_position, int end) const;
   // The number of layers that Products computes, at least one.
   int ProductLayers(int rows) const;
-  // Bytes of the weights that a pass reads at least: all matrices of the layers, but of experts only
-  // those that a single row uses, and the head.
+  // Bytes of the weights that a pass reads at least: all matrices of the layers, but of experts
+  // only those that a single row uses, and the head.
   double WeightBytesPerPass() const;
 
   const EngineBenchOptions options_;

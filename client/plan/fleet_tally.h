@@ -82,7 +82,8 @@ class FleetTally {
   // Requests that have ended and are not good.
   uint64_t bad() const { return result_.completed + result_.refused - result_.good; }
   int64_t ended_ns() const { return ended_ns_; }  // when the last request ended
-  // The result, but for the roles. Call it once, at the end. `begun_ns`: when the first request came.
+  // The result, but for the roles. Call it once, at the end. `begun_ns`: when the first request
+  // came.
   PlanResult Take(int64_t begun_ns);
 
  private:

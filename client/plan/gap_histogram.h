@@ -8,8 +8,8 @@
 
 namespace baton {
 
-// Times are counted in classes that are 1/128 wide, relative to the time. So a percentile is right to
-// 0.4 %; mean, count and maximum are exact. Not thread-safe.
+// Times are counted in classes that are 1/128 wide, relative to the time. So a percentile is right
+// to 0.4 %; mean, count and maximum are exact. Not thread-safe.
 class GapHistogram {
  public:
   // REQUIRES: the time is not negative.

@@ -1,4 +1,5 @@
-// `baton plan` says what a fleet would do with a load, and how large it must be, without running it.
+// `baton plan` says what a fleet would do with a load, and how large it must be, without running
+// it.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +48,8 @@ class PlanCommand : public Command {
   PlanOptions options_;
 };
 
-// The whole plan. OUT_OF_RANGE: no fleet keeps the objective. Other errors name the flag or the file.
+// The whole plan. OUT_OF_RANGE: no fleet keeps the objective. Other errors name the flag or the
+// file.
 absl::StatusOr<PlanReport> MakePlan(const PlanOptions& options);
 
 }  // namespace baton

@@ -19,12 +19,12 @@ struct PlanReport {
   std::vector<std::string> warnings{};
 };
 
-// What a reader of the figures must know, such as that steps were larger than any that was measured.
-// A sentence each.
+// What a reader of the figures must know, such as that steps were larger than any that was
+// measured. A sentence each.
 std::vector<std::string> PlanWarnings(const PlanResult& result, const StepCosts& decode);
 
-// One JSON object on several lines; docs/planning.md lists its fields. Those that `baton bench serve`
-// has too have its names.
+// One JSON object on several lines; docs/planning.md lists its fields. Those that `baton bench
+// serve` has too have its names.
 std::string FormatPlanJson(const PlanReport& report);
 std::string FormatPlanTable(const PlanReport& report);
 

@@ -35,9 +35,9 @@ struct PlanResult {
   uint64_t events = 0;
   double mean_waiting = 0;    // requests that wait in the router, over the time
   uint64_t most_waiting = 0;  //
-  // Of completed requests, in nanoseconds: `ttft`, `e2e` from when they came, `queue` until they had
-  // workers, `prefill` from then to the end of the prompt's last step, `exposed` from there to the
-  // commit, `tpot` as in `baton bench serve`.
+  // Of completed requests, in nanoseconds: `ttft`, `e2e` from when they came, `queue` until they
+  // had workers, `prefill` from then to the end of the prompt's last step, `exposed` from there to
+  // the commit, `tpot` as in `baton bench serve`.
   std::vector<int64_t> ttft_ns{}, queue_ns{}, prefill_ns{}, exposed_ns{}, tpot_ns{}, e2e_ns{};
   GapHistogram itl{};
   RoleUse prefill{}, decode{};

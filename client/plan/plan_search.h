@@ -31,8 +31,8 @@ struct FoundFleet {
   bool is_smallest = false;
 };
 
-// OUT_OF_RANGE: no fleet keeps it, of at most `most_workers` workers of each role; the message tells the
-// share that the largest one tried has. REQUIRES: not both are fixed.
+// OUT_OF_RANGE: no fleet keeps it, of at most `most_workers` workers of each role; the message
+// tells the share that the largest one tried has. REQUIRES: not both are fixed.
 absl::StatusOr<FoundFleet> FindFleet(const FleetSearch& search, Replay replay);
 
 }  // namespace baton

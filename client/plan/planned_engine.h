@@ -73,8 +73,8 @@ class PlannedEngine {
   // their last token came. REQUIRES: it is admitted, and in no step in flight.
   void Release(PlannedSequence& sequence);
 
-  // Chooses the next step, and takes and gives room. Returns how long the step takes in nanoseconds;
-  // nullopt: there is nothing to compute. REQUIRES: no step is in flight.
+  // Chooses the next step, and takes and gives room. Returns how long the step takes in
+  // nanoseconds; nullopt: there is nothing to compute. REQUIRES: no step is in flight.
   std::optional<int64_t> Begin();
   // The sequences that the last Begin admitted for the first time.
   absl::Span<PlannedSequence* const> admitted() const { return admitted_; }

@@ -31,8 +31,8 @@ struct FleetOptions {
   uint64_t most_bad = UINT64_MAX;  // it stops where more requests than that are not good
 };
 
-// Runs in virtual time, event by event, in the order of their times and, at one time, of their making;
-// nothing depends on a clock, a thread or an address. Equal inputs give equal results.
+// Runs in virtual time, event by event, in the order of their times and, at one time, of their
+// making; nothing depends on a clock, a thread or an address. Equal inputs give equal results.
 //
 // The way of a request, each step at a moment of its own:
 //  * It comes, and asks for workers after the overhead, in the order of arrival. The router is
@@ -40,13 +40,15 @@ struct FleetOptions {
 //  * The decode worker's engine reserves its blocks, in the order of arrival, when a step begins.
 //  * Then the prefill worker's engine computes the prompt in chunks, at most as many rows a step as
 //    the step sizer of the engine allows.
-//  * Each layer's KV is sent while the next layer is computed, over the prefill worker's network and
-//    the decode worker's, each of which carries one hand-off after the other. What the decode worker
-//    holds of the prompt is not sent.
-//  * With the last byte comes the first token, and the sequence joins the decode worker's next step.
+//  * Each layer's KV is sent while the next layer is computed, over the prefill worker's network
+//    and the decode worker's, each of which carries one hand-off after the other. What the decode
+//    worker holds of the prompt is not sent.
+//  * With the last byte comes the first token, and the sequence joins the decode worker's next
+//    step.
 //  * A decode worker that is to compute the prompt does so beside its decodes.
-// Not in the model: failures, hedged and repeated attempts, guessed tokens, several choices, attention
-// windows, stop strings, tenants, slow clients, and what router and network cost beyond the overhead.
+// Not in the model: failures, hedged and repeated attempts, guessed tokens, several choices,
+// attention windows, stop strings, tenants, slow clients, and what router and network cost beyond
+// the overhead.
 class PlannedFleet {
  public:
   // Borrows the costs and the load.

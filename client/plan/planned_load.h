@@ -1,4 +1,5 @@
-// The requests that a plan replays: when they come, how long they are, and what their prompts share.
+// The requests that a plan replays: when they come, how long they are, and what their prompts
+// share.
 #pragma once
 
 #include <cstdint>

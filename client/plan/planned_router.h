@@ -31,10 +31,10 @@ struct PlannedLease {
   bool accepted = false;  // the decode worker has reserved memory
 };
 
-// One router, as it is, in front of all workers, with two differences: it sees the memory of workers
-// and their pages as they are, where a real one sees what they reported up to 250 ms ago; and of
-// more than 64 workers that hold equally much of a prompt it looks at 64. It starts no hedged
-// attempts. Workers are numbered from 0 on.
+// One router, as it is, in front of all workers, with two differences: it sees the memory of
+// workers and their pages as they are, where a real one sees what they reported up to 250 ms ago;
+// and of more than 64 workers that hold equally much of a prompt it looks at 64. It starts no
+// hedged attempts. Workers are numbered from 0 on.
 //
 // Not thread-safe. Borrows the holders.
 class PlannedRouter {

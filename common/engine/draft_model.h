@@ -47,10 +47,10 @@ class DraftModel {
     std::vector<int32_t> proposed = {};     // the answer: empty until it has caught up
   };
   // Computes the tokens that it does not know yet, and where it knows all of them then, proposes.
-  // To catch up it takes `spare_rows` rows at most, and never more than kChunkTokens, for all orders
-  // together, the first ones first, beside one row for each order that asks for a proposal. Each
-  // pass behind that one has a row for each sequence that it proposes for. Returns how many rows it
-  // computed. REQUIRES: no two orders have the same kv.
+  // To catch up it takes `spare_rows` rows at most, and never more than kChunkTokens, for all
+  // orders together, the first ones first, beside one row for each order that asks for a proposal.
+  // Each pass behind that one has a row for each sequence that it proposes for. Returns how many
+  // rows it computed. REQUIRES: no two orders have the same kv.
   int Propose(absl::Span<Order> orders, int spare_rows);
 
   const KvCache& cache() const { return *cache_; }

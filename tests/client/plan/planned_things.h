@@ -12,8 +12,8 @@ namespace baton {
 
 inline constexpr int64_t kMs = 1'000'000;  // nanoseconds
 
-// Per row 0.1 ms, so 512 tokens take 51.2 ms; a decode step 2 ms and 1 ms a sequence. 10 layers, 1,000
-// bytes of KV a token, blocks of 16.
+// Per row 0.1 ms, so 512 tokens take 51.2 ms; a decode step 2 ms and 1 ms a sequence. 10 layers,
+// 1,000 bytes of KV a token, blocks of 16.
 inline StepCosts RoundCosts(StepCosts::ChunkCosts chunks = {
                                 .step_s = 0, .row_s = 1e-4, .key_s = 0}) {
   return StepCosts({.model = "round",
@@ -27,8 +27,8 @@ inline StepCosts RoundCosts(StepCosts::ChunkCosts chunks = {
                     {.batch = 11, .step_s = 13e-3, .context_token_s = 0}});
 }
 
-// A fleet whose prompts are always prefilled on prefill workers, in steps of up to 512 rows from the
-// first on, over a network of 1 GB/s.
+// A fleet whose prompts are always prefilled on prefill workers, in steps of up to 512 rows from
+// the first on, over a network of 1 GB/s.
 inline FleetOptions RoundFleet(int prefill_workers, int decode_workers) {
   const PlannedEngine::Options engine{.max_num_seqs = 64,
                                       .max_num_batched_tokens = 512,
