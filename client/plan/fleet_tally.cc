@@ -63,9 +63,10 @@ void FleetTally::Token(int64_t gap_ns) {
 
 void FleetTally::Completed(const RequestTimes& times, int input_tokens,
                            std::vector<TokenMessage> messages) {
+  const int64_t end_ns = messages.back().at_ns;
   const LoadRecord record{.intended_ns = times.at,
                           .sent_ns = times.at,
-                          .end_ns = messages.back().at_ns,
+                          .end_ns = end_ns,
                           .messages = std::move(messages),
                           .outcome = RequestOutcome::kCompleted};
   ended_ns_ = record.end_ns;
