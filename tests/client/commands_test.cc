@@ -78,7 +78,7 @@ class Variable {
 
 // A value that the flag accepts from the environment, found by means of the errors.
 std::string GoodValue(const Programs::Program& program, const std::string& name) {
-  for (const char* value : {"1", "64", "65536", "1s", "48h", "host:1"}) {
+  for (const char* value : {"1", "64", "65536", "1s", "1m", "48h", "host:1"}) {
     const Variable variable(name, value);
     const absl::Status status = program.flags.Resolve();
     if (status.ok()) return value;
