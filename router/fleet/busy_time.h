@@ -14,6 +14,7 @@ class BusyTime {
     since_ = now;
     busy_ = busy;
   }
+  bool busy() const { return busy_; }
   // Of all its life.
   absl::Duration Total(absl::Time now) const { return busy_ ? total_ + (now - since_) : total_; }
 

@@ -30,7 +30,7 @@ void Fleet::ReadinessChanged(Worker& worker) {
     seen.id = worker.id;
     seen.own_sequences = seen.own_arriving = 0;
     seen.own_prompts = seen.own_postponed = seen.own_prompt_tokens = 0;
-    worker.prompt_time.Set(false, loop_.Now());
+    if (worker.prompt_time.busy()) worker.prompt_time.Set(false, loop_.Now());
   }
   if (worker.listed || !ready) return;
   worker.listed = true;

@@ -92,7 +92,7 @@ def test_every_flag_that_help_names_is_a_key_of_the_file(command, tmp_path):
     (["srve"], ["unknown command 'srve'", "did you mean 'serve'?"]),
     (["bench", "engin"], ["unknown command 'engin'", "did you mean 'engine'?"]),
     (["run", "--temprature", "0", "hi"], ["unknown flag '--temprature'", "did you mean '--temperature'?"]),
-    ([], ["run, serve, models, doctor, status, top, tokenize, certs, bench, keys"])], ids=str)
+    ([], ["run, serve, models, doctor, status, top, tokenize, certs, bench, plan, keys"])], ids=str)
 def test_a_word_that_is_wrong_is_named_with_the_nearest(args, words):
     assert_one_clear_line(run("baton", *args), *words)
 
