@@ -93,6 +93,12 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
   return reactor;
 }
 
+void GenerationServiceImpl::Refuse(const Caller& caller, const absl::Status& status,
+                                   grpc::ServerUnaryReactor* reactor) {
+  parts_.refusals.Refuse(caller, status,
+                         [reactor, status] { reactor->Finish(ToGrpcStatus(status)); });
+}
+
 template <typename Request>
 grpc::ServerUnaryReactor* GenerationServiceImpl::AnswerOnPool(
     grpc::CallbackServerContext* context, absl::string_view method,
@@ -106,10 +112,7 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::AnswerOnPool(
     reactor->Finish(ToGrpcStatus(answer()));
   };
   if (status.ok() && !parts_.pool.TryRun(run)) status = TokenizersBusy();
-  if (!status.ok()) {
-    parts_.refusals.Refuse(caller, status,
-                           [reactor, status] { reactor->Finish(ToGrpcStatus(status)); });
-  }
+  if (!status.ok()) Refuse(caller, status, reactor);
   return reactor;
 }
 
@@ -139,8 +142,11 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::ListModels(
   if (status.ok()) status = request->status;
   if (status.ok()) *response->add_models() = parts_.model.Card(parts_.fleet.Get());
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  parts_.refusals.Refuse(caller, status,
-                         [reactor, status] { reactor->Finish(ToGrpcStatus(status)); });
+  if (!status.ok()) {
+    Refuse(caller, status, reactor);
+  } else {
+    reactor->Finish(grpc::Status::OK);
+  }
   return reactor;
 }
 

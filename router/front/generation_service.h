@@ -36,6 +36,8 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
   // Counts a request of `method`, which is answered at once.
   absl::Status LetIn(const grpc::CallbackServerContext& context, absl::string_view method,
                      Caller& caller);
+  // Ends a call that is refused, at once or later.
+  void Refuse(const Caller& caller, const absl::Status& status, grpc::ServerUnaryReactor* reactor);
   // Validates and lets in, then runs `answer` on the pool, since tokenising takes time that belongs
   // to gRPC's threads.
   template <typename Request>
