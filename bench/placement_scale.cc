@@ -20,9 +20,9 @@
 namespace baton {
 namespace {
 
-constexpr int kSystemTokens = 512;    // of a prompt, that all workers hold
+constexpr int kSystemTokens = 512;    // at a prompt's begin, which all workers hold
 constexpr int kPromptTokens = 2048;   // one worker holds all of it
-constexpr size_t kChangedPages = 64;  // of one message, added and as many removed
+constexpr size_t kChangedPages = 64;  // that a message adds, and as many it removes
 
 std::vector<int32_t> Prompt() {
   std::vector<int32_t> ids(kPromptTokens);

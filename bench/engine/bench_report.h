@@ -49,7 +49,7 @@ struct BenchReport {
   size_t repacked_bytes = 0;   // bytes of the weights in memory
   std::string kv_cache_dtype;  // such as "f16"
   int layers = 0;
-  size_t kv_bytes_per_token = 0;   // of all layers
+  size_t kv_bytes_per_token = 0;   // K and V of all layers
   int block_size = 0;              // tokens of a KV block
   int max_num_batched_tokens = 0;  // most tokens of one prefill pass
   std::string device = {};         // "cpu" or "cuda"

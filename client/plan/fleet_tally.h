@@ -59,7 +59,7 @@ struct RequestTimes {
   int64_t first = 0;     // its first token came
 };
 
-// Of the whole fleet. Not thread-safe.
+// Counts what happens to the requests of the whole fleet. Not thread-safe.
 class FleetTally {
  public:
   // Borrows the objective.

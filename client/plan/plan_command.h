@@ -20,7 +20,7 @@ struct PlanOptions {
   std::string decode_rates;  // the same of decode workers; empty: `rates`
   LoadClass load;
   TraceOptions trace;
-  absl::Duration duration = absl::Seconds(60);  // of a load of a rate
+  absl::Duration duration = absl::Seconds(60);  // how long requests come at a rate
   int seed = 1;
   int prefill_workers = 0, decode_workers = 0;  // 0: to be found
   std::string objective;                        // in the form of ParseLoadObjective

@@ -38,7 +38,7 @@ class StepCosts {
     std::string model{};
     std::string device{};  // "cpu" or "cuda"
     int layers = 0;
-    int64_t kv_bytes_per_token = 0;  // of all layers
+    int64_t kv_bytes_per_token = 0;  // K and V of all layers
     int block_size = 0;              // tokens of a KV block
     int max_num_batched_tokens = 0;  // most tokens of one prefill pass
   };
