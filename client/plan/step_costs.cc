@@ -245,8 +245,8 @@ absl::StatusOr<StepCosts> StepCosts::Parse(const std::string& json, const std::s
     BATON_RETURN_IF_ERROR(ReadResult(row, name, measured));
   }
   BATON_RETURN_IF_ERROR(CheckMeasured(measured, fields));
-  return StepCosts(std::move(facts), FitChunks(measured.prefills, facts.max_num_batched_tokens),
-                   FitDecodes(measured.decodes));
+  const auto chunks = FitChunks(measured.prefills, facts.max_num_batched_tokens);
+  return StepCosts(std::move(facts), chunks, FitDecodes(measured.decodes));
 }
 
 double StepCosts::DecodeSeconds(int batch, double mean_context) const {
