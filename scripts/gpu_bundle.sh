@@ -75,7 +75,7 @@ if [[ -n $foreign ]]; then
   printf 'gpu_bundle: not in the bundle:\n%s\n' "$foreign" >&2
   exit 1
 fi
-wanted=$(objdump -T "$elsewhere"/baton-gpu/{bin,lib,tests}/* 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
+wanted=$(objdump -T "$elsewhere"/baton-gpu/{bin/*,lib/*,tests/gpu_*} 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
 if [[ $(printf '%s\nGLIBC_%s\n' "$wanted" "$newest_glibc" | sort -V | tail -n 1) != "GLIBC_$newest_glibc" ]]; then
   echo "gpu_bundle: needs $wanted; GLIBC_$newest_glibc is the newest that it may" >&2
   exit 1

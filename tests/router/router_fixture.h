@@ -144,11 +144,13 @@ class RouterFixture : public testing::Test {
       admission.SetWaiting(false, then);
     });
   }
-  // Has all that is to be tokenised wait for `until`.
-  void HoldTokenizers(absl::Notification& until) {
+  // Has all that is to be tokenised wait for what it returns, which the pool's threads share.
+  std::shared_ptr<absl::Notification> HoldTokenizers() {
+    auto until = std::make_shared<absl::Notification>();
     for (int i = 0; i < options_.tokenizer_threads; ++i) {
-      ASSERT_TRUE(router_->pool_->TryRun([&until] { until.WaitForNotification(); }));
+      EXPECT_TRUE(router_->pool_->TryRun([until] { until->WaitForNotification(); }));
     }
+    return until;
   }
   void Stop() {
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());

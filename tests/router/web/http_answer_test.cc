@@ -116,6 +116,7 @@ class HttpAnswerTest : public testing::Test {
     bool unneeded = false;             // it was told that its answer ended without it
   };
   ThreadLoop loop_;
+  absl::Notification pool_is_busy_, pool_may_go_on_;  // outlive the pool's thread, which waits for one
   PreparingPool pool_{/*threads=*/1, /*capacity=*/1};
   const std::shared_ptr<PlayedExchange> exchange_ = std::make_shared<PlayedExchange>();
   std::weak_ptr<HttpAnswer> answer_;
@@ -180,15 +181,14 @@ TEST_F(HttpAnswerTest, AWholeBodyIsMadeByThePool) {
 }
 
 TEST_F(HttpAnswerTest, AWholeBodyIsMadeAtOnceWhereThePoolIsBusy) {
-  absl::Notification busy, go_on;
-  ASSERT_TRUE(pool_.TryRun([&] {
-    busy.Notify();
-    go_on.WaitForNotification();
+  ASSERT_TRUE(pool_.TryRun([this] {
+    pool_is_busy_.Notify();
+    pool_may_go_on_.WaitForNotification();
   }));
-  busy.WaitForNotification();
+  pool_is_busy_.WaitForNotification();
   ASSERT_TRUE(pool_.TryRun([] {}));
   EXPECT_EQ(WhereAWholeBodyIsMade(), std::this_thread::get_id());
-  go_on.Notify();
+  pool_may_go_on_.Notify();
 }
 
 TEST_F(HttpAnswerTest, AReaderWhoStallsEndsTheOtherPromptsToo) {

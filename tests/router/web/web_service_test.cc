@@ -97,8 +97,7 @@ TEST_F(WebServiceTest, BodiesThatWaitToBeReadAreBoundedTogether) {
   options_.admission.bytes = 1000;
   StartHttp();
   for (const char* path : {"/v1/completions", "/tokenize"}) {
-    absl::Notification go;
-    HoldTokenizers(go);
+    const auto go = HoldTokenizers();
     absl::Mutex mutex;
     std::vector<int> statuses;
     std::vector<std::thread> clients;
@@ -113,7 +112,7 @@ TEST_F(WebServiceTest, BodiesThatWaitToBeReadAreBoundedTogether) {
       absl::MutexLock lock(&mutex);
       return !statuses.empty();
     });
-    go.Notify();
+    go->Notify();
     for (std::thread& client : clients) client.join();
     EXPECT_THAT(statuses, testing::ElementsAre(429, 400)) << path;
   }
