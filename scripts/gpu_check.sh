@@ -498,6 +498,18 @@ hand_off() {
   target "$name" "$(median "${shares[@]}")" "% of the time to the first token ($((SECONDS - begin)) s in all)" "$least" lower
 }
 
+bench_quantised() {
+  local type
+  for type in q4_0 q4_k q8_0; do
+    if bench "engine_8b_$type" 40 "$bin/baton" bench engine --device cuda --shape llama-3.1-8b --weights "$type" -p 0 -n 32 \
+      -b 1,4,16,64 -r 2 --kv-cache-dtype bf16 --json; then
+      row bench "engine_8b_$type" measured "$(for batch in 1 4 16 64; do
+        printf '%s us a step of %d, ' "$(value "$out/bench_engine_8b_$type.json" tg32 step_us $batch | cut -d. -f1)" $batch
+      done)"
+    fi
+  done
+}
+
 bench_transfer() {
   if bench transfer 60 "$bin/baton" bench transfer --device cuda --rounds 3 --json; then
     row bench transfer measured "see bench_transfer.json"
@@ -517,7 +529,9 @@ end_to_end f32 tiny-llama-f32 95 --kv-cache-dtype=f32
 end_to_end bf16_kv tiny-llama-f32 50 --kv-cache-dtype=bf16
 sanitizer=$(find_sanitizer || true)
 if [[ -n $no_gpu ]]; then
-  for name in engine_8b engine_8b_deterministic engine_1b engine_135m attention transfer; do row bench "$name" skipped "$no_gpu"; done
+  for name in engine_8b engine_8b_deterministic engine_1b engine_135m engine_8b_{q4_0,q4_k,q8_0} attention transfer; do
+    row bench "$name" skipped "$no_gpu"
+  done
   for name in "decode 8B, batch 1" "decode 1B, batch 1" "SmolLM2-135M step" "decode attention, batch 64 x 8k" \
     "prefill 8B, 4096 tokens" "prefill 8B, 8192 tokens" "prefill attention, 8k" "prefill attention, 16k" \
     "exposed transfer, 2,000 tokens" "exposed transfer, int8 wire"; do
@@ -528,6 +542,7 @@ else
   bench_8b
   bench_attention
   bench_small
+  bench_quantised
   bench_transfer
   hand_off "exposed transfer, 2,000 tokens" 25 bf16
   hand_off "exposed transfer, int8 wire" 10 int8 --kv-wire-dtype=int8
@@ -535,10 +550,10 @@ fi
 no_target "generation beside Hugging Face" "takes longer than this script may: bench/compare_hugging_face.py"
 no_target "batching beside Hugging Face" "takes longer than this script may: bench/compare_hugging_face.py"
 # compute-sanitizer comes last: it makes kernels ten to a hundred times slower and takes the time that is left.
-sanitize memcheck rows '*' 40
+sanitize memcheck rows '*' 100
 sanitize memcheck attention '*MoreShapes*' 40
 sanitize racecheck attention 'Shapes/CudaAttention.Is*' 60
-sanitize initcheck rows '*' 40
+sanitize initcheck rows '*' 100
 sanitize initcheck attention '*MoreShapes*' 40
 sanitize memcheck sampler '*' 40
 sanitize memcheck vector_product '*' 40

@@ -10,9 +10,11 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace baton {
 namespace {
@@ -73,6 +75,12 @@ std::vector<std::string> LibraryFolders(const LibrarySearch& search) {
   for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     const auto prefix = AbsolutePath(search, variable);
     if (prefix.has_value()) prefixes.push_back(*prefix);
+  }
+  const std::string path = search.environment("PATH").value_or("");
+  for (const absl::string_view bin : absl::StrSplit(path, ':')) {
+    if (absl::StartsWith(bin, "/") && absl::EndsWith(bin, "/bin")) {
+      prefixes.emplace_back(absl::StripSuffix(bin, "/bin"));
+    }
   }
   const auto home = AbsolutePath(search, "HOME");
   if (home.has_value()) prefixes.push_back(*home + "/.local");

@@ -22,7 +22,8 @@ struct LibrarySearch {
 
 // Patterns (glob) of the folders that may hold the library, the best first: CUDA_HOME and
 // CUDA_PATH, /usr/local/cuda*, then the nvidia packages of Python in PYTHONPATH, VIRTUAL_ENV,
-// CONDA_PREFIX, the user's folder and the system's. Relative paths of the environment are ignored.
+// CONDA_PREFIX, beside the bin folders of PATH (as `python3` in an image often is), in the user's
+// folder and the system's. Relative paths of the environment are ignored.
 std::vector<std::string> LibraryFolders(const LibrarySearch& search);
 
 // The files named `soname` in these folders, in the order of `folders`. Among the matches of one

@@ -57,6 +57,7 @@ TEST_F(LibrarySearchTest, TakesTheNamedToolkitFirstThenTheNewestThenPythonsPacka
   const std::string dist = Put("/usr/lib/python3/dist-packages/nvidia/cublas/lib");
   const std::string user = Put("/home/me/.local/lib/python3.12/site-packages/nvidia/cu13/lib");
   const std::string venv = Put("/venv/lib/python3.11/site-packages/nvidia/cublas/lib");
+  const std::string image = Put("/opt/torch/lib/python3.12/site-packages/nvidia/cu13/lib");
   const std::string path = Put("/packages/nvidia/cublas/lib");
   const std::string nine = Put("/usr/local/cuda-9.2/lib64");
   const std::string thirteen = Put("/usr/local/cuda-13.0/lib64");
@@ -65,8 +66,9 @@ TEST_F(LibrarySearchTest, TakesTheNamedToolkitFirstThenTheNewestThenPythonsPacka
                   {"CUDA_PATH", root_ + "/opt/toolkit"},
                   {"PYTHONPATH", "relative:" + root_ + "/packages"},
                   {"VIRTUAL_ENV", root_ + "/venv"},
+                  {"PATH", "/usr/bin:" + root_ + "/opt/torch/bin:bin"},
                   {"HOME", root_ + "/home/me"}};
-  EXPECT_THAT(Find(), ElementsAre(named, thirteen, nine, path, venv, user, dist));
+  EXPECT_THAT(Find(), ElementsAre(named, thirteen, nine, path, venv, image, user, dist));
 }
 
 TEST_F(LibrarySearchTest, TakesFilesOfThatVeryNameOnly) {
@@ -78,7 +80,11 @@ TEST_F(LibrarySearchTest, TakesFilesOfThatVeryNameOnly) {
 }
 
 TEST_F(LibrarySearchTest, IgnoresWhatTheEnvironmentDoesNotSayInFull) {
-  environment_ = {{"CUDA_HOME", ""}, {"CUDA_PATH", "cuda"}, {"HOME", "."}, {"PYTHONPATH", ":."}};
+  environment_ = {{"CUDA_HOME", ""},
+                  {"CUDA_PATH", "cuda"},
+                  {"HOME", "."},
+                  {"PYTHONPATH", ":."},
+                  {"PATH", "bin:"}};
   for (const std::string& folder : LibraryFolders(Search())) {
     EXPECT_EQ(folder.rfind(root_, 0), 0u) << folder;
   }

@@ -124,7 +124,7 @@ class DeviceBatch {
         scratch_(SamplerScratchBytes(rows_, vocab_size_)),
         token_ids_(questions.size()),
         errors_(questions.size()),
-        logprobs_(questions.size()) {
+        logprobs_(std::vector<SamplerLogprobs>(questions.size())) {
     batch_ = {.rows = rows_,
               .vocab_size = vocab_size_,
               .logits = logits_.data(),
@@ -187,7 +187,7 @@ class DeviceBatch {
   const DeviceArray<uint8_t> scratch_;
   const DeviceArray<int32_t> token_ids_;
   const DeviceArray<SamplerError> errors_;
-  const DeviceArray<SamplerLogprobs> logprobs_;
+  const DeviceArray<SamplerLogprobs> logprobs_;  // of rows that ask for none: as they were
   SamplerBatch batch_;
 };
 
