@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "common/backend/cuda/device/device.h"
 #include "common/backend/cuda/device/launch.h"
 #include "common/backend/cuda/product/gate.h"
@@ -9,6 +11,21 @@ namespace baton {
 constexpr int kNormThreads = 256;
 constexpr int kElementwiseThreads = 256;
 constexpr int kVector = 4;  // floats in 16 bytes
+
+constexpr float kLargestF16 = 65504;
+
+// A finite value that an F16 cannot hold becomes its largest: as infinity it would make the whole
+// row of the product NaN. What is infinite already stays so.
+template <class Element, int kCount>
+static __device__ void StoreRounded(Element* to, Floats<kCount> x) {
+  if constexpr (std::is_same_v<Element, __half>) {
+    for (float& value : x.values) {
+      const float size = fabsf(value);
+      if (size > kLargestF16 && size < INFINITY) value = copysignf(kLargestF16, value);
+    }
+  }
+  StoreFloats(to, x);
+}
 
 // A block has one row.
 template <class Element, int kCount>
@@ -30,7 +47,7 @@ static __global__ void __launch_bounds__(kNormThreads)
     Floats<kCount> x = LoadFloats<kCount>(in + first + column);
     const Floats<kCount> gains = LoadFloats<kCount>(gain + column);
     for (int i = 0; i < kCount; ++i) x.values[i] = x.values[i] * inverse * gains.values[i];
-    StoreFloats(out + first + column, x);
+    StoreRounded(out + first + column, x);
   }
 }
 
@@ -46,7 +63,7 @@ static __global__ void __launch_bounds__(kElementwiseThreads)
   Floats<kCount> x = LoadFloats<kCount>(gate + at);
   const Floats<kCount> other = LoadFloats<kCount>(up + at);
   for (int i = 0; i < kCount; ++i) x.values[i] = Gated(function, x.values[i], other.values[i]);
-  StoreFloats(out + at, x);
+  StoreRounded(out + at, x);
 }
 
 template <class Element, int kCount>
@@ -55,7 +72,7 @@ static __global__ void __launch_bounds__(kElementwiseThreads)
   WaitForPreviousKernel();
   LetNextKernelStart();
   const size_t at = (size_t{blockIdx.x} * kElementwiseThreads + threadIdx.x) * kCount;
-  if (at < size) StoreFloats(out + at, LoadFloats<kCount>(in + at));
+  if (at < size) StoreRounded(out + at, LoadFloats<kCount>(in + at));
 }
 
 template <int kCount>

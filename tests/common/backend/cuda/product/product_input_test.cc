@@ -1,5 +1,6 @@
 #include "common/backend/cuda/product/product_input.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,6 +19,8 @@
 
 namespace baton {
 namespace {
+
+using ::testing::ElementsAre;
 
 class ProductInputInOrder : public EveryFiberOrder {};
 INSTANTIATE_TEST_SUITE_P(Orders, ProductInputInOrder,
@@ -71,6 +74,12 @@ std::vector<float> OnCpu(ProductInputArgs args) {
   return values;
 }
 
+// The bits of an F16 that holds the value, or of the largest where a finite value is larger.
+uint16_t SaturatedF16(float value) {
+  constexpr float kLargest = 65504;
+  return F32ToF16(std::isinf(value) ? value : std::clamp(value, -kLargest, kLargest));
+}
+
 // Checks launch(element, out) for each element type: it returns the result as floats, having
 // compared the other types' results with these floats rounded.
 template <class LaunchInto>
@@ -85,7 +94,7 @@ std::vector<float> ExpectRoundedAlike(const InputShape& shape, const LaunchInto&
     const std::vector<uint16_t> bits = out.Download();
     for (size_t i = 0; i < shape.size(); ++i) {
       EXPECT_EQ(bits[shape.offset + i],
-                element == CudaElement::kF16 ? F32ToF16(values[i]) : F32ToBf16(values[i]));
+                element == CudaElement::kF16 ? SaturatedF16(values[i]) : F32ToBf16(values[i]));
     }
   }
   return values;
@@ -190,6 +199,20 @@ TEST(ProductInput, ConversionRoundsEveryFloatToTheNearestAndTiesToEven) {
   ExpectRoundedAlike({1, static_cast<int>(in.size()), 0}, [&](CudaElement element, void* out) {
     LaunchConvertRows({device.data(), 1, static_cast<int>(in.size())}, element, out, nullptr);
   });
+}
+
+// A massive activation would make the row of a product with F16 weights NaN.
+TEST(ProductInput, WhatIsTooLargeForAnF16IsItsLargest) {
+  const std::vector<float> in = {65504, 65520, -1e6f, 3e38f, 70000, -65504.5f, INFINITY, NAN};
+  const DeviceArray<float> device(in);
+  const DeviceArray<uint16_t> out(in.size());
+  LaunchConvertRows({device.data(), 1, static_cast<int>(in.size())}, CudaElement::kF16, out.data(),
+                    nullptr);
+  std::vector<float> values;
+  for (const uint16_t bits : out.Download()) values.push_back(F16ToF32(bits));
+  EXPECT_THAT(std::vector<float>(values.begin(), values.end() - 1),
+              ElementsAre(65504, 65504, -65504, 65504, 65504, -65504, INFINITY));
+  EXPECT_TRUE(std::isnan(values.back()));
 }
 
 TEST(ProductInput, NoRowsAreNoLaunch) {
