@@ -99,8 +99,9 @@ absl::StatusOr<Value> HasAffix(Workspace& workspace, const Value& subject, Argum
   BATON_ASSIGN_OR_RETURN(const Text* text,
                          StringSubject(workspace, subject, "startswith/endswith"));
   const List* list = arguments[0]->list();
+  const bool several = list != nullptr && !list->generator;
   const absl::Span<const Value> affixes =
-      list != nullptr ? absl::MakeConstSpan(list->items) : absl::MakeConstSpan(arguments[0], 1);
+      several ? absl::MakeConstSpan(list->items) : absl::MakeConstSpan(arguments[0], 1);
   bool found = false;
   bool trusted = text->trusted();
   for (const Value& affix : affixes) {

@@ -31,8 +31,7 @@ void Cut(google::protobuf::RepeatedPtrField<Span>& spans) {
 }
 
 void TakeAccount(const internal::v1::DecodeFinished& finished, TryRecord& attempt) {
-  TryRecord::DecodeAccount& account =
-      attempt.decode.has_value() ? *attempt.decode : attempt.decode.emplace();
+  DecodeAccount& account = attempt.decode.has_value() ? *attempt.decode : attempt.decode.emplace();
   const auto longer = [](absl::Duration& kept, const google::protobuf::Duration& told) {
     kept = std::max(kept, DurationFromProto(told));
   };

@@ -26,6 +26,11 @@ struct ChunkSeen {
   absl::Duration at{};  // since the request was received
 };
 
+// How long a decode worker took for an attempt. Of its choices the longest count.
+struct DecodeAccount {
+  absl::Duration queue{}, decode{}, prefill_queue{}, prefill{};
+};
+
 // One try at the request. Durations without a word are times since the request was received, on the
 // router's clock.
 struct TryRecord {
@@ -42,11 +47,8 @@ struct TryRecord {
   std::optional<absl::Duration> ended{};
   std::string failure{};            // why it ended; empty: it did not fail
   std::vector<ChunkSeen> chunks{};  // at most kMaxChunksSeen
-  // The workers' accounts, where they came. Of the decode worker's choices the longest count.
+  // The workers' accounts, where they came.
   std::optional<internal::v1::PrefillFinished> prefill{};
-  struct DecodeAccount {
-    absl::Duration queue{}, decode{}, prefill_queue{}, prefill{};  // lengths
-  };
   std::optional<DecodeAccount> decode{};
 };
 inline constexpr size_t kMaxChunksSeen = 256;

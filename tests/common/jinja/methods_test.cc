@@ -108,6 +108,8 @@ TEST_F(Methods, AffixesAreOneStringOrAListOfThem) {
   EXPECT_EQ(Call(text, "startswith", {values_.ListOf({})}), "false");
   EXPECT_EQ(Call(text, "endswith", {values_.ListOf({values_.Int(1)})}),
             "error: startswith() and endswith() take strings, not a integer");
+  EXPECT_EQ(Call(text, "startswith", {values_.Generator({values_.Own("a")})}),
+            "error: startswith() and endswith() take strings, not a generator (use list)");
 }
 
 TEST_F(Methods, FindCountsCharactersAndSaysMinusOneForNothing) {

@@ -43,7 +43,7 @@ TryRecord HandedOff() {
   internal::v1::TransferSpan& sent = *told.add_transfers();
   sent.set_end_us(15'000);
   sent.set_bytes(4096);
-  attempt.decode = TryRecord::DecodeAccount{};
+  attempt.decode = DecodeAccount{};
   attempt.decode->queue = Ms(1);
   attempt.decode->decode = Ms(30);
   return attempt;
