@@ -75,7 +75,7 @@ void AddSlices(const std::vector<ByteRange>& ranges, Pin* pin, std::vector<grpc:
 
 // A converted payload. Deletes itself with its slice.
 struct Converted {
-  std::vector<uint8_t> payload;
+  std::unique_ptr<uint8_t[]> payload;
   std::function<void()> released;
   static void Destroy(void* message) {
     const std::unique_ptr<Converted> self(static_cast<Converted*>(message));
@@ -97,12 +97,6 @@ std::vector<KvLayerRows> RowsInBlocks(const internal::v1::KvDataHeader& header,
 grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header, const KvBlocks& blocks,
                               std::function<void()> released) {
   return MakeKvBuffer(header, RowsInBlocks(header, blocks), std::move(released));
-}
-
-grpc::ByteBuffer MakeConvertedKvBuffer(const internal::v1::KvDataHeader& header,
-                                       const KvBlocks& blocks, const KvWireFormat& format,
-                                       std::function<void()> released) {
-  return MakeConvertedKvBuffer(header, RowsInBlocks(header, blocks), format, std::move(released));
 }
 
 grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header,
@@ -133,14 +127,14 @@ grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header,
 }
 
 grpc::ByteBuffer MakeConvertedKvBuffer(const internal::v1::KvDataHeader& header,
-                                       absl::Span<const KvLayerRows> layers,
-                                       const KvWireFormat& format, std::function<void()> released) {
-  BATON_CHECK(layers.size() == header.layer_count(), "the rows of each layer");
+                                       const KvBlocks& blocks, const KvWireFormat& format,
+                                       std::function<void()> released) {
   const size_t part_bytes = header.token_count() * format.row_bytes();
+  const size_t payload_bytes = size_t{header.layer_count()} * 2 * part_bytes;
   auto* message =
-      new Converted{std::vector<uint8_t>(layers.size() * 2 * part_bytes), std::move(released)};
-  uint8_t* to = message->payload.data();
-  for (const KvLayerRows& layer : layers) {
+      new Converted{std::make_unique_for_overwrite<uint8_t[]>(payload_bytes), std::move(released)};
+  uint8_t* to = message->payload.get();
+  for (const KvLayerRows& layer : RowsInBlocks(header, blocks)) {
     for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
       // A value that the wire type cannot represent was refused when the pages' CRCs were made. If
       // one came up since, the receiver sees that the CRC differs.
@@ -149,11 +143,10 @@ grpc::ByteBuffer MakeConvertedKvBuffer(const internal::v1::KvDataHeader& header,
     }
   }
   const std::string header_bytes = header.SerializeAsString();
-  const size_t payload_bytes = message->payload.size();
   const grpc::Slice slices[] = {
       EncodeKvDataPrefix(header_bytes, Crc32c(header_bytes.data(), header_bytes.size()),
                          payload_bytes),
-      grpc::Slice(message->payload.data(), payload_bytes, &Converted::Destroy, message)};
+      grpc::Slice(message->payload.get(), payload_bytes, &Converted::Destroy, message)};
   return grpc::ByteBuffer(slices, std::size(slices));
 }
 

@@ -1,6 +1,6 @@
 // Makes a KvData message as gRPC sends it. Its payload is slices that point into the KV blocks, or
-// into the slots where they are staged. In a wire type that is not the cache's, the payload is
-// bytes of its own.
+// into the slots where they are staged, and converted if need be. From blocks in the host's memory
+// in a wire type that is not the cache's, the payload is bytes of its own.
 #pragma once
 
 #include <cstddef>
@@ -33,11 +33,9 @@ grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header, const Kv
                               std::function<void()> released);
 
 // Makes the message in `format`, which converts. The payload is made now and belongs to the
-// message. The rows must keep their bytes until `released` all the same, because the message may
-// have to be made once more. REQUIRES: format.converts(); the header's tokens lie within the rows.
-grpc::ByteBuffer MakeConvertedKvBuffer(const internal::v1::KvDataHeader& header,
-                                       absl::Span<const KvLayerRows> layers,
-                                       const KvWireFormat& format, std::function<void()> released);
+// message. The blocks must keep their bytes until `released` all the same, because the message may
+// have to be made once more. REQUIRES: format.converts(); the header's tokens lie within the
+// blocks.
 grpc::ByteBuffer MakeConvertedKvBuffer(const internal::v1::KvDataHeader& header,
                                        const KvBlocks& blocks, const KvWireFormat& format,
                                        std::function<void()> released);

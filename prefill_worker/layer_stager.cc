@@ -1,10 +1,13 @@
 #include "prefill_worker/layer_stager.h"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "absl/status/status.h"
 
 #include "common/base/check.h"
+#include "common/base/status_macros.h"
 #include "common/handoff/kv_wire.h"
 #include "common/handoff/staged_copies.h"
 #include "prefill_worker/page_encoder.h"
@@ -27,6 +30,7 @@ bool Ended(const SendMachine& sender) {
 LayerStager::LayerStager(Options options)
     : options_(std::move(options)),
       staging_(*options_.staging),
+      piece_bytes_(options_.wire.BlockOf(staging_.slot_tokens()).block_bytes()),
       user_(staging_, [post = options_.post](KvStaging::Slot slot) { post(std::move(slot)); }) {}
 
 void LayerStager::Add(const SendEvent::LayerReady& layer, uint64_t after) {
@@ -104,8 +108,8 @@ void LayerStager::TellMachine(const Blocks& blocks, std::vector<SendEvent::Any>&
 
 // Stages the next piece of the first computed layer; false where it has to wait for room.
 bool LayerStager::StageNext(const Blocks& blocks, uint64_t most_bytes) {
-  const uint64_t most = std::max(most_bytes, kLeastSlots * staging_.slot_bytes());
-  if (held_bytes() + staging_.slot_bytes() > most) {
+  const uint64_t most = std::max<uint64_t>(most_bytes, kLeastSlots * piece_bytes_);
+  if (held_bytes() + piece_bytes_ > most) {
     granted_ = {};
     return false;
   }
@@ -157,10 +161,13 @@ absl::StatusOr<SendEvent::Any> LayerStager::Ready(Piece& piece, const KvLayout& 
   }
   const auto& [layer, tokens] = piece.kv;
   SendEvent::LayerReady ready{piece.kv, {}};
+  const bool converts = options_.wire.converts();
+  KvBlocks converted = converts ? PlaceToConvert(piece) : KvBlocks();
+  const KvLayerRows on_wire = {&converted, layer, 0, tokens.begin};
   const int block_size = cache_layout.block_size;
   const int first_block = tokens.begin / block_size;
   for (const TokenRange page : PagesOf(tokens)) {
-    const uint32_t crc = piece.rows().PageCrc(page);
+    uint32_t crc = piece.rows().PageCrc(page);
     const BlockRef& block =
         piece.blocks[static_cast<size_t>(page.begin / block_size - first_block)];
     // A page that is not whole may still grow in another sequence, so its CRC is not kept.
@@ -169,14 +176,30 @@ absl::StatusOr<SendEvent::Any> LayerStager::Ready(Piece& piece, const KvLayout& 
                      block, layer, page.begin % block_size / kKvPageTokens, crc)) {
       return ChangedSinceComputed({layer, page});
     }
+    if (converts) {
+      BATON_ASSIGN_OR_RETURN(crc, EncodePage(piece.rows(), options_.wire, page, on_wire));
+    }
     ready.page_crcs.push_back(crc);
   }
-  if (!options_.wire.converts()) return ready;
-  absl::StatusOr<std::vector<uint32_t>> on_wire =
-      WirePageCrcs(piece.rows(), options_.wire, tokens, ready.page_crcs);
-  if (!on_wire.ok()) return on_wire.status();
-  ready.page_crcs = *std::move(on_wire);
+  if (converts) KeepConverted(std::move(converted), piece);
   return ready;
+}
+
+// Memory for the piece as it goes over the wire: of its own, or shared by those that fit their
+// slot.
+KvBlocks LayerStager::PlaceToConvert(Piece& piece) {
+  std::unique_ptr<uint8_t[]>& place =
+      piece_bytes_ <= staging_.slot_bytes() ? scratch_ : piece.wider;
+  if (place == nullptr) place = std::make_unique_for_overwrite<uint8_t[]>(piece_bytes_);
+  return {place.get(), options_.wire.BlockOf(piece.kv.tokens.size()), {0}};
+}
+
+void LayerStager::KeepConverted(KvBlocks converted, Piece& piece) {
+  if (piece.wider == nullptr) {
+    std::memcpy(piece.slot.data(), converted.base, converted.layout.block_bytes());
+    converted.base = piece.slot.data();
+  }
+  piece.staged = std::move(converted);
 }
 
 LayerStager::Piece& LayerStager::PieceOf(int layer, int token) {

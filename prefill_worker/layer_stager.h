@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -22,9 +23,13 @@ namespace baton {
 // Stands between the engine's events and the push's machine (SendMachine). A computed layer first
 // waits here, as a few numbers, until there is room to stage it. Then it is copied to slots, piece
 // by piece, while the next layer is computed. Then its CRCs are made, or compared with those made
-// before. Only then the machine hears of it. The machine hears everything in the order in which it
-// was computed. A piece keeps its slot until it was sent and acknowledged and its last slice is
-// gone, so that a message can be repeated.
+// before, and it is converted where the wire type is not the cache's. Only then the machine hears
+// of it. The machine hears everything in the order in which it was computed. A piece keeps its slot
+// until it was sent and acknowledged and its last slice is gone, so that a message can be repeated.
+//
+// A piece is converted once. Its bytes on the wire take the place of the cache's in the slot, or
+// lie beside it where they are more; messages and their repeats are slices of them. So
+// nothing reads a block after its copy, whose end is when the generations are compared.
 //
 // The machine's flight limit bounds how much is staged: what a slow peer cannot take yet stays in
 // the blocks, and other pushes use the slots.
@@ -64,14 +69,15 @@ class LayerStager {
   // Stages what there is room for. Returns the events for the machine, in order.
   std::vector<SendEvent::Any> Advance(const SendMachine& sender, const Blocks& blocks);
 
-  // The rows of the layers of a message that is about to be sent. They hold until Released is
-  // called for the message. REQUIRES: the machine was told of these layers.
+  // The rows of the layers of a message that is about to be sent, as they go over the wire. They
+  // hold until Released is called for the message. REQUIRES: the machine was told of these layers.
   std::vector<KvLayerRows> Send(const internal::v1::KvDataHeader& header);
   void Released(uint64_t sequence_number);
 
   // Whether no copy reads the blocks.
   bool idle() const { return copying_ == 0; }
-  size_t held_bytes() const { return pieces_.size() * staging_.slot_bytes(); }
+  // Bytes on the wire of what is staged, or being staged.
+  size_t held_bytes() const { return pieces_.size() * piece_bytes_; }
 
  private:
   struct Computed {
@@ -81,7 +87,10 @@ class LayerStager {
   // Some tokens of one layer in a slot.
   struct Piece {
     KvStaging::Slot slot;
-    KvBlocks staged;               // the slot as a cache of one block
+    std::unique_ptr<uint8_t[]> wider;  // the converted bytes, where the slot has no room for them
+    // Its bytes as a cache of one block: first as they are in the cache, once it is told as they go
+    // over the wire.
+    KvBlocks staged;
     std::vector<BlockRef> blocks;  // source blocks
     LayerTokens kv;
     bool copied = false;    // whether the copy into the slot is done
@@ -101,12 +110,15 @@ class LayerStager {
   bool StageNext(const Blocks& blocks, uint64_t most_bytes);
   void Copy(const Computed& computed, KvStaging::Slot slot, const Blocks& blocks);
   absl::StatusOr<SendEvent::Any> Ready(Piece& piece, const KvLayout& cache_layout);
+  KvBlocks PlaceToConvert(Piece& piece);
+  static void KeepConverted(KvBlocks converted, Piece& piece);
   void Forget(absl::FunctionRef<bool(uint64_t)> may_send_again);
   void Stop();
   Piece& PieceOf(int layer, int token);
 
   const Options options_;
   KvStaging& staging_;
+  const size_t piece_bytes_;  // most bytes of a piece on the wire
   KvStaging::User user_;
   KvStaging::Slot granted_;
   bool waiting_for_slot_ = false;
@@ -117,9 +129,12 @@ class LayerStager {
   std::deque<std::variant<Place, SendEvent::ChunkReady>> staging_order_;
   std::map<Place, Piece> pieces_;
   std::map<uint64_t, Message> messages_;  // messages by sequence number
-  int copying_ = 0;                       // copies under way
-  bool told_since_flush_ = false;         // whether a layer was told since the last Flush
-  bool stopped_ = false;                  // the push has ended: nothing more is staged
+  // [piece_bytes_]: where a piece is converted before it takes the cache's place in its slot; null
+  // until it is needed.
+  std::unique_ptr<uint8_t[]> scratch_;
+  int copying_ = 0;                // copies under way
+  bool told_since_flush_ = false;  // whether a layer was told since the last Flush
+  bool stopped_ = false;           // the push has ended: nothing more is staged
 };
 
 }  // namespace baton

@@ -253,10 +253,7 @@ void SendDriver::Execute(const SendAction::Finished& finished) {
 grpc::ByteBuffer SendDriver::MakeBuffer(const internal::v1::KvDataHeader& header,
                                         const std::vector<KvLayerRows>& staged,
                                         std::function<void()> released) const {
-  if (stager_.has_value()) {
-    return wire_.converts() ? MakeConvertedKvBuffer(header, staged, wire_, std::move(released))
-                            : MakeKvBuffer(header, staged, std::move(released));
-  }
+  if (stager_.has_value()) return MakeKvBuffer(header, staged, std::move(released));
   return wire_.converts() ? MakeConvertedKvBuffer(header, blocks_, wire_, std::move(released))
                           : MakeKvBuffer(header, blocks_, std::move(released));
 }

@@ -44,6 +44,14 @@ class KvWireFormat {
   size_t value_bytes() const { return value_bytes_; }
   size_t scale_bytes() const { return scale_bytes_; }
   size_t row_bytes() const { return value_bytes_ + scale_bytes_; }
+  // One block with the K and V of `tokens` tokens of one layer, as a message has them.
+  KvLayout BlockOf(int tokens) const {
+    return {.layers = 1,
+            .kv_heads = static_cast<int>(heads_),
+            .head_dim = static_cast<int>(head_dim_),
+            .block_size = tokens,
+            .dtype = type_};
+  }
 
   // Converts `count` rows of the cache and their scales to `values` [count * value_bytes()] and
   // `scales` [count * scale_bytes()]. False where the wire type cannot represent a value; all bytes

@@ -1,16 +1,23 @@
 #include "prefill_worker/layer_stager.h"
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <random>
+#include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "common/backend/make_backend.h"
+#include "common/base/float_types.h"
+#include "common/base/kv_type_name.h"
+#include "common/handoff/kv_wire.h"
+#include "prefill_worker/kv_buffer.h"
 #include "tests/support/late_backend.h"
 
 namespace baton {
@@ -20,7 +27,8 @@ using ::testing::HasSubstr;
 
 const KvLayout kLayout = {.layers = 3, .kv_heads = 1, .head_dim = 128, .block_size = 32};
 constexpr size_t kPageBytes = 2 * 16 * 256;  // K and V of 16 tokens in one layer
-constexpr int kTokens = 256;
+constexpr int kChunk = 64;
+constexpr int kTokens = 8 * kChunk;
 
 // A prompt whose layers are all computed, its machine and its stager.
 class LayerStagerTest : public testing::Test {
@@ -34,6 +42,14 @@ class LayerStagerTest : public testing::Test {
         *cache_, {.bytes = static_cast<uint64_t>(staging_pages) * kPageBytes, .chunk_tokens = 64});
     blocks_ = {cache_->Block(0), kLayout, std::vector<int32_t>(static_cast<size_t>(blocks))};
     std::iota(blocks_.block_table.begin(), blocks_.block_table.end(), 0);
+    near_ = blocks_;
+    near_.base = backend_->Near(blocks_.base);
+    std::mt19937 random(1);
+    std::normal_distribution<float> value;
+    for (size_t i = 0; i < static_cast<size_t>(blocks) * kLayout.block_bytes(); i += 2) {
+      const uint16_t half = F32ToF16(value(random));
+      std::memcpy(near_.base + i, &half, sizeof(half));
+    }
     generations_.assign(static_cast<size_t>(blocks), 1);
     NewPush(start_token);
   }
@@ -50,23 +66,23 @@ class LayerStagerTest : public testing::Test {
     events_.clear();
     stager_.emplace(LayerStager::Options{
         .staging = staging_.get(),
-        .wire = KvWireFormat(kLayout, KvType::kF16),
+        .wire = KvWireFormat(kLayout, wire_),
         .post = [this](LayerStager::Event event) { events_.push_back(std::move(event)); },
         .block_generation = [this](int32_t) { return generation_; }});
     SendConfig config;
     config.layout = kLayout;
     config.token_ids.resize(kTokens);
     config.open.set_token_count(kTokens);
-    config.open.set_wire_dtype("f16");
+    config.open.set_wire_dtype(KvTypeName(wire_));
     config.limits.min_payload_bytes = 0;
     sender_.emplace(config);
     Tell(SendEvent::Begin{});
-    for (int first = 0; first < kTokens; first += 64) {
+    for (int first = 0; first < kTokens; first += kChunk) {
       for (int layer = 0; layer < kLayout.layers; ++layer) {
-        stager_->Add(SendEvent::LayerReady{{layer, {first, first + 64}}, {}},
+        stager_->Add(SendEvent::LayerReady{{layer, {first, first + kChunk}}, {}},
                      backend_->copies().Mark());
       }
-      stager_->Add(SendEvent::ChunkReady{first + 64});
+      stager_->Add(SendEvent::ChunkReady{first + kChunk});
     }
     Advance();
     EXPECT_TRUE(told_.empty() && stager_->idle()) << "the push is not open";
@@ -81,7 +97,7 @@ class LayerStagerTest : public testing::Test {
     for (SendAction::Any& action : sender_->Handle(event, absl::UnixEpoch())) {
       if (const auto* data = std::get_if<SendAction::SendData>(&action)) {
         sent_.push_back(data->header);
-        stager_->Send(data->header);
+        first_rows_.push_back(stager_->Send(data->header));
       }
     }
   }
@@ -111,10 +127,12 @@ class LayerStagerTest : public testing::Test {
     return abort == nullptr ? absl::OkStatus() : abort->status;
   }
 
+  KvType wire_ = KvType::kF16;
   std::unique_ptr<LateBackend> backend_;
   std::unique_ptr<KvCache> cache_;
   std::unique_ptr<KvStaging> staging_;
   KvBlocks blocks_;
+  KvBlocks near_;  // the same, where the host has the bytes
   std::vector<uint32_t> generations_;
   uint32_t generation_ = 1;
   std::deque<LayerStager::Event> events_;
@@ -122,7 +140,25 @@ class LayerStagerTest : public testing::Test {
   std::optional<SendMachine> sender_;
   std::vector<SendEvent::Any> told_;
   std::vector<internal::v1::KvDataHeader> sent_;
+  std::vector<std::vector<KvLayerRows>> first_rows_;  // of all that was sent
 };
+
+// Those that hold whatever the type on the wire.
+class LayerStagerWireTest : public LayerStagerTest, public testing::WithParamInterface<KvType> {
+ protected:
+  LayerStagerWireTest() { wire_ = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(, LayerStagerWireTest, testing::ValuesIn(kAllKvTypes),
+                         [](const auto& type) { return KvTypeName(type.param); });
+
+std::string PayloadOf(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices = *SlicesOf(buffer);
+  const KvDataMessage message = *DecodeKvData(std::move(slices));
+  std::string payload(message.payload_bytes, '\0');
+  SliceReader reader(message.slices, message.payload_offset);
+  EXPECT_TRUE(reader.Read(payload.data(), payload.size()));
+  return payload;
+}
 
 TEST_F(LayerStagerTest, TellsLayersInOrderAndAChunkWhenAllItsLayersAreStaged) {
   Start(/*staging_pages=*/1000);
@@ -142,14 +178,14 @@ TEST_F(LayerStagerTest, TellsLayersInOrderAndAChunkWhenAllItsLayersAreStaged) {
   int chunks = 0;
   for (const SendEvent::Any& event : told_) {
     if (const auto* layer = std::get_if<SendEvent::LayerReady>(&event)) {
-      places.emplace_back(layer->kv.tokens.begin / 64, layer->kv.layer);
+      places.emplace_back(layer->kv.tokens.begin / kChunk, layer->kv.layer);
       EXPECT_EQ(layer->page_crcs.size(), static_cast<size_t>(layer->kv.tokens.size() / 16));
     } else if (const auto* chunk = std::get_if<SendEvent::ChunkReady>(&event)) {
-      EXPECT_EQ(chunk->end_token, 64 * ++chunks);
+      EXPECT_EQ(chunk->end_token, kChunk * ++chunks);
       EXPECT_EQ(places.back(), std::pair(chunks - 1, kLayout.layers - 1));
     }
   }
-  EXPECT_EQ(chunks, 4);
+  EXPECT_EQ(chunks, kTokens / kChunk);
   EXPECT_TRUE(std::is_sorted(places.begin(), places.end()));
   EXPECT_EQ(stager_->held_bytes(), 0u);
 }
@@ -166,29 +202,68 @@ TEST_F(LayerStagerTest, WhatTheReceiverHoldsIsNeitherStagedNorTold) {
   }
 }
 
-TEST_F(LayerStagerTest, StagesNoMoreThanThePeerHasUseFor) {
+TEST_P(LayerStagerWireTest, StagesNoMoreThanThePeerHasUseFor) {
   Start(/*staging_pages=*/1000);
   while (CopiesEnd()) {
     EXPECT_LE(stager_->held_bytes(), 2 * sender_->data().flight_limit_bytes());
   }
   EXPECT_GT(stager_->held_bytes(), sender_->data().flight_limit_bytes())
       << "nothing was acknowledged";
-  EXPECT_LT(Told<SendEvent::ChunkReady>(), 4);
+  EXPECT_LT(Told<SendEvent::ChunkReady>(), kTokens / kChunk);
 }
 
-TEST_F(LayerStagerTest, APageThatIsStagedAgainMustHaveItsCrc) {
+TEST_P(LayerStagerWireTest, APageThatIsStagedAgainMustHaveItsCrc) {
   Start(/*staging_pages=*/1000);
   while (CopiesEnd()) {
   }
   ASSERT_TRUE(AbortStatus().ok());
   told_.clear();
-  backend_->Near(cache_->Block(0))[kLayout.RowOffset(2, KvLayout::kKeys, 17)] ^= 4;
+  backend_->Near(cache_->Block(0))[kLayout.RowOffset(1, KvLayout::kKeys, 17)] ^= 4;
   NewPush(0);
   while (CopiesEnd()) {
   }
   EXPECT_EQ(AbortStatus().code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(AbortStatus().message()), HasSubstr("layer 2, tokens 16 to 31"));
+  EXPECT_THAT(std::string(AbortStatus().message()), HasSubstr("layer 1, tokens 16 to 31"));
   EXPECT_EQ(Told<SendEvent::Abort>(), 1);
+}
+
+TEST_P(LayerStagerWireTest, APieceIsConvertedOnceAndEachOfItsMessagesIsMadeOfThoseBytes) {
+  Start(/*staging_pages=*/1000);
+  while (CopiesEnd()) {
+  }
+  ASSERT_GT(sent_.size(), 2u);
+  const KvWireFormat format(kLayout, wire_);
+  std::vector<std::string> expected;
+  for (const auto& header : sent_) {
+    expected.push_back(PayloadOf(format.converts()
+                                     ? MakeConvertedKvBuffer(header, near_, format, [] {})
+                                     : MakeKvBuffer(header, near_, [] {})));
+  }
+  // From now on the blocks are another's.
+  std::memset(near_.base, 0x33, near_.block_table.size() * kLayout.block_bytes());
+  for (size_t i = 0; i < sent_.size(); ++i) {
+    EXPECT_EQ(PayloadOf(MakeKvBuffer(sent_[i], first_rows_[i], [] {})), expected[i]);
+    const std::vector<KvLayerRows> again = stager_->Send(sent_[i]);
+    EXPECT_EQ(PayloadOf(MakeKvBuffer(sent_[i], again, [] {})), expected[i]);
+    size_t crc = 0;
+    for (size_t layer = 0; layer < again.size(); ++layer) {
+      EXPECT_EQ(again[layer].blocks, first_rows_[i][layer].blocks) << "the same memory";
+      for (const TokenRange page : PagesOf(TokensOf(sent_[i]))) {
+        EXPECT_EQ(again[layer].PageCrc(page), sent_[i].page_crc32c(static_cast<int>(crc++)));
+      }
+    }
+  }
+}
+
+TEST_F(LayerStagerTest, AValueThatTheWireTypeCannotSayEndsThePush) {
+  wire_ = KvType::kInt8;
+  Start(/*staging_pages=*/1000);
+  const uint16_t infinity = 0x7c00;
+  std::memcpy(near_.Row(1, KvLayout::kValues, 35), &infinity, sizeof(infinity));
+  while (CopiesEnd()) {
+  }
+  EXPECT_EQ(AbortStatus().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(AbortStatus().message()), HasSubstr("layer 1, tokens 32 to 47"));
 }
 
 TEST_F(LayerStagerTest, ABlockThatIsAnothersBeforeItsCopyHasEndedEndsThePush) {
