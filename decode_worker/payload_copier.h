@@ -1,4 +1,5 @@
-// Copies the payload of a KvData message from the network's slices into the sequence's blocks.
+// Copies the payload of a KvData message from the network's slices into the sequence's blocks, or
+// into a slot on the way there.
 #pragma once
 
 #include "common/handoff/kv_blocks.h"
@@ -20,10 +21,13 @@ namespace baton {
 ReceiveEvent::CopyDone CopyPayload(const ReceiveAction::Copy& copy, const KvDataMessage& message,
                                    const KvBlocks& blocks);
 
-// Copies `range`, one of the copy's ranges or whole pages of one, to `to`, and adds its CRCs to
-// `done`. False where `done` is not ok. `format` is the copy's wire type for the layout of `to`.
+// Copies `range`, one of the copy's ranges or whole pages of one, to `slot`, which nobody else
+// writes to, and adds the CRCs to compare with the header's to `done`. What has to be converted is
+// read once and written once: its CRC is that of the payload's bytes, and block_crcs stay as they
+// are. False where the payload is too short; then `done` is not ok. `format` is the copy's wire
+// type for the layout of `slot`.
 bool CopyRange(const ReceiveAction::Copy& copy, const KvDataMessage& message,
-               const KvWireFormat& format, const LayerTokens& range, const KvLayerRows& to,
+               const KvWireFormat& format, const LayerTokens& range, const KvLayerRows& slot,
                ReceiveEvent::CopyDone& done);
 
 }  // namespace baton

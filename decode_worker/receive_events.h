@@ -85,7 +85,8 @@ struct ReceiveEvent {
     // The CRCs to compare with the header's, page by page of the copy's ranges in order. They are
     // CRCs of the bytes in the block, or, where the copy converted, of the bytes on the wire.
     std::vector<uint32_t> page_crcs;
-    std::vector<uint32_t> block_crcs;  // CRCs of the bytes in the block where the copy converted
+    // CRCs of the bytes in the block where the copy converted into blocks of the host's memory.
+    std::vector<uint32_t> block_crcs;
   };
   struct Cancelled {  // the attempt ends: its call is over, or a higher attempt arrived
     internal::v1::PushRefused::Reason reason = internal::v1::PushRefused::REASON_ABORTED;

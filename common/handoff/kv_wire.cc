@@ -116,6 +116,7 @@ absl::StatusOr<KvDataMessage> DecodeKvData(std::vector<grpc::Slice> slices) {
 
 SliceReader::SliceReader(const std::vector<grpc::Slice>& slices, size_t offset) : slices_(slices) {
   for (const grpc::Slice& slice : slices) remaining_ += slice.size();
+  EnterSlice();
   BATON_CHECK(Skip(offset), "an offset within the message");
 }
 
@@ -129,18 +130,29 @@ bool SliceReader::Advance(uint8_t* to, size_t bytes) {
   while (bytes > 0) {
     const grpc::Slice& slice = slices_[slice_];
     const size_t count = std::min(bytes, slice.size() - position_);
-    if (to != nullptr && count > 0) {
+    if (to != nullptr) {
       std::memcpy(to, slice.begin() + position_, count);
       to += count;
     }
     position_ += count;
     bytes -= count;
-    if (position_ == slice.size()) {
-      ++slice_;
-      position_ = 0;
-    }
+    EnterSlice();
   }
   return true;
+}
+
+absl::Span<const uint8_t> SliceReader::Run() const {
+  if (remaining_ == 0) return {};
+  const grpc::Slice& slice = slices_[slice_];
+  return {slice.begin() + position_, slice.size() - position_};
+}
+
+// Leaves slices without a byte that is not read yet.
+void SliceReader::EnterSlice() {
+  while (slice_ < slices_.size() && position_ == slices_[slice_].size()) {
+    ++slice_;
+    position_ = 0;
+  }
 }
 
 }  // namespace baton

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/slice.h"
 
@@ -67,9 +68,12 @@ class SliceReader {
   // Read and Skip return false, and do not move, when fewer than `bytes` remain.
   [[nodiscard]] bool Read(void* to, size_t bytes);
   [[nodiscard]] bool Skip(size_t bytes);
+  // The next bytes as they lie in one slice; none where all were read.
+  absl::Span<const uint8_t> Run() const;
 
  private:
   bool Advance(uint8_t* to, size_t bytes);
+  void EnterSlice();
 
   const std::vector<grpc::Slice>& slices_;
   size_t slice_ = 0;

@@ -247,6 +247,49 @@ TEST_F(PayloadCopier, EveryTypeArrivesInEveryOtherAsItsRoundingSays) {
   }
 }
 
+// In slices of `bytes` bytes, with empty ones between.
+KvDataMessage Cut(const KvDataMessage& message, size_t bytes) {
+  std::string payload(message.payload_bytes, '\0');
+  SliceReader reader(message.slices, message.payload_offset);
+  EXPECT_TRUE(reader.Read(payload.data(), payload.size()));
+  KvDataMessage cut;
+  cut.payload_bytes = payload.size();
+  for (size_t at = 0; at < payload.size(); at += bytes) {
+    cut.slices.emplace_back();
+    cut.slices.emplace_back(payload.data() + at, std::min(bytes, payload.size() - at));
+  }
+  return cut;
+}
+
+TEST_F(PayloadCopier, ASlotGetsWhatBlocksGetHoweverTheNetworkCutThePayload) {
+  for (const Case& c : AllCases()) {
+    if (c.from != KvType::kF16) continue;  // the payload's type is what counts
+    SCOPED_TRACE(Name(c));
+    const Blocks source = Source(c.from);
+    const KvWireFormat sent(source.layout, c.wire);
+    const KvDataHeader header = Header(source, sent);
+    const KvDataMessage message = Message(source, sent, header);
+    const ReceiveAction::Copy copy = CopyOf(header, c.wire);
+    Blocks target = Target(c.to);
+    const ReceiveEvent::CopyDone expected = CopyPayload(copy, message, target.blocks);
+    for (const size_t bytes : {size_t{5}, size_t{1024}, size_t{1} << 20}) {
+      const KvDataMessage cut = Cut(message, bytes);
+      ReceiveEvent::CopyDone done{copy.copy_id, true, {}, {}};
+      for (const auto& [layer, tokens] : copy.ranges) {
+        Blocks slot(c.to, 80, {0});
+        slot.layout.layers = slot.blocks.layout.layers = 1;
+        const KvLayerRows rows{&slot.blocks, layer, 0, tokens.begin};
+        const KvWireFormat format(slot.layout, c.wire);
+        ASSERT_TRUE(CopyRange(copy, cut, format, {layer, tokens}, rows, done));
+        for (const TokenRange page : PagesOf(tokens)) {
+          EXPECT_EQ(rows.PageCrc(page), target.blocks.PageCrc(layer, page));
+        }
+      }
+      EXPECT_EQ(done.page_crcs, expected.page_crcs);
+    }
+  }
+}
+
 TEST_F(PayloadCopier, ACacheOfAnyTypeArrivesAsItIsInOneOfItsOwnType) {
   for (const KvType dtype : kAllKvTypes) {
     Blocks source = Source(dtype);
@@ -311,7 +354,14 @@ TEST_F(PayloadCopier, APayloadThatIsTooShortIsNotOk) {
   const KvDataHeader header = Header(source, sent);
   KvDataMessage message = Message(source, sent, header);
   message.slices.pop_back();
-  EXPECT_FALSE(CopyPayload(CopyOf(header, KvType::kInt8), message, target.blocks).ok);
+  const ReceiveAction::Copy copy = CopyOf(header, KvType::kInt8);
+  EXPECT_FALSE(CopyPayload(copy, message, target.blocks).ok);
+  Blocks slot(KvType::kF16, 80, {0});
+  const KvLayerRows rows{&slot.blocks, 2, 0, 64};
+  ReceiveEvent::CopyDone done{copy.copy_id, true, {}, {}};
+  EXPECT_FALSE(CopyRange(copy, message, KvWireFormat(slot.layout, KvType::kInt8), copy.ranges[2],
+                         rows, done));
+  EXPECT_FALSE(done.ok);
 }
 
 TEST_F(PayloadCopier, ABlockThatDoesNotKeepWhatWasConvertedIntoItIsNotOk) {

@@ -145,6 +145,23 @@ TEST(SliceReader, ReadsAndSkipsAcrossBordersAndEmptySlices) {
   EXPECT_TRUE(reader.Skip(0));
 }
 
+TEST(SliceReader, ShowsWhatLiesInOneSliceWithoutReadingIt) {
+  const std::vector<grpc::Slice> slices = {grpc::Slice(), grpc::Slice("abc"), grpc::Slice(),
+                                           grpc::Slice("de")};
+  const auto text = [](absl::Span<const uint8_t> run) {
+    return std::string(reinterpret_cast<const char*>(run.data()), run.size());
+  };
+  SliceReader reader(slices, 0);
+  EXPECT_EQ(text(reader.Run()), "abc");
+  EXPECT_EQ(reader.Run().data(), slices[1].begin()) << "not copied";
+  ASSERT_TRUE(reader.Skip(1));
+  EXPECT_EQ(text(reader.Run()), "bc");
+  ASSERT_TRUE(reader.Skip(2));
+  EXPECT_EQ(text(reader.Run()), "de");
+  ASSERT_TRUE(reader.Skip(2));
+  EXPECT_TRUE(reader.Run().empty());
+}
+
 TEST(SliceReader, StaysWhereItIsWhenTooFewBytesRemain) {
   const std::vector<grpc::Slice> slices = {grpc::Slice("ab"), grpc::Slice("c")};
   SliceReader reader(slices, 1);
