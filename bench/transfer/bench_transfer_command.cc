@@ -10,6 +10,7 @@
 #include "bench/transfer/transfer_bench.h"
 #include "bench/transfer/transfer_report.h"
 #include "common/backend/cpu/peaks.h"
+#include "common/base/kv_type_name.h"
 #include "common/base/progress_line.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
@@ -78,6 +79,7 @@ class Rounds {
     TransferReport report{.cpu = CpuName(),
                           .device = options_.device,
                           .shape = options_.shape,
+                          .kv_wire_dtype = options_.kv_wire_dtype,
                           .bytes = transfer_.bytes(),
                           .push = MedianOf(FirstSamples(pushes_)),
                           .socket = MedianOf(FirstSamples(sockets_)),
@@ -100,10 +102,10 @@ class Rounds {
     if (options_.unchecked_program.empty()) return absl::OkStatus();
     BATON_ASSIGN_OR_RETURN(
         const Samples unchecked,
-        RunMeasuringProgram(
-            {options_.unchecked_program, options_.shape, absl::StrCat(options_.bytes),
-             absl::StrCat(kUsualConnections), absl::StrCat(kSamplesARound), options_.device},
-            kTransferTimeout));
+        RunMeasuringProgram({options_.unchecked_program, options_.shape,
+                             absl::StrCat(options_.bytes), absl::StrCat(kUsualConnections),
+                             absl::StrCat(kSamplesARound), options_.device, options_.kv_wire_dtype},
+                            kTransferTimeout));
     if (unchecked.size() != kSamplesARound) {
       return absl::InternalError("a participant gave fewer figures than it was asked for");
     }
@@ -134,6 +136,7 @@ absl::StatusOr<TransferReport> Measure(const BenchTransferOptions& options) {
   BATON_RETURN_IF_ERROR(CheckOptions(options));
   BATON_ASSIGN_OR_RETURN(TransferCase transfer, TransferCaseFor(options.shape, options.bytes));
   transfer.device = options.device;
+  BATON_RETURN_IF_ERROR(SetWireType(options.kv_wire_dtype, transfer));
   Rounds rounds(options, transfer);
   ProgressLine progress("moving KV caches");
   for (int round = 0; round < options.rounds; ++round) {
@@ -150,6 +153,9 @@ void BenchTransferCommand::AddFlags(FlagSet& flags) {
   flags.AddBytes("bytes", options_.bytes, "of the cache, about");
   flags.AddString("device", options_.device,
                   "in whose memory the pushed caches are: cpu, cuda or cuda:N");
+  flags.AddString("kv-wire-dtype", options_.kv_wire_dtype,
+                  "of a push's payload; the caches are f16, and both sides convert another type",
+                  KvTypeNamesAndAuto());
   flags.AddInts("message", options_.message_bytes, kMinTriedBytes, kMaxTriedBytes,
                 "bytes of the messages to try, and of the socket's calls");
   flags.AddInts("connections", options_.connections, 1, kMaxKvStreams, "of the push, to try");

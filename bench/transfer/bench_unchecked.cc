@@ -1,4 +1,4 @@
-// baton-bench-unchecked SHAPE BYTES CONNECTIONS PUSHES DEVICE
+// baton-bench-unchecked SHAPE BYTES CONNECTIONS PUSHES DEVICE WIRE
 // Measures the pushes of `baton bench transfer` without CRCs and digests, to see what these cost.
 // The linker puts the two functions below in the place of the real ones (--wrap), in this program
 // only: no flag of Baton can leave out a check.
@@ -45,15 +45,16 @@ absl::StatusOr<std::vector<TransferSample>> Measure(int argc, char** argv) {
   uint64_t bytes = 0;
   int connections = 0;
   size_t pushes = 0;
-  if (argc != 6 || !absl::SimpleAtoi(argv[2], &bytes) || !absl::SimpleAtoi(argv[3], &connections) ||
+  if (argc != 7 || !absl::SimpleAtoi(argv[2], &bytes) || !absl::SimpleAtoi(argv[3], &connections) ||
       !absl::SimpleAtoi(argv[4], &pushes) || connections < 1 || connections > kMaxKvStreams ||
       pushes == 0) {
     return absl::InvalidArgumentError(
-        "SHAPE BYTES CONNECTIONS PUSHES DEVICE, as `baton bench transfer` says them");
+        "SHAPE BYTES CONNECTIONS PUSHES DEVICE WIRE, as `baton bench transfer` says them");
   }
   BATON_RETURN_IF_ERROR(CheckUnchecked());
   BATON_ASSIGN_OR_RETURN(TransferCase transfer, TransferCaseFor(argv[1], bytes));
   transfer.device = argv[5];
+  BATON_RETURN_IF_ERROR(SetWireType(argv[6], transfer));
   return MeasureKvPush(transfer, std::vector<PushVariant>(pushes, {.connections = connections}));
 }
 

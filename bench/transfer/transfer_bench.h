@@ -23,8 +23,9 @@ namespace baton {
 struct TransferCase {
   KvLayout layout;
   int tokens = 0;
-  int chunk_tokens = 512;      // tokens announced together, as a prefill step would
-  std::string device = "cpu";  // cpu, cuda or cuda:N: memory of the KV cache that is pushed
+  int chunk_tokens = 512;          // tokens announced together, as a prefill step would
+  std::string device = "cpu";      // cpu, cuda or cuda:N: memory of the KV cache that is pushed
+  KvType wire = KvLayout().dtype;  // type of a push's payload; both sides convert another one
 
   size_t bytes() const { return static_cast<size_t>(tokens) * layout.bytes_per_token(); }
 };
@@ -32,6 +33,8 @@ struct TransferCase {
 // The longest sequence of whole blocks whose KV cache in a known model's shape takes at most
 // `bytes`. INVALID_ARGUMENT names --shape or --bytes.
 absl::StatusOr<TransferCase> TransferCaseFor(const std::string& shape, uint64_t bytes);
+// Sets the type of the payload; "auto" is the cache's own. INVALID_ARGUMENT names --kv-wire-dtype.
+absl::Status SetWireType(const std::string& name, TransferCase& transfer);
 
 inline constexpr absl::Duration kTransferTimeout = absl::Seconds(60);
 
@@ -64,7 +67,7 @@ absl::StatusOr<std::vector<TransferSample>> MeasureProtobufBytes(
 struct TransferCache {
   static absl::StatusOr<TransferCache> Create(const TransferCase& transfer,
                                               const std::string& device = "cpu");
-  // Fills every block with pseudorandom bytes.
+  // Fills every block with pseudorandom values below 2, which every type can represent.
   void Fill();
   uint8_t* data() const { return cache->Block(0); }
 

@@ -8,12 +8,14 @@
 #include "bench/model/random_model.h"
 #include "bench/transfer/transfer_bench.h"
 #include "common/backend/make_backend.h"
+#include "common/base/kv_type_name.h"
 #include "common/base/status_macros.h"
 
 namespace baton {
 namespace {
 
 constexpr uint64_t kMaxBytes = uint64_t{64} << 30;
+constexpr uint64_t kBelowTwo = 0xbfffbfffbfffbfff;  // no upper bit in the exponents of four f16
 
 }  // namespace
 
@@ -30,6 +32,16 @@ absl::StatusOr<TransferCase> TransferCaseFor(const std::string& shape, uint64_t 
   }
   transfer.tokens = static_cast<int>(bytes / block_bytes) * transfer.layout.block_size;
   return transfer;
+}
+
+absl::Status SetWireType(const std::string& name, TransferCase& transfer) {
+  if (name == "auto") return absl::OkStatus();
+  BATON_ASSIGN_OR_RETURN(transfer.wire, KvTypeFromName(name));
+  const int head_dim = transfer.layout.head_dim;
+  if (TakesHeadDim(transfer.wire, static_cast<size_t>(head_dim))) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--kv-wire-dtype ", name,
+                                                 ": cannot hold heads of ", head_dim,
+                                                 " values; take another type or --shape"));
 }
 
 absl::StatusOr<TransferCache> TransferCache::Create(const TransferCase& transfer,
@@ -58,7 +70,7 @@ void TransferCache::Fill() {
       state ^= state << 13;
       state ^= state >> 7;
       state ^= state << 17;
-      word = state;
+      word = state & kBelowTwo;
     }
     backend->Upload(block.data(), block.size() * sizeof(uint64_t), cache->Block(i));
   }

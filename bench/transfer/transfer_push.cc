@@ -9,11 +9,13 @@
 #include "absl/time/clock.h"
 
 #include "bench/transfer/transfer_bench.h"
+#include "common/base/kv_type_name.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread_group.h"
 #include "common/engine/page_crcs.h"
 #include "common/handoff/kv_digest.h"
+#include "common/handoff/kv_wire_choice.h"
 #include "common/net/bulk_tuning.h"
 #include "common/net/channel.h"
 #include "common/net/metrics.h"
@@ -30,6 +32,7 @@ namespace {
 
 constexpr uint64_t kRequestId = 0xBA70;
 constexpr char kCapability[] = "bench-capability";  // 16 bytes
+constexpr char kNumerics[] = "bench";
 constexpr int kVocabulary = 1000;
 constexpr size_t kMaxAttempts = 1024;
 
@@ -54,8 +57,8 @@ std::vector<int32_t> TokenIds(const TransferCase& transfer) {
   return ids;
 }
 
-std::vector<uint64_t> Hashes(const TransferCase& transfer, const internal::v1::KvShape& shape) {
-  return PageHashes(Identity(), /*cache_salt=*/"", shape.numerics(), TokenIds(transfer));
+std::vector<uint64_t> Hashes(const TransferCase& transfer, const std::string& numerics) {
+  return PageHashes(Identity(), /*cache_salt=*/"", numerics, TokenIds(transfer));
 }
 
 ReceiveConfig ReceiverConfig(const TransferCase& transfer, uint32_t attempt) {
@@ -63,10 +66,11 @@ ReceiveConfig ReceiverConfig(const TransferCase& transfer, uint32_t attempt) {
   config.key = KeyOf(attempt);
   config.capability = kCapability;
   config.identity = Identity();
-  config.shape = ShapeFromLayout(transfer.layout, "bench");
+  config.shape = ShapeFromLayout(transfer.layout, kNumerics);
+  SetWireTypes(KvTypeName(transfer.wire), /*strict_kv_dtype=*/false, config.shape);
   config.layout = transfer.layout;
   config.token_ids = TokenIds(transfer);
-  config.page_hashes = Hashes(transfer, config.shape);
+  config.page_hashes = Hashes(transfer, kNumerics);
   config.prompt_length = transfer.tokens;
   config.vocab_size = kVocabulary;
   return config;
@@ -78,10 +82,12 @@ SendConfig SenderConfig(const TransferCase& transfer, uint32_t attempt,
   *config.open.mutable_key() = KeyOf(attempt);
   config.open.set_capability(kCapability);
   *config.open.mutable_identity() = Identity();
-  *config.open.mutable_shape() = ShapeFromLayout(transfer.layout, "bench");
-  config.open.set_wire_dtype(config.open.shape().dtype());
+  const internal::v1::KvShape shape = ShapeFromLayout(transfer.layout, kNumerics);
+  *config.open.mutable_shape() = shape;
+  config.open.set_wire_dtype(KvTypeName(transfer.wire));
   config.open.set_token_count(static_cast<uint32_t>(transfer.tokens));
-  const std::vector<uint64_t> hashes = Hashes(transfer, config.open.shape());
+  const std::vector<uint64_t> hashes =
+      Hashes(transfer, StoredNumerics(shape, transfer.wire, shape));
   config.open.mutable_page_hashes()->Add(hashes.begin(), hashes.end());
   config.layout = transfer.layout;
   config.token_ids = TokenIds(transfer);

@@ -44,6 +44,7 @@ const TransferReport::Row& TransferReport::BestSocket() const {
 std::string FormatJson(const TransferReport& report) {
   nlohmann::ordered_json json;
   if (report.device != "cpu") json["device"] = report.device;
+  if (report.kv_wire_dtype != "auto") json["kv_wire_dtype"] = report.kv_wire_dtype;
   json["grpc_gb_s"] = report.push.gb_s;
   json["socket_gb_s"] = report.socket.gb_s;
   json["socket_best_gb_s"] = std::max(report.socket.gb_s, report.BestSocket().socket.gb_s);
@@ -67,9 +68,10 @@ std::string FormatTable(const TransferReport& report) {
   constexpr double kMebi = 1024.0 * 1024.0;
   std::string out = absl::StrFormat(
       "%.1f MiB of KV cache in the shape of %s, between two processes on loopback\n"
-      "%s%s; medians\n\n",
+      "%s%s%s; medians\n\n",
       static_cast<double>(report.bytes) / kMebi, report.shape, report.cpu,
-      report.device == "cpu" ? "" : ", pushes from and to the memory of " + report.device);
+      report.device == "cpu" ? "" : ", pushes from and to the memory of " + report.device,
+      report.kv_wire_dtype == "auto" ? "" : ", pushed as " + report.kv_wire_dtype);
   absl::StrAppendFormat(&out, "| %-38s | %7s | %13s | %8s |\n", "way", "GB/s", "of the socket",
                         "CPU s/GB");
   absl::StrAppendFormat(&out, "| %s | %s: | %s: | %s: |\n", std::string(38, '-'),

@@ -32,10 +32,11 @@ struct TransferReport {
   std::string cpu;
   std::string device = "cpu";  // cpu, cuda or cuda:N: memory of the KV caches of the pushes
   std::string shape;
-  size_t bytes = 0;         // bytes of the KV cache that was moved
-  TransferFigure push;      // a push whose sender chooses the size of messages
-  TransferFigure socket;    // a socket with calls of 1 MiB
-  TransferFigure protobuf;  // messages with fields of 1 MiB
+  std::string kv_wire_dtype = "auto";  // type of the pushes' payload; auto: that of the caches
+  size_t bytes = 0;                    // bytes of the KV cache that was moved
+  TransferFigure push;                 // a push whose sender chooses the size of messages
+  TransferFigure socket;               // a socket with calls of 1 MiB
+  TransferFigure protobuf;             // messages with fields of 1 MiB
   // Share of the push's rate that CRCs and digests take. Unknown without baton-bench-unchecked.
   std::optional<double> crc_share;
   std::vector<Row> sweep;  // not empty
@@ -45,7 +46,7 @@ struct TransferReport {
 };
 
 // One JSON object on several lines:
-// - "device", unless it is "cpu";
+// - "device", unless it is "cpu", and "kv_wire_dtype", unless it is "auto";
 // - "grpc_gb_s", "socket_gb_s", "socket_best_gb_s", "protobuf_bytes_gb_s";
 // - "grpc_cpu_s_per_gb", "socket_cpu_s_per_gb", and "crc_share" where it is known;
 // - "sweep": a list of {"bytes", "connections", "grpc_gb_s", "grpc_cpu_s_per_gb", "socket_gb_s",

@@ -30,6 +30,13 @@ def test_json_has_exactly_the_agreed_fields():
         assert row["grpc_cpu_s_per_gb"] > 0 and row["socket_cpu_s_per_gb"] > 0
 
 
+def test_a_converting_push_says_what_it_converts_to():
+    done = bench(*SMALL, "--kv-wire-dtype=int8", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["kv_wire_dtype"] == "int8" and report["grpc_gb_s"] > 0
+
+
 def test_the_table_is_for_people():
     done = bench(*SMALL)
     assert done.returncode == 0, done.stderr
@@ -46,6 +53,7 @@ def test_the_table_is_for_people():
     (["--connections=0"], ["--connections", "0"]),
     (["--rounds=0"], ["--rounds", "0"]),
     (["--no-crc"], ["--no-crc"]),
+    (["--kv-wire-dtype=int3"], ["--kv-wire-dtype", "int3", "int8"]),
 ])
 def test_what_cannot_be_measured_is_one_clear_line(args, words):
     assert_one_clear_line(bench(*args), *words)

@@ -1,7 +1,10 @@
 // Tests of the participants of `baton bench transfer`, each with two real processes.
 #include "bench/transfer/transfer_bench.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
 
 #include "absl/time/clock.h"
 
@@ -42,6 +45,18 @@ TEST(MeasureKvPush, MovesTheCacheWithEachSizeOfMessagesAndNumberOfConnections) {
                                             {.message_bytes = 16 << 10, .connections = 1},
                                             {.message_bytes = 1 << 20, .connections = 3}}),
                 3);
+}
+
+TEST(MeasureKvPush, MovesTheCacheInTheTypeThatIsAskedFor) {
+  for (const char* wire : {"int8", "f32"}) {
+    TransferCase transfer = SmallCase();
+    ASSERT_TRUE(SetWireType(wire, transfer).ok());
+    ExpectSamples(MeasureKvPush(transfer, {{.connections = 1}}), 1);
+  }
+  TransferCase transfer = SmallCase();
+  transfer.layout.head_dim = 80;
+  EXPECT_THAT(std::string(SetWireType("int4", transfer).message()),
+              testing::HasSubstr("--kv-wire-dtype"));
 }
 
 TEST(MeasureSocket, MovesTheCacheWithEachSizeOfCalls) {

@@ -88,6 +88,14 @@ TEST(FormatJson, TellsNoShareOfTheChecksThatWasNotMeasured) {
   EXPECT_EQ(FormatTable(report).find("CRC"), std::string::npos);
 }
 
+TEST(TransferReport, NamesTheTypeOnTheWireWhereOneWasAskedFor) {
+  TransferReport report = MakeTransferReport();
+  EXPECT_EQ(FormatTable(report).find("pushed as"), std::string::npos);
+  report.kv_wire_dtype = "int8";
+  EXPECT_EQ(nlohmann::json::parse(FormatJson(report))["kv_wire_dtype"], "int8");
+  EXPECT_NE(FormatTable(report).find("pushed as int8"), std::string::npos);
+}
+
 TEST(FormatTable, HasALineForEachWay) {
   const std::string table = FormatTable(MakeTransferReport());
   for (const char* part : {"512.0 MiB", "llama-3.1-8b", "| push, checked ", "4.00 |", "0.80 |",
