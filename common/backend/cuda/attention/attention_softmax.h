@@ -1,6 +1,6 @@
-// The softmax of rows whose scores come page by page. Exponentials are relative to the maximum so
-// far, and the sums are scaled when the maximum grows. Scores are exponents of 2. Layouts are
-// those of attention_pages.h. At the end, how states are merged, the sink's among them.
+// The softmax of rows whose scores come page by page. Exponentials are relative to a maximum so far,
+// and the sums are scaled when the maximum grows. Scores are exponents of 2. Layouts are those of
+// attention_pages.h. At the end, how states are merged, the sink's among them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,24 +10,33 @@
 
 #include "common/backend/cuda/attention/attention_args.h"
 #include "common/backend/cuda/device/device.h"
+#include "ptx.h"
 
 namespace baton {
 
+// Which maximum exponentials are relative to. kGreatest: the greatest score so far. kNear: one that
+// no score so far exceeds by more than kMaxSlack, so that sums are seldom scaled; and exponentials
+// take one instruction, which makes zero of what is below 2^-126. Either way a row's scores alone
+// decide.
+enum class RowMax { kGreatest, kNear };
+
+inline constexpr float kMaxSlack = 8;  // weights up to 2^8: far from the largest __half
+
 // The state of rows lane / 4 and lane / 4 + 8 of kTiles M tiles.
-template <int kTiles, int kHeadDim>
+template <int kTiles, int kHeadDim, RowMax kMax = RowMax::kGreatest>
 struct SoftmaxState {
   float max[kTiles][2];
   float sum[kTiles][2];  // sums over this lane's columns
   float o[kTiles][kHeadDim / 8][4];
 };
 
-template <int kTiles, int kHeadDim>
-__device__ void ClearState(SoftmaxState<kTiles, kHeadDim>& state) {
+template <int kTiles, int kHeadDim, RowMax kMax>
+__device__ void ClearState(SoftmaxState<kTiles, kHeadDim, kMax>& state) {
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      state.max[t][r] = -INFINITY;
+      state.max[t][r] = kMax == RowMax::kGreatest ? -INFINITY : -FLT_MAX;
       state.sum[t][r] = 0;
     }
 #pragma unroll
@@ -35,6 +44,16 @@ __device__ void ClearState(SoftmaxState<kTiles, kHeadDim>& state) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) state.o[t][d][i] = 0;
     }
+  }
+}
+
+// Scales what an M tile has summed of `values`.
+template <int kFragments>
+__device__ void ScaleSums(const float (&scale)[2], float (&o)[kFragments][4]) {
+#pragma unroll
+  for (int d = 0; d < kFragments; ++d) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) o[d][i] *= scale[i / 2];
   }
 }
 
@@ -70,17 +89,56 @@ __device__ void TakeScores(float (&scores)[kTiles][kPages][2][4],
     }
     // Most maxima are found early, so that the scaling is often not needed.
     if (__all_sync(kAllLanes, scale[0] == 1 && scale[1] == 1)) continue;
+    ScaleSums(scale, state.o[t]);
+  }
+}
+
+// The same, with RowMax::kNear. The maximum is finite from the start, so that nothing here is a
+// difference of infinities, unless a score is one.
+template <int kTiles, int kHeadDim, int kPages>
+__device__ void TakeScores(float (&scores)[kTiles][kPages][2][4],
+                           SoftmaxState<kTiles, kHeadDim, RowMax::kNear>& state) {
 #pragma unroll
-    for (int d = 0; d < kHeadDim / 8; ++d) {
+  for (int t = 0; t < kTiles; ++t) {
+    float(&max)[2] = state.max[t];
+    float greatest[2];
+    bool grows[2];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) state.o[t][d][i] *= scale[i / 2];
+    for (int r = 0; r < 2; ++r) {
+      greatest[r] = scores[t][0][0][r * 2];
+#pragma unroll
+      for (int i = 1; i < kPages * 4; ++i) {
+        greatest[r] = fmaxf(greatest[r], scores[t][i / 4][i / 2 % 2][r * 2 + i % 2]);
+      }
+      greatest[r] = fmaxf(greatest[r], __shfl_xor_sync(kAllLanes, greatest[r], 1));
+      greatest[r] = fmaxf(greatest[r], __shfl_xor_sync(kAllLanes, greatest[r], 2));
+      grows[r] = greatest[r] > max[r] + kMaxSlack;
+    }
+    if (__any_sync(kAllLanes, grows[0] || grows[1])) {
+      float scale[2];
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        scale[r] = grows[r] ? Exp2Approximate(max[r] - greatest[r]) : 1;
+        max[r] = grows[r] ? greatest[r] : max[r];
+        state.sum[t][r] *= scale[r];
+      }
+      ScaleSums(scale, state.o[t]);
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+#pragma unroll
+      for (int i = 0; i < kPages * 4; ++i) {
+        float& score = scores[t][i / 4][i / 2 % 2][r * 2 + i % 2];
+        score = Exp2Approximate(score - max[r]);
+        state.sum[t][r] += score;
+      }
     }
   }
 }
 
 // Gives every lane of a row the sums over all columns.
-template <int kTiles, int kHeadDim>
-__device__ void FoldSums(SoftmaxState<kTiles, kHeadDim>& state) {
+template <int kTiles, int kHeadDim, RowMax kMax>
+__device__ void FoldSums(SoftmaxState<kTiles, kHeadDim, kMax>& state) {
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
 #pragma unroll

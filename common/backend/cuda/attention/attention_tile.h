@@ -78,10 +78,10 @@ __device__ inline TileWork TileAt(const AttentionArgs& args, int item) {
 }
 
 // Writes columns [first_column, first_column + kColumns) of the contexts of the warp's rows.
-template <int kHeadDim, int kTiles, int kColumns>
+template <int kHeadDim, int kTiles, int kColumns, RowMax kMax>
 __device__ void StoreContexts(const AttentionArgs& args, const TileWork& work,
                               const WarpRows<kTiles>& rows,
-                              const SoftmaxState<kTiles, kColumns>& state, int first_column) {
+                              const SoftmaxState<kTiles, kColumns, kMax>& state, int first_column) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
@@ -187,10 +187,11 @@ __device__ void MultiplySeenValues(const WarpRows<kTiles>& rows, int first_key,
 
 // Attends the warp's rows to a tile of keys, which has kPages pages. kAllSeen: all rows see all of
 // its keys. `values` begins at the first of the columns that the state has.
-template <class Element, int kHeadDim, int kPages, bool kAllSeen, int kTiles, int kColumns>
+template <class Element, int kHeadDim, int kPages, bool kAllSeen, int kTiles, int kColumns,
+          RowMax kMax>
 __device__ void AttendKeys(const WarpRows<kTiles>& rows, int first_key, const uint8_t* queries,
                            const uint8_t* keys, const uint8_t* values,
-                           SoftmaxState<kTiles, kColumns>& state) {
+                           SoftmaxState<kTiles, kColumns, kMax>& state) {
   const int pages =
       kAllSeen ? kPages
                : min(kPages, (rows.end_key - first_key + kKvPageTokens - 1) / kKvPageTokens);

@@ -23,6 +23,9 @@ struct PrefillShape {
   static_assert(kAttentionWarps % kPages == 0);  // CopyKeys gives each warp one page
 };
 
+template <class Stored, int kHeadDim>
+using PrefillState = SoftmaxState<PrefillShape<Stored, kHeadDim>::kTiles, kHeadDim, RowMax::kNear>;
+
 // The block that has this warp's page of the key tile at `first_key`.
 template <int kPages>
 static __device__ int32_t FindBlock(const AttentionArgs& args, const TileWork& work,
@@ -54,10 +57,9 @@ static __device__ void CopyKeys(const AttentionArgs& args, const TileWork& work,
 }
 
 template <class Stored, int kHeadDim>
-static __device__ void AttendTile(
-    const AttentionArgs& args, const TileWork& work,
-    const WarpRows<PrefillShape<Stored, kHeadDim>::kTiles>& rows, uint8_t* shared,
-    SoftmaxState<PrefillShape<Stored, kHeadDim>::kTiles, kHeadDim>& state) {
+static __device__ void AttendTile(const AttentionArgs& args, const TileWork& work,
+                                  const WarpRows<PrefillShape<Stored, kHeadDim>::kTiles>& rows,
+                                  uint8_t* shared, PrefillState<Stored, kHeadDim>& state) {
   using Shape = PrefillShape<Stored, kHeadDim>;
   using Element = MatrixElement<Stored>;
   const uint8_t* const queries = shared + rows.first * PageShape<kHeadDim>::kRowBytes;
@@ -105,7 +107,7 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   StoreQueries<MatrixElement<Stored>, kHeadDim>(args, work.tile, work.kv_head, Shape::kQueries,
                                                 shared_memory);
   const WarpRows rows = FindRows<Shape::kTiles>(args, work, static_cast<int>(threadIdx.x) / 32);
-  SoftmaxState<Shape::kTiles, kHeadDim> state;
+  PrefillState<Stored, kHeadDim> state;
   ClearState(state);
   AttendTile<Stored, kHeadDim>(args, work, rows, shared_memory, state);
   StoreContexts<kHeadDim>(args, work, rows, state, 0);

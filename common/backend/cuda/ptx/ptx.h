@@ -112,6 +112,16 @@ __device__ inline uint32_t MaskAndSet(uint32_t bits, uint32_t mask, uint32_t one
   return out;
 }
 
+// --- Arithmetic.
+
+// 2^x in one instruction, with an error of at most 2 units in the last place. Subnormal results
+// become zero.
+__device__ inline float Exp2Approximate(float x) {
+  float out;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
+  return out;
+}
+
 // --- Loads and prefetches of global memory.
 
 // Loads 16 bytes that nobody reads again soon, such as a weight's: they take no place in the L1

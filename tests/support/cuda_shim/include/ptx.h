@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -32,6 +33,11 @@ void LoadMatricesTransposed(uint32_t (&out)[2], const void* row, BATON_SHIM_SITE
 
 inline uint32_t MaskAndSet(uint32_t bits, uint32_t mask, uint32_t ones) {
   return (bits & mask) | ones;
+}
+
+inline float Exp2Approximate(float x) {
+  const float out = std::exp2(x);
+  return std::fpclassify(out) == FP_SUBNORMAL ? 0 : out;
 }
 
 inline uint4 LoadStreamed16(const void* global) {
