@@ -35,6 +35,17 @@ struct PageShape {
 template <class Stored>
 using MatrixElement = std::conditional_t<kIsKvCode<Stored>, __half, Stored>;
 
+// The view with what the type arguments say as constants: the compiler then knows the sizes.
+template <class Stored, int kHeadDim>
+__device__ KvLayerView WithConstants(KvLayerView cache) {
+  cache.head_dim = kHeadDim;
+  cache.dtype = std::is_same_v<Stored, __half>          ? KvType::kF16
+                : std::is_same_v<Stored, __nv_bfloat16> ? KvType::kBf16
+                : std::is_same_v<Stored, KvInt8>        ? KvType::kInt8
+                                                        : KvType::kFp8;
+  return cache;
+}
+
 // Calls visit(Stored{}, std::integral_constant<int, head_dim>{}) and returns true where the tensor
 // cores take such a cache. Returns false otherwise.
 template <class Visit>
@@ -135,18 +146,24 @@ template <class Stored, int kHeadDim>
 __device__ void CopyPage(const HeadRows& from, int first, int end, uint8_t* to, int lane) {
   constexpr int kChunks = kHeadDim * int{sizeof(Stored)} / 16;
   constexpr int kRowBytes = kIsKvCode<Stored> ? kHeadDim : PageShape<kHeadDim>::kRowBytes;
+  // 32 bits, so that a multiplication and the addition to an address are one instruction.
+  const auto row_bytes = static_cast<uint32_t>(from.row_bytes);
+  [[maybe_unused]] const auto scale_bytes = static_cast<uint32_t>(from.scale_bytes);
 #pragma unroll
   for (int i = 0; i < (kKvPageTokens * kChunks + 31) / 32; ++i) {
-    const int row = (i * 32 + lane) / kChunks;
-    const int chunk = (i * 32 + lane) % kChunks;
+    // Where a warp's 32 chunks are whole rows, the lane always has the same chunk.
+    constexpr bool kWhole = 32 % kChunks == 0;
+    const int row = kWhole ? i * (32 / kChunks) + lane / kChunks : (i * 32 + lane) / kChunks;
+    const int chunk = kWhole ? lane % kChunks : (i * 32 + lane) % kChunks;
     if (kKvPageTokens * kChunks % 32 != 0 && row >= kKvPageTokens) continue;
-    CopyAsync16(to + row * kRowBytes + chunk * 16, from.Row(row) + chunk * 16,
+    CopyAsync16(to + row * kRowBytes + chunk * 16,
+                from.rows + size_t{static_cast<uint32_t>(row)} * row_bytes + chunk * 16,
                 row >= first && row < end ? 16 : 0);
   }
   if constexpr (kIsKvCode<Stored>) {
     if (lane < kKvPageTokens) {
       CopyAsync4(to + kKvPageTokens * kHeadDim + lane * 4,
-                 from.scales + static_cast<size_t>(lane) * from.scale_bytes,
+                 from.scales + size_t{static_cast<uint32_t>(lane)} * scale_bytes,
                  lane >= first && lane < end);
     }
   }

@@ -93,43 +93,57 @@ __device__ void TakeScores(float (&scores)[kTiles][kPages][2][4],
   }
 }
 
+// Raises the maxima that the rows' scores exceed by more than kMaxSlack, and scales the sums.
+// `greatest` are the greatest scores among this lane's columns. Out of the way of the usual case,
+// which needs no exchange between lanes.
+template <int kTiles, int kHeadDim>
+__device__ void RaiseMax(float (&greatest)[kTiles][2],
+                         SoftmaxState<kTiles, kHeadDim, RowMax::kNear>& state) {
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    float scale[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float max = greatest[t][r];
+      max = fmaxf(max, __shfl_xor_sync(kAllLanes, max, 1));
+      max = fmaxf(max, __shfl_xor_sync(kAllLanes, max, 2));
+      if (!(max > state.max[t][r] + kMaxSlack)) max = state.max[t][r];
+      scale[r] = Exp2Approximate(state.max[t][r] - max);
+      state.max[t][r] = max;
+      state.sum[t][r] *= scale[r];
+    }
+    ScaleSums(scale, state.o[t]);
+  }
+}
+
 // The same, with RowMax::kNear. The maximum is finite from the start, so that nothing here is a
 // difference of infinities, unless a score is one.
 template <int kTiles, int kHeadDim, int kPages>
 __device__ void TakeScores(float (&scores)[kTiles][kPages][2][4],
                            SoftmaxState<kTiles, kHeadDim, RowMax::kNear>& state) {
+  float greatest[kTiles][2];
+  bool exceeds = false;
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
-    float(&max)[2] = state.max[t];
-    float greatest[2];
-    bool grows[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      greatest[r] = scores[t][0][0][r * 2];
+      greatest[t][r] = scores[t][0][0][r * 2];
 #pragma unroll
       for (int i = 1; i < kPages * 4; ++i) {
-        greatest[r] = fmaxf(greatest[r], scores[t][i / 4][i / 2 % 2][r * 2 + i % 2]);
+        greatest[t][r] = fmaxf(greatest[t][r], scores[t][i / 4][i / 2 % 2][r * 2 + i % 2]);
       }
-      greatest[r] = fmaxf(greatest[r], __shfl_xor_sync(kAllLanes, greatest[r], 1));
-      greatest[r] = fmaxf(greatest[r], __shfl_xor_sync(kAllLanes, greatest[r], 2));
-      grows[r] = greatest[r] > max[r] + kMaxSlack;
+      exceeds |= greatest[t][r] > state.max[t][r] + kMaxSlack;
     }
-    if (__any_sync(kAllLanes, grows[0] || grows[1])) {
-      float scale[2];
+  }
+  if (__any_sync(kAllLanes, exceeds)) RaiseMax(greatest, state);
 #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        scale[r] = grows[r] ? Exp2Approximate(max[r] - greatest[r]) : 1;
-        max[r] = grows[r] ? greatest[r] : max[r];
-        state.sum[t][r] *= scale[r];
-      }
-      ScaleSums(scale, state.o[t]);
-    }
+  for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
 #pragma unroll
       for (int i = 0; i < kPages * 4; ++i) {
         float& score = scores[t][i / 4][i / 2 % 2][r * 2 + i % 2];
-        score = Exp2Approximate(score - max[r]);
+        score = Exp2Approximate(score - state.max[t][r]);
         state.sum[t][r] += score;
       }
     }

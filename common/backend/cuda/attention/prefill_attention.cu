@@ -26,31 +26,46 @@ struct PrefillShape {
 template <class Stored, int kHeadDim>
 using PrefillState = SoftmaxState<PrefillShape<Stored, kHeadDim>::kTiles, kHeadDim, RowMax::kNear>;
 
-// The block that has this warp's page of the key tile at `first_key`.
-template <int kPages>
-static __device__ int32_t FindBlock(const AttentionArgs& args, const TileWork& work,
-                                    int first_key) {
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int key = first_key + warp % kPages * kKvPageTokens;
-  return key < work.end_key ? work.block_table[args.cache.TableIndex(key)] : 0;
+// Where this warp's page of a key tile lies: found by divisions for the first tile, by steps for the
+// others.
+struct PagePlace {
+  int key;    // the page's first key
+  int entry;  // index in the block table
+  int token;  // in its block
+
+  __device__ void Advance(const KvLayerView& cache, int keys) {
+    key += keys;
+    for (token += keys; token >= cache.block_size; token -= cache.block_size) entry += cache.groups;
+  }
+};
+
+static __device__ inline PagePlace PlaceOf(const KvLayerView& cache, int key) {
+  return {key, static_cast<int>(cache.TableIndex(key)), key % cache.block_size};
 }
 
-// Begins to copy the key tile at `first_key` to `buffer` [K, V][pages]. `block` is from FindBlock.
+// The block of a page; of one behind the tile's keys, any.
+static __device__ inline int32_t BlockAt(const TileWork& work, const PagePlace& place) {
+  return place.key < work.end_key ? work.block_table[place.entry] : 0;
+}
+
+// Begins to copy this warp's page of a key tile, which is at `place` in block `block`, to `buffer`
+// [K, V][pages].
 template <class Stored, int kHeadDim>
-static __device__ void CopyKeys(const AttentionArgs& args, const TileWork& work, int first_key,
-                                int32_t block, uint8_t* buffer) {
+static __device__ void CopyKeys(const AttentionArgs& args, const TileWork& work,
+                                const PagePlace& place, int32_t block, uint8_t* buffer) {
   using Shape = PrefillShape<Stored, kHeadDim>;
-  const KvLayerView& cache = args.cache;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int page = warp % Shape::kPages;
-  const int key = first_key + page * kKvPageTokens;
-  if (key < work.end_key) {
-    const HeadRows keys = KeysAt(cache, block, key % cache.block_size, work.kv_head);
+  constexpr int kPageWarps = kAttentionWarps / Shape::kPages;  // which share K and V of a page
+  if (place.key < work.end_key) {
+    const KvLayerView cache = WithConstants<Stored, kHeadDim>(args.cache);
+    const HeadRows keys = KeysAt(cache, block, place.token, work.kv_head);
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const int page = warp % Shape::kPages;
 #pragma unroll
-    for (int part = warp / Shape::kPages; part < 2; part += kAttentionWarps / Shape::kPages) {
-      CopyPage<Stored, kHeadDim>(part == 0 ? keys : keys.Values(cache), 0, work.end_key - key,
+    for (int i = 0; i < 2; i += kPageWarps) {
+      const int part = warp / Shape::kPages + i;
+      CopyPage<Stored, kHeadDim>(part == 0 ? keys : keys.Values(cache), 0, work.end_key - place.key,
                                  buffer + (part * Shape::kPages + page) * Shape::kPageBytes,
-                                 static_cast<int>(threadIdx.x) % 32);
+                                 static_cast<int>(threadIdx.x % 32));
     }
   }
   CommitCopies();
@@ -65,18 +80,21 @@ static __device__ void AttendTile(const AttentionArgs& args, const TileWork& wor
   const uint8_t* const queries = shared + rows.first * PageShape<kHeadDim>::kRowBytes;
   uint8_t* const buffers = shared + Shape::kBuffersAt;
   int first_key = work.first_key / Shape::kKeys * Shape::kKeys;
-  CopyKeys<Stored, kHeadDim>(args, work, first_key, FindBlock<Shape::kPages>(args, work, first_key),
-                             buffers);
-  int32_t next_block = FindBlock<Shape::kPages>(args, work, first_key + Shape::kKeys);
+  const int page = static_cast<int>(threadIdx.x) / 32 % Shape::kPages;
+  PagePlace place = PlaceOf(args.cache, first_key + page * kKvPageTokens);
+  CopyKeys<Stored, kHeadDim>(args, work, place, BlockAt(work, place), buffers);
+  place.Advance(args.cache, Shape::kKeys);
+  int32_t next_block = BlockAt(work, place);
   int buffer = 0;
   for (; first_key < work.end_key; first_key += Shape::kKeys) {
     WaitForCopies<0>();
     __syncthreads();  // all warps have copied, and none reads the other buffer any more
     const int next = first_key + Shape::kKeys;
     if (next < work.end_key) {
-      CopyKeys<Stored, kHeadDim>(args, work, next, next_block,
+      CopyKeys<Stored, kHeadDim>(args, work, place, next_block,
                                  buffers + (buffer ^ 1) * Shape::kBufferBytes);
-      next_block = FindBlock<Shape::kPages>(args, work, next + Shape::kKeys);
+      place.Advance(args.cache, Shape::kKeys);
+      next_block = BlockAt(work, place);
     }
     const uint8_t* const keys = TakeTile<Stored, kHeadDim, Shape::kPages, kAttentionWarps>(
         static_cast<int>(threadIdx.x) / 32, work.end_key - first_key,
