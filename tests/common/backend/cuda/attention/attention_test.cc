@@ -121,6 +121,28 @@ TEST(CudaAttentionRuns, LongerThanAnyTileAreTheDefinition) {
   }
 }
 
+// Scores of one sign, which from some key on are much larger or smaller: the maximum that weights
+// are relative to moves by little, by much, late or never, and from far below zero.
+TEST(CudaAttentionScores, OfAnySizeAreTheDefinition) {
+  for (const KvType dtype : {KvType::kBf16, KvType::kF16}) {
+    for (const float sign : {1.0F, -1.0F}) {
+      for (const float late : {0.02F, 2.0F, 40.0F, -40.0F}) {
+        SCOPED_TRACE(testing::Message() << static_cast<int>(dtype) << " " << sign << " " << late);
+        const CudaShape shape = {128, 3, 1, 16, dtype};
+        std::mt19937 random(11);
+        CudaRows sequence = RandomSequence(shape, 90, 12, random);
+        for (float& query : sequence.queries) query = std::abs(query);
+        for (size_t i = 0; i < sequence.keys.size(); ++i) {
+          const bool is_late = i >= 60 * static_cast<size_t>(shape.kv_columns());
+          const float key = std::abs(sequence.keys[i]) * sign * (is_late ? late : 1);
+          sequence.keys[i] = Rounded(dtype, key);
+        }
+        ExpectDefinition(shape, {sequence}, BatchOnDevice(shape, {sequence}).Run());
+      }
+    }
+  }
+}
+
 class CudaAttentionMoreShapes : public CudaAttention {};
 
 TEST_P(CudaAttentionMoreShapes, AreTheDefinition) {
