@@ -15,7 +15,7 @@ void LaunchInvariantProduct(const ProductTerms& in, std::span<const VectorOutput
   }
   LaunchInvariantElement<CudaElement::kF32>(in, outputs, limits, stream);
   LaunchInvariantElement<CudaElement::kF16>(in, outputs, limits, stream);
-  LaunchInvariantElement<CudaElement::kBf16>(in, outputs, limits, stream);
+  LaunchBf16InvariantProduct(in, outputs, limits, stream);
   LaunchQuantisedInvariantProduct(in, outputs, limits, stream);
 }
 

@@ -1,5 +1,5 @@
-// The work of one lane in both kernels of invariant_product.h: read weights, make mma operands of
-// them, multiply. Only this file decides the order of an element's sum.
+// The work of one lane in the kernels of invariant_product.h: read weights, make mma operands of
+// them, multiply. This file, and invariant_bf16_stage.h, decide the order of an element's sum.
 //
 // With g = lane / 4 and t = lane % 4, a lane holds of an mma's operands:
 //   A  16 outputs          outputs g and g + 8

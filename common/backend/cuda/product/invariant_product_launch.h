@@ -119,6 +119,10 @@ void LaunchInvariantElement(const ProductTerms& in, std::span<const VectorOutput
   LaunchInvariantTerms<kElement, 1>(in, outputs, limits, stream);
 }
 
+// Multiplies with those outputs' weights that are BF16 (invariant_product_bf16.cu).
+void LaunchBf16InvariantProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
+                                const DeviceLimits& limits, cudaStream_t stream);
+
 // Multiplies with those outputs' weights that are quantised (invariant_product_quantised.cu).
 void LaunchQuantisedInvariantProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
                                      const DeviceLimits& limits, cudaStream_t stream);

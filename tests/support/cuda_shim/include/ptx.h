@@ -12,6 +12,9 @@ namespace baton {
 // The copy is made as late as it may be; until the wait its target is poisoned.
 void CopyAsync16(void* shared, const void* global);
 void CopyAsync16(void* shared, const void* global, int valid_bytes);
+inline void CopyAsyncOfLine16(void* shared, const void* global, int valid_bytes) {
+  CopyAsync16(shared, global, valid_bytes);
+}
 void CopyAsync4(void* shared, const void* global, bool valid);
 void CommitCopies();
 namespace cuda_shim {

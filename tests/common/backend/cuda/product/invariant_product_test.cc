@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/backend/cuda/device/launch.h"
 #include "tests/common/backend/cuda/product/gate_in_double.h"
 #include "tests/common/backend/cuda/product/test_matrix.h"
 #include "tests/support/cuda_shim/device_array.h"
@@ -25,13 +26,13 @@ constexpr int kRows = 70;
 
 struct Problem {
   Problem(Kind kind_, int columns_, const std::vector<TestElement>& elements, int outputs,
-          uint32_t seed)
+          uint32_t seed, int rows = kRows)
       : kind(kind_),
         function(kGateFunctions[seed % std::size(kGateFunctions)]),
         columns(columns_),
         random(seed) {
-    in = Normal(kRows * columns);
-    other = Normal(kind == Kind::kNorm ? columns : kRows * columns);
+    in = Normal(rows * columns);
+    other = Normal(kind == Kind::kNorm ? columns : rows * columns);
     for (const TestElement& element : elements) {
       weights.emplace_back(element, outputs, columns, random);
     }
@@ -46,7 +47,8 @@ struct Problem {
 
   // The outputs of all weights for rows [first, first + count), [weight][row, output].
   std::vector<std::vector<float>> Run(int first, int count, int terms, const float* start = nullptr,
-                                      int multiprocessors = 2, float scale = 1) const {
+                                      int multiprocessors = 2, float scale = 1,
+                                      int shared_bytes = MostSharedBytes()) const {
     const auto rows_of = [&](const std::vector<float>& values) {
       return std::vector<float>(values.begin() + first * columns,
                                 values.begin() + (first + count) * columns);
@@ -71,7 +73,10 @@ struct Problem {
                          .accumulate = start != nullptr,
                          .scale = scale});
     }
-    LaunchInvariantProduct(prepared, outputs, {.multiprocessors = multiprocessors}, nullptr);
+    LaunchInvariantProduct(
+        prepared, outputs,
+        {.multiprocessors = multiprocessors, .shared_bytes = static_cast<size_t>(shared_bytes)},
+        nullptr);
     std::vector<std::vector<float>> results;
     for (const DeviceArray<float>& out : outs) results.push_back(out.Download());
     return results;
@@ -123,7 +128,7 @@ struct Problem {
   GateFunction function;
   int columns;
   std::mt19937 random;
-  std::vector<float> in;     // [kRows, columns]
+  std::vector<float> in;     // [rows, columns]
   std::vector<float> other;  // VectorInput::other
   std::deque<TestMatrix> weights;
 };
@@ -193,6 +198,29 @@ TEST_P(InvariantProduct, GivesARowTheSameBitsAloneAndInAnyBatch) {
 TEST_P(InvariantProduct, GivesTheSameBitsOnEveryDevice) {
   const Problem problem(Kind::kPlain, 1284, {kTestElements[2]}, 19, 5);
   EXPECT_EQ(problem.Run(0, kRows, 1, nullptr, 132), problem.Run(0, kRows, 1));
+}
+
+// Without much shared memory a device has other kernels for more than 16 rows.
+TEST_P(InvariantProduct, GivesTheSameBitsWithLittleSharedMemory) {
+  struct Shape {
+    int rows;     // of tiles of 32, 64, 128 and 256; some are missing in the last one
+    int columns;  // in one to six parts, of one or two tiles
+    int terms;
+  };
+  for (const auto& [rows, columns, terms] : {Shape{30, 1284, 1},
+                                             {30, 300, 2},
+                                             {64, 300, 1},
+                                             {70, 131, 2},
+                                             {70, 1284, 1},
+                                             {300, 300, 1},
+                                             {300, 5, 1}}) {
+    // More outputs than a unit of 64 has, and one of 128.
+    const Problem problem(Kind::kPlain, columns, {kTestElements[2]}, 131, 6, rows);
+    const float start = 0.75f;
+    ASSERT_EQ(problem.Run(0, rows, terms, &start, 2, -1.3f),
+              problem.Run(0, rows, terms, &start, 2, -1.3f, /*shared_bytes=*/0))
+        << rows << " rows, " << columns << " columns, " << terms << " terms";
+  }
 }
 
 TEST_P(InvariantProduct, IsScaledAndAddedToTheOutputInOneRounding) {
