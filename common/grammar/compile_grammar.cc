@@ -212,7 +212,7 @@ absl::StatusOr<std::string> CompileOrThrow(const GrammarSpec& spec,
   if (const std::string text = ignored.text(); !text.empty()) {
     return absl::InvalidArgumentError(PlainMessage(text));
   }
-  const CompiledGrammar grammar(compiled);
+  const CompiledGrammar grammar(compiled, vocabulary);
   BATON_RETURN_IF_ERROR(CheckBeginning(grammar, vocabulary));
   absl::StatusOr<std::string> bytes = grammar.Serialize(vocabulary);
   if (!absl::IsResourceExhausted(bytes.status())) return bytes;

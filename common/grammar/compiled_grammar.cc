@@ -33,9 +33,11 @@ absl::Status TooLarge(size_t bytes, size_t most) {
 
 }  // namespace
 
-CompiledGrammar::CompiledGrammar(const xgrammar::CompiledGrammar& grammar)
-    : grammar_(std::make_unique<xgrammar::CompiledGrammar>(grammar)) {}
-CompiledGrammar::CompiledGrammar(const CompiledGrammar& other) : CompiledGrammar(other.grammar()) {}
+CompiledGrammar::CompiledGrammar(const xgrammar::CompiledGrammar& grammar,
+                                 const GrammarVocabulary& vocabulary)
+    : grammar_(std::make_unique<xgrammar::CompiledGrammar>(grammar)), utf8_(vocabulary.utf8()) {}
+CompiledGrammar::CompiledGrammar(const CompiledGrammar& other)
+    : grammar_(std::make_unique<xgrammar::CompiledGrammar>(other.grammar())), utf8_(other.utf8_) {}
 CompiledGrammar::~CompiledGrammar() = default;
 
 size_t CompiledGrammar::memory_bytes() const { return grammar_->MemorySizeBytes(); }
@@ -77,7 +79,7 @@ absl::StatusOr<std::unique_ptr<CompiledGrammar>> CompiledGrammar::Parse(
   try {
     auto parsed = xgrammar::CompiledGrammar::DeserializeJSON(json, vocabulary.info());
     if (const auto* grammar = std::get_if<xgrammar::CompiledGrammar>(&parsed)) {
-      return std::make_unique<CompiledGrammar>(*grammar);
+      return std::make_unique<CompiledGrammar>(*grammar, vocabulary);
     }
     return absl::DataLossError("a compiled grammar is not one of XGrammar's");
   } catch (const std::exception& error) {

@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 
 #include "common/grammar/grammar_vocabulary.h"
+#include "common/grammar/utf8_tokens.h"
 
 namespace xgrammar {
 class CompiledGrammar;
@@ -26,7 +27,8 @@ inline constexpr size_t kMaxPackedGrammarBytes = size_t{4} << 20;
 // of, which goes with the last copy and the last GrammarState.
 class CompiledGrammar {
  public:
-  explicit CompiledGrammar(const xgrammar::CompiledGrammar& grammar);
+  // REQUIRES: it was compiled for this vocabulary.
+  CompiledGrammar(const xgrammar::CompiledGrammar& grammar, const GrammarVocabulary& vocabulary);
   CompiledGrammar(const CompiledGrammar& other);
   CompiledGrammar& operator=(const CompiledGrammar&) = delete;
   ~CompiledGrammar();
@@ -45,9 +47,11 @@ class CompiledGrammar {
 
   // For this folder's sources.
   const xgrammar::CompiledGrammar& grammar() const { return *grammar_; }
+  const Utf8Tokens& utf8() const { return utf8_; }
 
  private:
   std::unique_ptr<xgrammar::CompiledGrammar> grammar_;
+  Utf8Tokens utf8_;
 };
 
 }  // namespace baton

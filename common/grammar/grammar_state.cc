@@ -48,12 +48,15 @@ absl::StatusOr<GrammarState> GrammarState::Create(const CompiledGrammar& grammar
 GrammarState::GrammarState(const CompiledGrammar& grammar)
     : vocabulary_(std::make_unique<xgrammar::TokenizerInfo>(grammar.grammar().GetTokenizerInfo())),
       matcher_(std::make_unique<xgrammar::GrammarMatcher>(grammar.grammar())),
+      utf8_(grammar.utf8()),
       vocab_size_(vocabulary_->GetVocabSize()) {}
 GrammarState::GrammarState(GrammarState&&) noexcept = default;
 GrammarState& GrammarState::operator=(GrammarState&&) noexcept = default;
 GrammarState::GrammarState(const GrammarState& other)
     : vocabulary_(std::make_unique<xgrammar::TokenizerInfo>(*other.vocabulary_)),
       matcher_(std::make_unique<xgrammar::GrammarMatcher>(other.matcher_->Fork())),
+      utf8_(other.utf8_),
+      open_bytes_(other.open_bytes_),
       vocab_size_(other.vocab_size_),
       tokenizer_(other.tokenizer_) {}
 GrammarState& GrammarState::operator=(const GrammarState& other) {
@@ -70,14 +73,42 @@ bool GrammarState::IsSpecial(int32_t token) const {
   return contains(vocabulary_->GetSpecialTokenIds()) && !contains(matcher_->GetStopTokenIds());
 }
 
+const std::string& GrammarState::TextOf(int32_t token) const {
+  return vocabulary_->GetDecodedVocab()[static_cast<size_t>(token)];
+}
+
+// Whether the token leaves no byte open, or is followed by something that the grammar allows.
+bool GrammarState::LeadsOn(int32_t token) {
+  const std::string& text = TextOf(token);
+  const char open = Utf8Tokens::OpenByte(text);
+  if (open == 0) return true;
+  for (const std::string& next : utf8_.Next(open)) {
+    if (!matcher_->AcceptString(text + next)) continue;
+    matcher_->Rollback(1);
+    return true;
+  }
+  return false;
+}
+
+void GrammarState::RemoveIllFormed(absl::Span<uint32_t> mask) {
+  utf8_.RemoveForbidden(OpenByte(), mask);
+  for (const int32_t token : utf8_.ending_open()) {
+    if (MaskAllows(mask.data(), token) && !LeadsOn(token)) {
+      mask[static_cast<size_t>(token / 32)] &= ~(uint32_t{1} << (token % 32));
+    }
+  }
+}
+
 absl::Status GrammarState::Accept(int32_t token) {
-  // XGrammar would write a line to stderr for each of these.
-  const bool refused = token < 0 || token >= vocab_size_ || IsTerminated() || IsSpecial(token);
+  // XGrammar would write a line to stderr for each of the first four.
+  const bool refused = token < 0 || token >= vocab_size_ || IsTerminated() || IsSpecial(token) ||
+                       utf8_.IsForbidden(OpenByte(), token);
   try {
-    if (refused || !matcher_->AcceptToken(token)) {
+    if (refused || !LeadsOn(token) || !matcher_->AcceptToken(token)) {
       return absl::InvalidArgumentError(
           absl::StrCat("token ", token, " may not come next by the grammar"));
     }
+    open_bytes_.push_back(Utf8Tokens::OpenByte(TextOf(token)));
   } catch (const std::exception& error) {
     return Failed(error);
   }
@@ -106,6 +137,7 @@ absl::Status GrammarState::FillMask(absl::Span<uint32_t> mask) {
   tensor.shape = &words;
   try {
     matcher_->FillNextTokenBitmask(&tensor);
+    RemoveIllFormed(mask);
   } catch (const std::exception& error) {
     return Failed(error);
   }
@@ -143,7 +175,9 @@ size_t GrammarState::CountAllowed(absl::Span<const int32_t> guesses) {
 }
 
 void GrammarState::Rollback(int count) {
-  if (count > 0) matcher_->Rollback(count);
+  if (count <= 0) return;
+  matcher_->Rollback(count);
+  open_bytes_.resize(open_bytes_.size() - static_cast<size_t>(count));
 }
 
 std::vector<int32_t> GrammarState::ForcedTokens(size_t max_tokens) {

@@ -13,6 +13,7 @@
 
 #include "common/base/token_mask.h"
 #include "common/grammar/compiled_grammar.h"
+#include "common/grammar/utf8_tokens.h"
 
 namespace xgrammar {
 class GrammarMatcher;
@@ -42,8 +43,9 @@ class GrammarState {
   // Accepts all tokens of a log; an error names the index of the first that may not stand there.
   absl::Status Replay(absl::Span<const int32_t> tokens);
 
-  // Fills `mask`, [MaskWords(vocab_size)]. Tokens that end a generation are in it where the text
-  // may end. FAILED_PRECONDITION where nothing may follow: after such a token, or in a grammar that
+  // Fills `mask`, [MaskWords(vocab_size)]. The tokens that it allows make no text but UTF-8, of
+  // whose last character bytes may yet be missing. Tokens that end a generation are in it where the
+  // text may end. FAILED_PRECONDITION where nothing may follow: after such a token, or in a grammar that
   // has no way on. REQUIRES: `mask` has as many words.
   absl::Status FillMask(absl::Span<uint32_t> mask);
   // One mask for the next token, then one for the token behind each of `guesses`: [1 + guesses,
@@ -73,12 +75,18 @@ class GrammarState {
  private:
   explicit GrammarState(const CompiledGrammar& grammar);
   bool IsSpecial(int32_t token) const;
+  const std::string& TextOf(int32_t token) const;
+  char OpenByte() const { return open_bytes_.empty() ? '\0' : open_bytes_.back(); }
+  bool LeadsOn(int32_t token);
+  void RemoveIllFormed(absl::Span<uint32_t> mask);
   std::string ForcedText(size_t max_bytes);
   int32_t ForcedToken(absl::Span<const uint32_t> mask) const;
   bool MayBeLonger(absl::Span<const int32_t> tokens);
 
   std::unique_ptr<xgrammar::TokenizerInfo> vocabulary_;
   std::unique_ptr<xgrammar::GrammarMatcher> matcher_;
+  Utf8Tokens utf8_;
+  std::vector<char> open_bytes_;  // Utf8Tokens::OpenByte of each accepted token
   int32_t vocab_size_;
   const Tokenizer* tokenizer_ = nullptr;  // null: none was given
 };

@@ -71,7 +71,10 @@ absl::StatusOr<std::unique_ptr<GrammarVocabulary>> GrammarVocabulary::Parse(
 
 GrammarVocabulary::GrammarVocabulary(std::string digest,
                                      std::unique_ptr<xgrammar::TokenizerInfo> info)
-    : digest_(std::move(digest)), info_(std::move(info)), size_(info_->GetVocabSize()) {
+    : digest_(std::move(digest)),
+      info_(std::move(info)),
+      utf8_(info_->GetDecodedVocab()),
+      size_(info_->GetVocabSize()) {
   ListSpecialTokens();
 }
 
