@@ -33,7 +33,7 @@ constexpr absl::string_view kNotForWorkers[] = {
     "threads",        "cpu-set",           "gpu-memory-utilization",
     "api-keys",       "fleet-secret-file", "generation-config",
     "http-listen",    "http-cors-origin",  "trace-file",
-    "otlp-endpoint"};
+    "otlp-endpoint",  "trace-file-bytes",  "otlp-sample-ratio"};
 
 // Flags of `serve` that are passed to the router.
 constexpr absl::string_view kForRouter[] = {
@@ -43,7 +43,8 @@ constexpr absl::string_view kForRouter[] = {
     "insecure",           "tls-crl",           "tls-server-name",
     "served-model-name",  "model-sha256",      "insecure-probes",
     "reflection",         "generation-config", "http-cors-origin",
-    "metrics-vllm-names", "trace-file",        "otlp-endpoint"};
+    "metrics-vllm-names", "trace-file",        "otlp-endpoint",
+    "trace-file-bytes",   "otlp-sample-ratio"};
 
 // What to type to try the HTTP API at `address`.
 std::string CurlLine(const std::string& address, bool needs_key) {
@@ -104,8 +105,12 @@ void ServeCommand::AddFlags(FlagSet& flags) {
                    "of the router: origins whose pages may call it by HTTP, repeated");
   flags.AddString("trace-file", trace_file_,
                   "of the router: file that gets the stages of every request, for Perfetto");
+  flags.AddBytes("trace-file-bytes", trace_file_bytes_, "of the router: bound of --trace-file");
   flags.AddString("otlp-endpoint", otlp_endpoint_,
                   "of the router: URL of a collector that gets them by OTLP over HTTP, in JSON");
+  flags.AddDouble("otlp-sample-ratio", otlp_sample_ratio_, 0, 1,
+                  "of the router: share of the requests that --otlp-endpoint gets, of those whose "
+                  "caller does not decide it (traceparent)");
   flags.AddString("fleet-secret-file", fleet_secret_file_,
                   "of the router: 64 hexadecimal digits (default: this user's secret)");
 }

@@ -1,6 +1,7 @@
 // `baton serve` runs a router and workers on this machine and restarts what dies.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "client/serve/local_cluster.h"
@@ -21,6 +22,8 @@ class ServeCommand : public Command {
   WorkerFlags worker_;
   std::string disaggregate_, api_keys_, fleet_secret_file_;  // passed to the router
   std::string trace_file_, otlp_endpoint_;                   // the same
+  uint64_t trace_file_bytes_ = uint64_t{256} << 20;          // the same
+  double otlp_sample_ratio_ = 1;                             // the same
   std::string http_listen_ = kAnyHttpPort;
   std::vector<std::string> http_cors_origins_;  // passed to the router
   std::string generation_config_ = "auto";      // passed to the router too

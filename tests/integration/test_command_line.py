@@ -27,6 +27,24 @@ def test_serve_divides_the_share_of_a_gpu_among_its_workers(served):
     assert sum(b"--gpu-memory-utilization=0.45" in command for command in commands) == 2, commands
 
 
+def test_serve_gives_the_router_its_flags_of_traces(tmp_path):
+    flags = [f"--trace-file={tmp_path / 'traces.json'}", "--trace-file-bytes=2MiB", "--otlp-endpoint=http://127.0.0.1:1",
+             "--otlp-sample-ratio=0.5"]
+    process = subprocess.Popen([str(BIN / "baton"), "serve", f"--model={MODEL}", "--listen=127.0.0.1:0", *flags],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        def commands():
+            read = [pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0") for pid in children(process)]
+            known = [command for command in read if pathlib.Path(command[0]).name in PROGRAMS]
+            return len(known) == 3 and known
+        for command in wait_until(commands, 10, "children"):
+            is_router = pathlib.Path(command[0]).name == "baton-router"
+            assert [flag for flag in flags if flag in command] == (flags if is_router else []), command
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_a_worker_that_died_is_started_again(served):
     process, address = served
     before = children(process)
