@@ -85,6 +85,9 @@ void ReadLogprobs(JsonFields& fields, v1::SamplingParams& params) {
 constexpr size_t kMaxPairs = 16;         // of metadata
 constexpr size_t kMaxKeyLength = 64;     // of metadata, in characters
 constexpr size_t kMaxValueLength = 512;  // of metadata and of identifiers, in characters
+// Of tool_choice as compact JSON: room for allowed_tools with each of kMaxTools functions, whose
+// names OpenAI has at most 64 characters long.
+constexpr size_t kMaxToolChoiceBytes = size_t{64} << 10;
 
 size_t CharactersOf(const std::string& text) {
   return static_cast<size_t>(
@@ -116,6 +119,16 @@ void CheckIdentifiers(JsonFields& fields) {
     if (identifier.has_value() && CharactersOf(*identifier) > kMaxValueLength) {
       fields.Fail(name, absl::StrCat("has more than ", kMaxValueLength, " characters"));
     }
+  }
+}
+
+void CheckToolChoice(JsonFields& fields) {
+  const Json* const choice = fields.Find("tool_choice");
+  if (choice == nullptr) return;
+  if (const size_t bytes = DumpJson(*choice).size(); bytes > kMaxToolChoiceBytes) {
+    fields.Fail("tool_choice",
+                absl::StrCat("has ", bytes, " bytes of JSON, at most ", kMaxToolChoiceBytes,
+                             " are allowed; name functions by type and name alone"));
   }
 }
 
@@ -153,6 +166,7 @@ absl::StatusOr<v1::GenerateRequest> ReadResponsesPrompt(const Json& body,
   ReadText(fields, request);
   CheckMetadata(fields);
   CheckIdentifiers(fields);
+  CheckToolChoice(fields);
   request.set_stream(fields.Bool("stream").value_or(false));
   BATON_RETURN_IF_ERROR(fields.status());
   return request;

@@ -177,6 +177,27 @@ TEST(ResponsesRequest, WhatIsOnlyToldBackIsBounded) {
   }
 }
 
+// It is told back in each event that has the whole response.
+TEST(ResponsesRequest, AChoiceOfToolsIsBounded) {
+  const ToolForm form{};
+  const ApiContext context{.model = "m", .request_id = "q", .tool_form = form};
+  Json body = {{"input", "x"}, {"tools", Json::array()}};
+  Json allowed = Json::array();
+  for (size_t i = 0; i < kMaxTools; ++i) {
+    const std::string number = absl::StrCat(i);
+    const std::string name = number + std::string(64 - number.size(), 'f');
+    body["tools"].push_back({{"type", "function"}, {"name", name}});
+    allowed.push_back({{"type", "function"}, {"name", name}});
+  }
+  body["tool_choice"] = {{"type", "allowed_tools"}, {"mode", "auto"}, {"tools", allowed}};
+  absl::StatusOr<ApiRequest> request = ReadResponsesRequest(body.dump(), context);
+  EXPECT_TRUE(request.ok()) << request.status();
+  body["tool_choice"]["why"] = std::string(size_t{64} << 10, 'w');
+  request = ReadResponsesRequest(body.dump(), context);
+  EXPECT_EQ(FieldOf(request.status()), "tool_choice");
+  EXPECT_THAT(std::string(request.status().message()), testing::HasSubstr("at most 65536"));
+}
+
 TEST(ResponsesRequest, WhatNobodyReadsIsToldBackWhereItIsShort) {
   const ToolForm form{};
   const ApiContext context{.model = "m", .request_id = "q", .tool_form = form};
