@@ -116,7 +116,8 @@ class HttpAnswerTest : public testing::Test {
     bool unneeded = false;             // it was told that its answer ended without it
   };
   ThreadLoop loop_;
-  absl::Notification pool_is_busy_, pool_may_go_on_;  // outlive the pool's thread, which waits for one
+  absl::Notification pool_is_busy_,
+      pool_may_go_on_;  // outlive the pool's thread, which waits for one
   PreparingPool pool_{/*threads=*/1, /*capacity=*/1};
   const std::shared_ptr<PlayedExchange> exchange_ = std::make_shared<PlayedExchange>();
   std::weak_ptr<HttpAnswer> answer_;
