@@ -133,7 +133,6 @@ void FleetReporter::Tick(const WorkerRegistry::Workers& workers, const Advice& a
   auto report = std::make_shared<FleetReport>();
   report->advice = advice;
   FleetRates& all = report->rates;
-  absl::Duration exposed;
   for (const auto& [target, worker] : workers) {
     Told& told = told_[target];
     WorkerReport& one = report->workers.emplace_back(Describe(*worker, now));

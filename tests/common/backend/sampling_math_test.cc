@@ -55,8 +55,10 @@ TEST(ClampLogit, LeavesWhatIsMaskedAndNothingElseInfinite) {
 }
 
 // Constant expressions give the same results as code, on which device code relies: the compiler
-// computes them with arithmetic of its own.
+// computes them with arithmetic of its own. clang 16 knows no constant fma.
+#if !defined(__clang__)
 static_assert(Log(1.0) == 0 && ExpF(0) == 1 && ScaledWeight(2, 2, 0.5f) == kOneWeight);
+#endif
 static_assert(PenalizedLogit(2, 3, {.presence = 1, .frequency = 0.5f, .repetition = 2}) == -1.5f);
 
 }  // namespace

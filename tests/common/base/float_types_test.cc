@@ -87,7 +87,8 @@ __attribute__((target("f16c"))) uint16_t HardwareF32ToF16(uint32_t bits) {
 }
 
 TEST(F16, EqualsTheHardware) {
-  if (!__builtin_cpu_supports("f16c")) GTEST_SKIP() << "this CPU has no F16C";
+  // Whatever has AVX2 has F16C, whose name clang 16 does not know.
+  if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "this CPU may have no F16C";
   for (uint32_t half = 0; half < kHalves; ++half) {
     ASSERT_EQ(Bits(F16ToF32(static_cast<uint16_t>(half))),
               Bits(HardwareF16ToF32(static_cast<uint16_t>(half))))

@@ -20,7 +20,7 @@ class SmallFileTest : public testing::Test {
 };
 
 TEST_F(SmallFileTest, IsReplacedInOneStepAndOnlyItsOwnerReadsIt) {
-  for (const std::string content : {std::string("one"), std::string(100000, 'x'), std::string()}) {
+  for (const std::string& content : {std::string("one"), std::string(100000, 'x'), std::string()}) {
     ASSERT_TRUE(WriteSmallFile(path_, content).ok());
     EXPECT_EQ(*ReadSmallFile(path_, 100000), content);
   }

@@ -73,7 +73,7 @@ TEST(PublicTemplates, RenderAsJinja2RendersThemOrRaiseWhereItRaises) {
     for (const auto& [name, conversation] : Conversations().items()) {
       for (const bool prompt : {false, true}) {
         const auto text = Rendered(compiled, conversation, prompt);
-        EXPECT_EQ(Digest(text), line["outputs"][name][prompt ? 1 : 0])
+        EXPECT_EQ(Json(Digest(text)), line["outputs"][name][prompt ? 1 : 0])
             << line["name"] << " with " << name << ": "
             << (text.ok() ? *text : text.status().ToString());
       }

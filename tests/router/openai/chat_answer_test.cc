@@ -264,7 +264,7 @@ TEST(ChatAnswer, ABrokenStreamTellsItsErrorAndNoEnd) {
 }
 
 TEST(ChatAnswer, WhatIsNoUtf8BecomesValidJson) {
-  EXPECT_NO_THROW(Json::parse(Answer({}, {Complete(0, "a\xFF\xC3")})));
+  EXPECT_TRUE(Json::accept(Answer({}, {Complete(0, "a\xFF\xC3")})));
 }
 
 TEST(ChatAnswer, EveryCuttingOfInterleavedChoicesJoinsToTheWholeAnswers) {

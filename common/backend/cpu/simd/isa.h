@@ -20,6 +20,13 @@ CpuIsa BestCpuIsa();  // the best one that this CPU has
 // CpuIsaName. INVALID_ARGUMENT for an unknown word, UNIMPLEMENTED where the CPU lacks the set.
 absl::StatusOr<CpuIsa> ParseCpuIsa(const std::string& name);
 
+// clang, which takes the width from the vectors, would leave out the whole attribute.
+#if defined(__clang__)
+#define BATON_AVX512_TARGET "arch=x86-64-v4"
+#else
+#define BATON_AVX512_TARGET "arch=x86-64-v4,prefer-vector-width=512"
+#endif
+
 // Kernel::Run(args...) compiled three times. Kernel::Run and all that it calls must be
 // always_inline, because they take on the target of the function that they are inlined into. The
 // arithmetic of a kernel has one order, so the bits are the same.
@@ -32,8 +39,7 @@ template <class Kernel, class... Args>
   Kernel::Run(args...);
 }
 template <class Kernel, class... Args>
-[[gnu::noinline, gnu::target("arch=x86-64-v4,prefer-vector-width=512")]] void RunAvx512(
-    const Args&... args) {
+[[gnu::noinline, gnu::target(BATON_AVX512_TARGET)]] void RunAvx512(const Args&... args) {
   Kernel::Run(args...);
 }
 

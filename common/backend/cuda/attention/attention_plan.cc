@@ -10,7 +10,6 @@ namespace {
 
 constexpr size_t kHeaderWords = 4;
 constexpr size_t kTaskWords = sizeof(DecodeTask) / sizeof(int32_t);
-constexpr size_t kTileWords = sizeof(PrefillTile) / sizeof(int32_t);
 
 int Splits(int keys) { return (keys + kAttentionSegment - 1) / kAttentionSegment; }
 
