@@ -193,7 +193,7 @@ class Step:
         if not self.prompt:
             read = shape.layers * self.rows * CONTEXT * shape.kv_columns * KEY_BYTES
             return self.streaming("attention", f"DecodeAttentionKernel<bf16, {shape.head_dim}>", read, read)
-        kernel = f"PrefillAttentionKernel<bf16, {shape.head_dim}, 2>"
+        kernel = f"PrefillAttentionKernel<bf16, {shape.head_dim}>"
         f = self.kernel(kernel)
         # Two products, each over half of the square of all rows by all keys.
         tensor = shape.layers * 2 * 2 * shape.heads * shape.head_dim * (self.rows * self.rows / 2) / MMA_FLOP

@@ -122,7 +122,7 @@ TEST(ChatTemplate, ChatsWithToolsHaveTheTemplateThatIsForThem) {
 
 TEST(PublicTemplates, AChatOfAnotherShapeIsRefusedByItsPlace) {
   const auto compiled = ChatTemplate::Compile("{{ messages }}");
-  const auto error = [&](Json messages, Json tools = {}) {
+  const auto error = [&](const Json& messages, const Json& tools = {}) {
     return std::string(
         compiled->Render(ChatJson{.messages = messages, .tools = tools}, {}).status().message());
   };

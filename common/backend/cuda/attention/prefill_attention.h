@@ -5,9 +5,7 @@
 // rows sees. Within the others, scores of keys that a row does not see are -infinity.
 //
 // The bits of a row do not depend on which rows share its tile: a tile of keys of which a row sees
-// none leaves its state clear. Nor do they depend on the device's shared memory, although where it
-// has room for two blocks with larger key tiles, these are copied, and computed with in two steps,
-// so that the warps wait for one another half as often.
+// none leaves its state clear.
 #pragma once
 
 #include "common/backend/cuda/attention/attention_args.h"
