@@ -58,9 +58,9 @@ def _table(name, parts):
 INTRODUCTION = """\
 # What the kernels' code lets one expect of a GPU
 
-Nothing on this page is a measurement. It is a model, computed from the machine code of the kernels, and no GPU has confirmed it;
-[gpu.md](gpu.md) is for what was measured. `scripts/sass_gate.py --write` writes the page, and a test holds it equal to what that
-script makes of the committed figures in `tests/gpu/sass_budget.txt`.
+Nothing on this page is a measurement. It is a model, computed from the machine code of the kernels; [gpu.md](gpu.md) is for what was
+measured, and says [how far a GPU was from this model](gpu.md#the-model-beside-it). `scripts/sass_gate.py --write` writes the page,
+and a test holds it equal to what that script makes of the committed figures in `tests/gpu/sass_budget.txt`.
 
 The model takes a step apart into its kernels. A kernel takes the longest of three times:
 
