@@ -17,4 +17,9 @@ constexpr bool MaskAllows(const uint32_t* mask, int32_t token) {
   return (mask[token / 32] >> (token % 32) & 1) != 0;
 }
 
+// Takes the token out of the mask. REQUIRES: its word is in the mask.
+constexpr void RemoveFromMask(uint32_t* mask, int32_t token) {
+  mask[token / 32] &= ~(uint32_t{1} << (token % 32));
+}
+
 }  // namespace baton

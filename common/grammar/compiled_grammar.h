@@ -47,11 +47,11 @@ class CompiledGrammar {
 
   // For this folder's sources.
   const xgrammar::CompiledGrammar& grammar() const { return *grammar_; }
-  const Utf8Tokens& utf8() const { return utf8_; }
+  const std::shared_ptr<const Utf8Tokens>& utf8() const { return utf8_; }
 
  private:
   std::unique_ptr<xgrammar::CompiledGrammar> grammar_;
-  Utf8Tokens utf8_;
+  std::shared_ptr<const Utf8Tokens> utf8_;
 };
 
 }  // namespace baton

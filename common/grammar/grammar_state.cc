@@ -82,7 +82,7 @@ bool GrammarState::LeadsOn(int32_t token) {
   const std::string& text = TextOf(token);
   const char open = Utf8Tokens::OpenByte(text);
   if (open == 0) return true;
-  for (const std::string& next : utf8_.Next(open)) {
+  for (const std::string& next : utf8_->Next(open)) {
     if (!matcher_->AcceptString(text + next)) continue;
     matcher_->Rollback(1);
     return true;
@@ -91,18 +91,16 @@ bool GrammarState::LeadsOn(int32_t token) {
 }
 
 void GrammarState::RemoveIllFormed(absl::Span<uint32_t> mask) {
-  utf8_.RemoveForbidden(OpenByte(), mask);
-  for (const int32_t token : utf8_.ending_open()) {
-    if (MaskAllows(mask.data(), token) && !LeadsOn(token)) {
-      mask[static_cast<size_t>(token / 32)] &= ~(uint32_t{1} << (token % 32));
-    }
+  utf8_->RemoveForbidden(OpenByte(), mask);
+  for (const int32_t token : utf8_->ending_open()) {
+    if (MaskAllows(mask.data(), token) && !LeadsOn(token)) RemoveFromMask(mask.data(), token);
   }
 }
 
 absl::Status GrammarState::Accept(int32_t token) {
   // XGrammar would write a line to stderr for each of the first four.
   const bool refused = token < 0 || token >= vocab_size_ || IsTerminated() || IsSpecial(token) ||
-                       utf8_.IsForbidden(OpenByte(), token);
+                       utf8_->IsForbidden(OpenByte(), token);
   try {
     if (refused || !LeadsOn(token) || !matcher_->AcceptToken(token)) {
       return absl::InvalidArgumentError(

@@ -45,8 +45,8 @@ class GrammarState {
 
   // Fills `mask`, [MaskWords(vocab_size)]. The tokens that it allows make no text but UTF-8, of
   // whose last character bytes may yet be missing. Tokens that end a generation are in it where the
-  // text may end. FAILED_PRECONDITION where nothing may follow: after such a token, or in a grammar that
-  // has no way on. REQUIRES: `mask` has as many words.
+  // text may end. FAILED_PRECONDITION where nothing may follow: after such a token, or in a grammar
+  // that has no way on. REQUIRES: `mask` has as many words.
   absl::Status FillMask(absl::Span<uint32_t> mask);
   // One mask for the next token, then one for the token behind each of `guesses`: [1 + guesses,
   // MaskWords(vocab_size)]. A mask allows nothing where FillMask would fail, or behind a guess that
@@ -85,7 +85,7 @@ class GrammarState {
 
   std::unique_ptr<xgrammar::TokenizerInfo> vocabulary_;
   std::unique_ptr<xgrammar::GrammarMatcher> matcher_;
-  Utf8Tokens utf8_;
+  std::shared_ptr<const Utf8Tokens> utf8_;
   std::vector<char> open_bytes_;  // Utf8Tokens::OpenByte of each accepted token
   int32_t vocab_size_;
   const Tokenizer* tokenizer_ = nullptr;  // null: none was given

@@ -73,7 +73,7 @@ GrammarVocabulary::GrammarVocabulary(std::string digest,
                                      std::unique_ptr<xgrammar::TokenizerInfo> info)
     : digest_(std::move(digest)),
       info_(std::move(info)),
-      utf8_(info_->GetDecodedVocab()),
+      utf8_(std::make_shared<const Utf8Tokens>(info_->GetDecodedVocab())),
       size_(info_->GetVocabSize()) {
   ListSpecialTokens();
 }

@@ -40,8 +40,8 @@ class GrammarVocabulary {
   // The special tokens by their literals, the longest literal first; without those that end a
   // generation.
   const std::vector<std::pair<std::string, int32_t>>& special_tokens() const { return special_; }
-  // What UTF-8 forbids of it.
-  const Utf8Tokens& utf8() const { return utf8_; }
+  // What UTF-8 forbids of it. Never null; grammars and their states share it.
+  const std::shared_ptr<const Utf8Tokens>& utf8() const { return utf8_; }
   // XGrammar's form of it, for this folder's sources.
   const xgrammar::TokenizerInfo& info() const { return *info_; }
 
@@ -52,7 +52,7 @@ class GrammarVocabulary {
   std::string digest_;
   std::unique_ptr<xgrammar::TokenizerInfo> info_;
   std::vector<std::pair<std::string, int32_t>> special_;
-  Utf8Tokens utf8_;
+  std::shared_ptr<const Utf8Tokens> utf8_;
   int32_t size_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/base/token_mask.h"
 #include "common/grammar/grammar_vocabulary.h"
 
 namespace baton {
@@ -41,9 +42,7 @@ bool Contains(const std::vector<int32_t>& ascending, int32_t token) {
 }
 
 void Remove(absl::Span<const int32_t> tokens, absl::Span<uint32_t> mask) {
-  for (const int32_t token : tokens) {
-    mask[static_cast<size_t>(token / 32)] &= ~(uint32_t{1} << (token % 32));
-  }
+  for (const int32_t token : tokens) RemoveFromMask(mask.data(), token);
 }
 
 }  // namespace

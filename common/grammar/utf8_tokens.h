@@ -14,7 +14,7 @@
 
 namespace baton {
 
-// A value of some KB: the few tokens of a vocabulary that begin or end within a character.
+// Some KB: the few tokens of a vocabulary that begin or end within a character.
 // Immutable and thread-safe. It does not look whether characters are whole, which a grammar sees
 // to.
 //

@@ -1,5 +1,5 @@
-// Answers by masks are UTF-8, with a vocabulary of all bytes and of tokens that begin and end within
-// a character.
+// Answers by masks are UTF-8, with a vocabulary of all bytes and of tokens that begin and end
+// within a character.
 #include "common/grammar/utf8_tokens.h"
 
 #include <algorithm>
