@@ -77,15 +77,15 @@ class RowConverter {
 
  private:
   const KvWireFormat& format_;
-  const size_t row_bytes_;        // of the cache
-  const size_t row_scale_bytes_;  // of the cache
+  const size_t row_bytes_;        // a row's values in the cache
+  const size_t row_scale_bytes_;  // a row's scales in the cache
   std::vector<uint8_t> row_;      // values of one row on the wire
   std::vector<uint8_t> scales_;   // scales of a page on the wire
 };
 
-// Calls convert(values, scales, part, page, number of the page in the range) for each page, first
-// of K and then of V; the readers stand at the page's. False as soon as one call returns false, or
-// where the payload is too short.
+// Calls convert(values, scales, part, page, number of the page in the range) for each page, all of
+// K before V; the readers stand at the page's first value and scale. False as soon as one call
+// returns false, or where the payload is too short.
 template <class ConvertPage>
 bool ForEachPage(const ReceiveAction::Copy& copy, const KvDataMessage& message,
                  const KvWireFormat& format, const LayerTokens& range, const ConvertPage& convert) {

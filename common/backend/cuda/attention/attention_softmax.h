@@ -1,6 +1,6 @@
-// The softmax of rows whose scores come page by page. Exponentials are relative to a maximum so far,
-// and the sums are scaled when the maximum grows. Scores are exponents of 2. Layouts are those of
-// attention_pages.h. At the end, how states are merged, the sink's among them.
+// The softmax of rows whose scores come page by page. Exponentials are relative to a maximum so
+// far, and the sums are scaled when the maximum grows. Scores are exponents of 2. Layouts are those
+// of attention_pages.h. At the end, how states are merged, the sink's among them.
 #pragma once
 
 #include <cuda_runtime.h>

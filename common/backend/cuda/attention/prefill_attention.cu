@@ -26,8 +26,8 @@ struct PrefillShape {
 template <class Stored, int kHeadDim>
 using PrefillState = SoftmaxState<PrefillShape<Stored, kHeadDim>::kTiles, kHeadDim, RowMax::kNear>;
 
-// Where this warp's page of a key tile lies: found by divisions for the first tile, by steps for the
-// others.
+// Where this warp's page of a key tile lies: found by divisions for the first tile, by steps for
+// the others.
 struct PagePlace {
   int key;    // the page's first key
   int entry;  // index in the block table

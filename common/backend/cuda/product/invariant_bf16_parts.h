@@ -29,7 +29,7 @@ struct Bf16PartsShape {
       kInvariantWarps * std::max(kWarpBytes, kPartSums* static_cast<int>(sizeof(float)));
 };
 
-// A lane's part in the copies of a warp's stages: of every eighth line the same 16 bytes.
+// A lane's part in the copies of a warp's stages: the same 16 bytes of every eighth line.
 template <int kRowTiles, int kTerms>
 struct PartsCopier {
   using Shape = Bf16PartsShape<kRowTiles, kTerms>;

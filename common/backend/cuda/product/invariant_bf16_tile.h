@@ -1,6 +1,5 @@
-// The kernel for BF16 weights and many rows, of one term: a block has a tile of
-// 128 outputs and 128 or 256 rows. Each of its 2 x 4 warps has 64 outputs and a
-// quarter of the rows.
+// The kernel for BF16 weights and many rows, of one term: a block has a tile of 128 outputs and 128
+// or 256 rows. Each of its 2 x 4 warps has 64 outputs and a quarter of the rows.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -22,14 +21,12 @@ struct Bf16TileShape {
   static constexpr int kStageBytes = kLines * kLineBytes;
   static constexpr int kStages = 4;
   static_assert(kStages == kTileStages, "a stage's place follows from its place in the tile");
-  // Of each sum, what the parts so far have added up to: there are not enough
-  // registers.
+  // A total for each sum, of the parts so far: there are not enough registers for it.
   static constexpr int kTotalBytes = kTileOutputs * kRows * static_cast<int>(sizeof(float));
   static constexpr int kSharedBytes = kStages * kStageBytes + kTotalBytes;
 };
 
-// A thread's part in the copies of a block's stages: of every 64th line the
-// same 16 bytes.
+// A thread's part in the copies of a block's stages: the same 16 bytes of every 64th line.
 template <class Shape>
 struct TileCopier {
   static constexpr int kLineStep = kInvariantThreads / 4;
@@ -75,8 +72,8 @@ struct TileCopier {
   }
 };
 
-// totals = sums, or totals += sums behind the first part; and sums = 0.
-// `totals` are this thread's, those of other threads are between.
+// totals = sums, or totals += sums behind the first part; and sums = 0. `totals` are this thread's;
+// those of other threads are between.
 template <int kRowTiles>
 __device__ __forceinline__ void KeepPart(bool first, WarpSums<kRowTiles>& sums, float4* totals) {
 #pragma unroll
@@ -95,8 +92,7 @@ __device__ __forceinline__ void KeepPart(bool first, WarpSums<kRowTiles>& sums, 
   }
 }
 
-// What is at these places of `out` if it is needed; 0 otherwise, and outside of
-// the matrix.
+// What is at these places of `out` if it is needed; 0 otherwise, and outside of the matrix.
 template <int kRowTiles>
 __device__ __forceinline__ void LoadOld(const InvariantArgs::Matrix& matrix, int rows, int output,
                                         int row, float (&old)[kRowTiles][4]) {
@@ -119,9 +115,8 @@ __device__ __forceinline__ void LoadOld(const InvariantArgs::Matrix& matrix, int
   }
 }
 
-// Adds the last part to the totals, if there are any, and stores the results of
-// a warp. What is there is read for many elements at a time, because a read
-// waits for the writes before it.
+// Adds the last part to the totals, if there are any, and stores the results of a warp. What is
+// there is read for many elements at a time, because a read waits for the writes before it.
 template <int kRowTiles>
 __device__ __forceinline__ void StoreTile(const InvariantArgs& args,
                                           const InvariantArgs::Matrix& matrix, int output, int row,
@@ -170,8 +165,7 @@ static __global__ void __launch_bounds__(kInvariantThreads, 1)
 
   LetNextKernelStart();
   const TileCopier<Shape> copier(args, matrix, first_output, first_row, shared_memory);
-  // The weights do not depend on the kernel before, so they are loaded before
-  // the wait for it.
+  // The weights do not depend on the kernel before, so they are loaded before the wait for it.
 #pragma unroll
   for (int i = 0; i < Shape::kStages - 1; ++i) copier.CopyOutputs(args, i);
   WaitForPreviousKernel();
@@ -194,11 +188,10 @@ static __global__ void __launch_bounds__(kInvariantThreads, 1)
   for (int tile = 0; tile < args.tiles; ++tile) {
 #pragma unroll
     for (int i = 0; i < kTileStages; ++i) {
-      // The outputs of a stage are loaded during the stage before, so that the
-      // tensor cores have work right behind the barrier.
+      // The outputs of a stage are loaded during the stage before, so that the tensor cores have
+      // work right behind the barrier.
       WaitForCopies<Shape::kStages - 3>();
-      __syncthreads();  // all threads have copied the next stage, and none reads
-                        // the last any more
+      __syncthreads();  // all have copied the next stage, and none reads the last any more
       const int next = tile * kTileStages + i + Shape::kStages - 1;
       if (next < args.tiles * kTileStages) {
         copier.CopyOutputs(args, next);

@@ -65,22 +65,19 @@ static bool TryTiles(const ProductTerms& in, std::span<const VectorOutput> outpu
   return true;
 }
 
+template <int kTerms>
+static bool TryManyRows(const ProductTerms& in, std::span<const VectorOutput> outputs,
+                        const DeviceLimits& limits, cudaStream_t stream) {
+  const bool tiles = kTerms == 1 && in.rows >= kInvariantTilesFrom;
+  if (tiles && TryTiles(in, outputs, limits, stream)) return true;
+  return in.rows <= 32 ? TryParts<4, kTerms>(in, outputs, limits, stream)
+                       : TryParts<8, kTerms>(in, outputs, limits, stream);
+}
+
 void LaunchBf16InvariantProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
                                 const DeviceLimits& limits, cudaStream_t stream) {
-  if (in.rows > 16) {
-    if (in.terms == 2) {
-      if (in.rows <= 32 ? TryParts<4, 2>(in, outputs, limits, stream)
-                        : TryParts<8, 2>(in, outputs, limits, stream)) {
-        return;
-      }
-    } else {
-      if (in.rows >= kInvariantTilesFrom && TryTiles(in, outputs, limits, stream)) return;
-      if (in.rows <= 32 ? TryParts<4, 1>(in, outputs, limits, stream)
-                        : TryParts<8, 1>(in, outputs, limits, stream)) {
-        return;
-      }
-    }
-  }
+  const auto try_many_rows = in.terms == 2 ? &TryManyRows<2> : &TryManyRows<1>;
+  if (in.rows > 16 && try_many_rows(in, outputs, limits, stream)) return;
   LaunchInvariantElement<CudaElement::kBf16>(in, outputs, limits, stream);
 }
 

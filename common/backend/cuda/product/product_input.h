@@ -1,6 +1,7 @@
 // The activations of products over many rows: normalised or gated, in the element type that the
-// product takes, rounded to nearest even, and in F16 to no more than its largest. Arithmetic is float32, as on the CPU
-// (cpu/product_input.h); only the order in which the squares of a row are summed differs.
+// product takes, rounded to nearest even, and in F16 to no more than its largest. Arithmetic is
+// float32, as on the CPU (cpu/product_input.h); only the order in which the squares of a row are
+// summed differs.
 #pragma once
 
 #include <cuda_runtime.h>
