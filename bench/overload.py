@@ -9,7 +9,6 @@ the knee, its best value the peak. Then three times the knee. Said to be right w
 of accepted requests stays inside the objective, refusals' p99 is within 10 ms and the router takes at most 64 MB more than idle.
 Refusals are timed at the client, from the moment at which the request was to be sent."""
 import argparse
-import itertools
 import json
 import pathlib
 import sys
@@ -20,7 +19,6 @@ from serving import ROOT, Serving, mock_serving
 
 OBJECTIVE = {"ttft": 500, "itl": 100}  # ms
 FOLLOWS = 0.95  # least goodput, as a share of the offered rate, up to the knee
-seeds = itertools.count(1)
 
 
 def parse():
@@ -59,9 +57,7 @@ class Peak:
 
 def measure(router, rate, seconds, warmup, lengths):
     objective = ",".join(f"{name}={ms}ms" for name, ms in OBJECTIVE.items())
-    # Each load has prompts of its own, since those of the last load are in the workers' prefix caches.
-    report = router.load(seconds, f"--request-rate={rate}", f"--seed={next(seeds)}", f"--objective={objective}", *lengths,
-                         warmup=warmup)
+    report = router.load(seconds, f"--request-rate={rate}", f"--objective={objective}", *lengths, warmup=warmup)
     row = report["classes"]["all"]
     reasons = [line.removeprefix("baton_router_refusals_total") for line in router.metrics().splitlines()
                if line.startswith("baton_router_refusals_total")]  # counted since the router started

@@ -1,5 +1,6 @@
 """A router with workers as processes, for benches of serving: started, put under a load by `baton bench serve`, ended."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -52,6 +53,7 @@ class Serving:
         self.workers = []
         self.router = None
         self.port = 0
+        self.seeds = itertools.count(1)  # no load has the prompts of one before it: the workers may hold those
 
     def add_mock_workers(self, count, *arguments, cpu=None):
         """`count` workers in one process, half of them for prefill."""
@@ -109,7 +111,8 @@ class Serving:
 
     def load_command(self, seconds, *arguments, warmup=1.0):
         return pinned(self.load_cpu, [str(self.build / "bin/baton"), "bench", "serve", f"--server=127.0.0.1:{self.port}",
-                                      f"--duration={seconds}s", f"--warmup={warmup}s", "--json", *arguments])
+                                      f"--duration={seconds}s", f"--warmup={warmup}s", f"--seed={next(self.seeds)}", "--json",
+                                      *arguments])
 
     def load(self, seconds, *arguments, warmup=1.0):
         """The report of `baton bench serve`, with the router's CPU time and the time that all of it took."""

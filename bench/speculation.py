@@ -94,7 +94,8 @@ class LlamaServer:
 
     def __init__(self, args):
         self.program, self.model = args.llama_server, args.model
-        guesses = (["--spec-type", "draft-simple", "--spec-draft-model", args.draft_model] if args.draft_model
+        # A draft model has threads of its own there: if both sets polled for work, it would lose more than half its speed.
+        guesses = (["--spec-type", "draft-simple", "--spec-draft-model", args.draft_model, "--poll", "0"] if args.draft_model
                    else ["--spec-type", "ngram-simple"])
         self.modes = ("none", guesses[1])
         self.arguments = dict(zip(self.modes, ([], guesses)))
