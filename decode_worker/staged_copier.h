@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <variant>
 #include <vector>
@@ -21,10 +21,14 @@ namespace baton {
 // done when the device has its last piece. Copies that have no slot yet wait as a few numbers and
 // the message that the network delivered.
 //
-// Thread rule: one thread, the push's. Borrows the staging.
+// Filling a slot is a job of the staging's helpers; what they do not take, the push's thread does.
+// The CRCs of a copy are in the order of its pages either way.
+//
+// Thread rule: one thread, the push's. Borrows the staging. May be destroyed when all copies are
+// done.
 class StagedCopier {
  public:
-  // The device has a piece. It is posted, and comes back by On.
+  // The device has a piece, or its bytes could not be read. It is posted, and comes back by On.
   struct Copied {
     uint64_t piece = 0;
   };
@@ -42,17 +46,25 @@ class StagedCopier {
   std::vector<ReceiveEvent::CopyDone> Advance(const KvBlocks& blocks, bool abandon);
 
  private:
+  // Some tokens of a range.
+  struct Piece {
+    KvStaging::Slot slot;         // empty once the piece is posted
+    KvBlocks staged;              // the slot as a cache of one block
+    ReceiveEvent::CopyDone done;  // what of the copy's is the piece's
+  };
   struct Copy {
     ReceiveAction::Copy copy;
     const KvDataMessage* message;
-    ReceiveEvent::CopyDone done;
+    bool ok = true;
     size_t next_range = 0;
-    int next_token = 0;                 // next token of that range, counted from its first one
-    std::vector<uint64_t> pieces = {};  // pieces on their way to the device
+    int next_token = 0;                  // next token of that range, counted from its first one
+    std::map<uint64_t, Piece> pieces{};  // by number, which is their order
+    int under_way = 0;                   // pieces on their way to the device
     bool filled() const { return next_range == copy.ranges.size(); }
   };
   bool HaveSlot();
   void CopyNext(Copy& copy, const KvBlocks& blocks);
+  static ReceiveEvent::CopyDone DoneOf(const Copy& copy);
 
   KvStaging& staging_;
   const std::function<void(Event)> post_;
@@ -60,8 +72,7 @@ class StagedCopier {
   KvStaging::Slot granted_;
   bool waiting_for_slot_ = false;
   uint64_t last_piece_ = 0;
-  std::map<uint64_t, KvStaging::Slot> pieces_;  // slots of the pieces on their way to the device
-  std::deque<Copy> copies_;  // copies that are not done; the receiver's window bounds them
+  std::list<Copy> copies_;  // copies that are not done; the receiver's window bounds them
 };
 
 }  // namespace baton

@@ -50,7 +50,9 @@ void LayerStager::On(Event event) {
   }
   const Copied& copied = std::get<Copied>(event);
   --copying_;
-  pieces_.at({copied.layer, copied.first_token}).copied = true;
+  Piece& piece = pieces_.at({copied.layer, copied.first_token});
+  piece.copied = true;
+  if (!stopped_ && !piece.page_crcs.has_value()) piece.page_crcs = MakeCrcs(piece);
 }
 
 std::vector<SendEvent::Any> LayerStager::Advance(const SendMachine& sender, const Blocks& blocks) {
@@ -60,7 +62,7 @@ std::vector<SendEvent::Any> LayerStager::Advance(const SendMachine& sender, cons
   if (computed_.empty()) granted_ = {};
   if (stopped_ || !MaySend(sender)) return events;
   StageComputed(sender, blocks);
-  TellMachine(blocks, events);
+  TellMachine(events);
   // The machine may wait for more layers, which wait here for the room that it has not freed yet.
   if (!computed_.empty() && copying_ == 0 && std::exchange(told_since_flush_, false)) {
     events.push_back(SendEvent::Flush{});
@@ -88,7 +90,7 @@ void LayerStager::StageComputed(const SendMachine& sender, const Blocks& blocks)
   if (computed_.empty()) granted_ = {};
 }
 
-void LayerStager::TellMachine(const Blocks& blocks, std::vector<SendEvent::Any>& events) {
+void LayerStager::TellMachine(std::vector<SendEvent::Any>& events) {
   for (; !staging_order_.empty(); staging_order_.pop_front()) {
     if (const auto* chunk = std::get_if<SendEvent::ChunkReady>(&staging_order_.front())) {
       events.push_back(*chunk);
@@ -96,12 +98,12 @@ void LayerStager::TellMachine(const Blocks& blocks, std::vector<SendEvent::Any>&
     }
     Piece& piece = pieces_.at(std::get<Place>(staging_order_.front()));
     if (!piece.copied) return;
-    absl::StatusOr<SendEvent::Any> ready = Ready(piece, blocks.blocks.layout);
-    if (!ready.ok()) {
-      events.push_back(SendEvent::Abort{internal::v1::PushAbort::REASON_FAILED, ready.status()});
+    absl::StatusOr<std::vector<uint32_t>>& crcs = *piece.page_crcs;
+    if (!crcs.ok()) {
+      events.push_back(SendEvent::Abort{internal::v1::PushAbort::REASON_FAILED, crcs.status()});
       return Stop();
     }
-    events.push_back(*std::move(ready));
+    events.push_back(SendEvent::LayerReady{piece.kv, *std::move(crcs)});
     told_since_flush_ = true;
   }
 }
@@ -145,27 +147,38 @@ void LayerStager::Copy(const Computed& computed, KvStaging::Slot slot, const Blo
   }
   staging_order_.push_back(place);
   ++copying_;
+  // The last that a helper does for a piece is to post it: then this may be gone.
+  const auto copied = [post = options_.post, place] { post(Copied{place.first, place.second}); };
   staging_.copies().ToHost(StagedCopies(RowsOfLayer(blocks.blocks, layer), piece.rows(), tokens),
-                           computed.after, [post = options_.post, place] {
-                             post(Copied{place.first, place.second});
+                           computed.after, [this, &piece, copied] {
+                             const bool taken = staging_.jobs().TryTake([this, &piece, copied] {
+                               if (!stopped_) piece.page_crcs = MakeCrcs(piece);
+                               copied();
+                             });
+                             if (!taken) copied();
                            });
 }
 
-// The event that tells the machine of the piece, with its CRCs on the wire; or why the piece cannot
-// be sent.
-absl::StatusOr<SendEvent::Any> LayerStager::Ready(Piece& piece, const KvLayout& cache_layout) {
+// The CRCs of the piece's pages on the wire, for which it is converted if need be; or why it cannot
+// be sent. Whoever calls it has the piece alone.
+absl::StatusOr<std::vector<uint32_t>> LayerStager::MakeCrcs(Piece& piece) const {
   for (const BlockRef& block : piece.blocks) {
     if (options_.block_generation(block.id) != block.generation) {
       return absl::InternalError("a KV block was given to somebody else while it was being staged");
     }
   }
   const auto& [layer, tokens] = piece.kv;
-  SendEvent::LayerReady ready{piece.kv, {}};
   const bool converts = options_.wire.converts();
-  KvBlocks converted = converts ? PlaceToConvert(piece) : KvBlocks();
+  std::unique_ptr<uint8_t[]> bytes;
+  KvBlocks converted;
+  if (converts) {
+    bytes = std::make_unique_for_overwrite<uint8_t[]>(piece_bytes_);
+    converted = {bytes.get(), options_.wire.BlockOf(tokens.size()), {0}};
+  }
   const KvLayerRows on_wire = {&converted, layer, 0, tokens.begin};
-  const int block_size = cache_layout.block_size;
+  const int block_size = staging_.cache().layout().block_size;
   const int first_block = tokens.begin / block_size;
+  std::vector<uint32_t> crcs;
   for (const TokenRange page : PagesOf(tokens)) {
     uint32_t crc = piece.rows().PageCrc(page);
     const BlockRef& block =
@@ -179,25 +192,20 @@ absl::StatusOr<SendEvent::Any> LayerStager::Ready(Piece& piece, const KvLayout& 
     if (converts) {
       BATON_ASSIGN_OR_RETURN(crc, EncodePage(piece.rows(), options_.wire, page, on_wire));
     }
-    ready.page_crcs.push_back(crc);
+    crcs.push_back(crc);
   }
-  if (converts) KeepConverted(std::move(converted), piece);
-  return ready;
+  if (converts) KeepConverted(std::move(converted), std::move(bytes), piece);
+  return crcs;
 }
 
-// Memory for the piece as it goes over the wire: of its own, or shared by those that fit their
-// slot.
-KvBlocks LayerStager::PlaceToConvert(Piece& piece) {
-  std::unique_ptr<uint8_t[]>& place =
-      piece_bytes_ <= staging_.slot_bytes() ? scratch_ : piece.wider;
-  if (place == nullptr) place = std::make_unique_for_overwrite<uint8_t[]>(piece_bytes_);
-  return {place.get(), options_.wire.BlockOf(piece.kv.tokens.size()), {0}};
-}
-
-void LayerStager::KeepConverted(KvBlocks converted, Piece& piece) {
-  if (piece.wider == nullptr) {
-    std::memcpy(piece.slot.data(), converted.base, converted.layout.block_bytes());
+// What fits takes the place of the cache's bytes in the slot.
+void LayerStager::KeepConverted(KvBlocks converted, std::unique_ptr<uint8_t[]> bytes,
+                                Piece& piece) const {
+  if (piece_bytes_ <= staging_.slot_bytes()) {
+    std::memcpy(piece.slot.data(), bytes.get(), converted.layout.block_bytes());
     converted.base = piece.slot.data();
+  } else {
+    piece.wider = std::move(bytes);
   }
   piece.staged = std::move(converted);
 }

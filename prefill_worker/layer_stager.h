@@ -1,6 +1,7 @@
 // Copies what a push sends from a device's memory to pinned slots, where gRPC's slices can point.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 
 #include "common/handoff/kv_blocks.h"
 #include "common/handoff/kv_wire_type.h"
@@ -27,6 +29,9 @@ namespace baton {
 // of it. The machine hears everything in the order in which it was computed. A piece keeps its slot
 // until it was sent and acknowledged and its last slice is gone, so that a message can be repeated.
 //
+// CRCs and conversions are jobs of the staging's helpers, as soon as a copy has ended; what they do
+// not take, the push's thread does. Either way the bytes, and what the machine hears, are the same.
+//
 // A piece is converted once. Its bytes on the wire take the place of the cache's in the slot, or
 // lie beside it where they are more; messages and their repeats are slices of them. So
 // nothing reads a block after its copy, whose end is when the generations are compared.
@@ -34,10 +39,10 @@ namespace baton {
 // The machine's flight limit bounds how much is staged: what a slow peer cannot take yet stays in
 // the blocks, and other pushes use the slots.
 //
-// Thread rule: one thread, the push's. Borrows the staging.
+// Thread rule: one thread, the push's. Borrows the staging. May be destroyed when it is idle.
 class LayerStager {
  public:
-  // A copy is done. It is posted, and comes back by On.
+  // A copy is done, and so is the helpers' work on it. It is posted, and comes back by On.
   struct Copied {
     int layer = 0;
     int first_token = 0;  // with the layer it names the piece
@@ -49,7 +54,7 @@ class LayerStager {
     // Brings an event to On. Called on any thread; must not wait. It may drop events once the push
     // has ended.
     std::function<void(Event)> post;
-    // The generation of a block; see SendInbox::Generation.
+    // The generation of a block; see SendInbox::Generation. Called on any thread.
     std::function<uint32_t(int32_t block)> block_generation;
   };
 
@@ -74,7 +79,7 @@ class LayerStager {
   std::vector<KvLayerRows> Send(const internal::v1::KvDataHeader& header);
   void Released(uint64_t sequence_number);
 
-  // Whether no copy reads the blocks.
+  // Whether no copy reads the blocks, and no helper works on what was copied.
   bool idle() const { return copying_ == 0; }
   // Bytes on the wire of what is staged, or being staged.
   size_t held_bytes() const { return pieces_.size() * piece_bytes_; }
@@ -93,7 +98,9 @@ class LayerStager {
     KvBlocks staged;
     std::vector<BlockRef> blocks;  // source blocks
     LayerTokens kv;
-    bool copied = false;    // whether the copy into the slot is done
+    // The CRCs of its pages on the wire, or why it cannot be sent; nothing until they are made.
+    std::optional<absl::StatusOr<std::vector<uint32_t>>> page_crcs;
+    bool copied = false;    // whether the copy into the slot is done, and no helper has the piece
     int unsent_tokens = 0;  // tokens that no message has had yet
     int messages = 0;       // messages of it that may still be read, or sent once more
 
@@ -106,12 +113,11 @@ class LayerStager {
   };
 
   void StageComputed(const SendMachine& sender, const Blocks& blocks);
-  void TellMachine(const Blocks& blocks, std::vector<SendEvent::Any>& events);
+  void TellMachine(std::vector<SendEvent::Any>& events);
   bool StageNext(const Blocks& blocks, uint64_t most_bytes);
   void Copy(const Computed& computed, KvStaging::Slot slot, const Blocks& blocks);
-  absl::StatusOr<SendEvent::Any> Ready(Piece& piece, const KvLayout& cache_layout);
-  KvBlocks PlaceToConvert(Piece& piece);
-  static void KeepConverted(KvBlocks converted, Piece& piece);
+  absl::StatusOr<std::vector<uint32_t>> MakeCrcs(Piece& piece) const;
+  void KeepConverted(KvBlocks converted, std::unique_ptr<uint8_t[]> bytes, Piece& piece) const;
   void Forget(absl::FunctionRef<bool(uint64_t)> may_send_again);
   void Stop();
   Piece& PieceOf(int layer, int token);
@@ -129,12 +135,10 @@ class LayerStager {
   std::deque<std::variant<Place, SendEvent::ChunkReady>> staging_order_;
   std::map<Place, Piece> pieces_;
   std::map<uint64_t, Message> messages_;  // messages by sequence number
-  // [piece_bytes_]: where a piece is converted before it takes the cache's place in its slot; null
-  // until it is needed.
-  std::unique_ptr<uint8_t[]> scratch_;
-  int copying_ = 0;                // copies under way
-  bool told_since_flush_ = false;  // whether a layer was told since the last Flush
-  bool stopped_ = false;           // the push has ended: nothing more is staged
+  int copying_ = 0;                       // copies under way, and with helpers
+  bool told_since_flush_ = false;         // whether a layer was told since the last Flush
+  // The push has ended: nothing more is staged. Helpers read it.
+  std::atomic<bool> stopped_ = false;
 };
 
 }  // namespace baton

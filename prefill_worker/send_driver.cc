@@ -61,6 +61,7 @@ SendDriver::SendDriver(Options options)
       block_generations_(blocks_.block_table.size()),
       wire_(options.config.layout, *KvTypeFromName(options.config.open.wire_dtype())),
       staged_(options.staging != nullptr),
+      jobs_(staged_ ? &options.staging->jobs() : nullptr),
       channels_(std::move(options.channels)),
       callbacks_(std::move(options.callbacks)),
       streams_(channels_.size()),
@@ -213,7 +214,7 @@ void SendDriver::Execute(const SendAction::OpenStream& open) {
     inbox->Post(SendInbox::StreamOver{{FromGrpcStatus(status), stream}, std::move(ended)});
   };
   BATON_FAILPOINT("send_driver.before_stream");
-  streams_[index] = std::make_shared<SendStream>(channels_[index], std::move(callbacks));
+  streams_[index] = std::make_shared<SendStream>(channels_[index], jobs_, std::move(callbacks));
   streams_[index]->Start();
   streams_[index]->Write(Serialize(open.first), false);
 }

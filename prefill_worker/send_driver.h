@@ -99,7 +99,8 @@ class SendDriver {
   KvBlocks blocks_;                          // of the layers that were posted
   std::vector<uint32_t> block_generations_;  // [blocks_.block_table]
   const KvWireFormat wire_;
-  const bool staged_;  // whether the cache is in a device's memory
+  const bool staged_;    // whether the cache is in a device's memory
+  JobPool* const jobs_;  // the staging's helpers; null without staging
   std::vector<std::shared_ptr<grpc::Channel>> channels_;
   Callbacks callbacks_;
   std::vector<std::shared_ptr<SendStream>> streams_;  // null where a stream is not open

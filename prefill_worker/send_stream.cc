@@ -12,8 +12,11 @@ constexpr char kMethod[] = "/baton.internal.v1.KvTransferService/Push";
 
 }  // namespace
 
-SendStream::SendStream(std::shared_ptr<grpc::Channel> channel, Callbacks callbacks)
-    : channel_(std::move(channel)), stub_(channel_), callbacks_(std::move(callbacks)) {}
+SendStream::SendStream(std::shared_ptr<grpc::Channel> channel, JobPool* jobs, Callbacks callbacks)
+    : channel_(std::move(channel)),
+      jobs_(jobs),
+      stub_(channel_),
+      callbacks_(std::move(callbacks)) {}
 
 void SendStream::Start() {
   self_ = shared_from_this();
@@ -24,11 +27,16 @@ void SendStream::Start() {
   StartCall();
 }
 
-void SendStream::Write(grpc::ByteBuffer message, bool is_data) {
-  absl::MutexLock lock(&mutex_);
-  if (ended_ || half_close_) return;
-  queue_.push_back({std::move(message), is_data});
-  WriteNext();
+void SendStream::Write(const grpc::ByteBuffer& message, bool is_data) {
+  Next next;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (ended_ || half_close_) return;
+    queue_.push_back({message, is_data});
+    next = TakeNext();
+  }
+  if (jobs_ == nullptr || !is_data || next == Next::kNothing) return Give(next);
+  jobs_->Do([this, next] { Give(next); });
 }
 
 void SendStream::DropQueuedData() {
@@ -46,30 +54,50 @@ void SendStream::ReadNext() {
 }
 
 void SendStream::HalfClose() {
-  absl::MutexLock lock(&mutex_);
-  half_close_ = true;
-  WriteNext();
+  Next next;
+  {
+    absl::MutexLock lock(&mutex_);
+    half_close_ = true;
+    next = TakeNext();
+  }
+  Give(next);
 }
 
-void SendStream::WriteNext() {
-  if (ended_ || write_in_flight_ || half_closed_) return;
+SendStream::Next SendStream::TakeNext() {
+  if (ended_ || write_in_flight_ || half_closed_) return Next::kNothing;
   if (queue_.empty()) {
-    if (!half_close_) return;
+    if (!half_close_) return Next::kNothing;
     half_closed_ = true;
-    StartWritesDone();
-    return;
+    AddHold();
+    return Next::kEnd;
   }
   writing_.Swap(&queue_.front().message);
   queue_.pop_front();
   write_in_flight_ = true;
-  StartWrite(&writing_);
+  AddHold();
+  return Next::kMessage;
+}
+
+// Without the lock, because gRPC writes to the connection meanwhile.
+void SendStream::Give(Next next) {
+  if (next == Next::kNothing) return;
+  if (next == Next::kMessage) {
+    StartWrite(&writing_);
+  } else {
+    StartWritesDone();
+  }
+  RemoveHold();
 }
 
 void SendStream::OnWriteDone(bool ok) {
-  absl::MutexLock lock(&mutex_);
-  write_in_flight_ = false;
-  writing_.Clear();
-  if (ok) WriteNext();
+  Next next = Next::kNothing;
+  {
+    absl::MutexLock lock(&mutex_);
+    write_in_flight_ = false;
+    writing_.Clear();
+    if (ok) next = TakeNext();
+  }
+  Give(next);
 }
 
 void SendStream::OnReadDone(bool ok) {

@@ -15,6 +15,7 @@
 #include "grpcpp/support/client_callback.h"
 
 #include "baton/internal/v1/kv_transfer.pb.h"
+#include "common/base/job_pool.h"
 
 namespace baton {
 
@@ -33,11 +34,14 @@ class SendStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
     std::function<void(const grpc::Status&, std::shared_ptr<SendStream> self)> ended;
   };
 
-  SendStream(std::shared_ptr<grpc::Channel> channel, Callbacks callbacks);
+  // Borrows `jobs`, which hand messages to gRPC; null: Write does.
+  SendStream(std::shared_ptr<grpc::Channel> channel, JobPool* jobs, Callbacks callbacks);
 
   void Start();
-  // Queues a message. It is destroyed unsent if the stream has ended or is half closed.
-  void Write(grpc::ByteBuffer message, bool is_data);
+  // Queues a message. It is destroyed unsent if the stream has ended or is half closed. Where
+  // nothing waits, gRPC has it at once, and writes what the connection takes of it on the thread
+  // that brings it: a megabyte takes longer there than the push's machine has for it.
+  void Write(const grpc::ByteBuffer& message, bool is_data);
   // Destroys the data messages that wait in the queue.
   void DropQueuedData();
   // Asks for the next answer.
@@ -54,9 +58,14 @@ class SendStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnDone(const grpc::Status& status) override;
-  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  enum class Next { kNothing, kMessage, kEnd };
+  // What to give to gRPC now. Unless it is nothing the call cannot end before Give.
+  Next TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives it to gRPC, without the lock. Then the stream may be gone.
+  void Give(Next next);
 
   const std::shared_ptr<grpc::Channel> channel_;
+  JobPool* const jobs_;
   grpc::GenericStub stub_;
   grpc::ClientContext context_;
   Callbacks callbacks_;
@@ -64,8 +73,8 @@ class SendStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
 
   absl::Mutex mutex_;
   std::deque<Queued> queue_ ABSL_GUARDED_BY(mutex_);  // bounded by the sender's window
-  grpc::ByteBuffer writing_;                          // belongs to gRPC while write_in_flight_
-  grpc::ByteBuffer answer_;                           // belongs to gRPC while a read is in flight
+  grpc::ByteBuffer writing_;  // belongs to Give, then to gRPC, while write_in_flight_
+  grpc::ByteBuffer answer_;   // belongs to gRPC while a read is in flight
   bool write_in_flight_ ABSL_GUARDED_BY(mutex_) = false;
   bool half_close_ ABSL_GUARDED_BY(mutex_) = false;   // HalfClose was called
   bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;  // gRPC was told

@@ -24,8 +24,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("BATON_CACHE") or
                      pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "baton")
 TURN_S = 60
-# A target that allocates more, or thinks longer about one input, has a finding.
-LIMITS = ["-rss_limit_mb=4096", "-timeout=30"]
+# A target that allocates more, or thinks longer about one input, has a finding; a file of it is written for no other reason.
+LIMITS = ["-rss_limit_mb=4096", "-timeout=30", "-report_slow_units=30"]
 
 
 class Target:

@@ -15,6 +15,7 @@
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/limits.h"
+#include "common/worker/worker_flags.h"
 
 namespace baton {
 namespace {
@@ -84,6 +85,7 @@ class Rounds {
                           .push = MedianOf(FirstSamples(pushes_)),
                           .socket = MedianOf(FirstSamples(sockets_)),
                           .protobuf = MedianOf(protobuf_),
+                          .crc_share = std::nullopt,
                           .sweep = {}};
     if (!unchecked_.empty()) report.crc_share = CheckShare(FirstSamples(pushes_), unchecked_);
     const size_t sizes = options_.message_bytes.size();
@@ -102,10 +104,11 @@ class Rounds {
     if (options_.unchecked_program.empty()) return absl::OkStatus();
     BATON_ASSIGN_OR_RETURN(
         const Samples unchecked,
-        RunMeasuringProgram({options_.unchecked_program, options_.shape,
-                             absl::StrCat(options_.bytes), absl::StrCat(kUsualConnections),
-                             absl::StrCat(kSamplesARound), options_.device, options_.kv_wire_dtype},
-                            kTransferTimeout));
+        RunMeasuringProgram(
+            {options_.unchecked_program, options_.shape, absl::StrCat(options_.bytes),
+             absl::StrCat(kUsualConnections), absl::StrCat(kSamplesARound), options_.device,
+             options_.kv_wire_dtype, absl::StrCat(options_.copy_threads)},
+            kTransferTimeout));
     if (unchecked.size() != kSamplesARound) {
       return absl::InternalError("a participant gave fewer figures than it was asked for");
     }
@@ -136,6 +139,7 @@ absl::StatusOr<TransferReport> Measure(const BenchTransferOptions& options) {
   BATON_RETURN_IF_ERROR(CheckOptions(options));
   BATON_ASSIGN_OR_RETURN(TransferCase transfer, TransferCaseFor(options.shape, options.bytes));
   transfer.device = options.device;
+  transfer.copy_threads = options.copy_threads;
   BATON_RETURN_IF_ERROR(SetWireType(options.kv_wire_dtype, transfer));
   Rounds rounds(options, transfer);
   ProgressLine progress("moving KV caches");
@@ -156,6 +160,8 @@ void BenchTransferCommand::AddFlags(FlagSet& flags) {
   flags.AddString("kv-wire-dtype", options_.kv_wire_dtype,
                   "of a push's payload; the caches are f16, and both sides convert another type",
                   KvTypeNamesAndAuto());
+  flags.AddInt("kv-copy-threads", options_.copy_threads, 0, kMaxCopyThreads,
+               "of each side of a push from a GPU's memory to one, as a worker's flag says");
   flags.AddInts("message", options_.message_bytes, kMinTriedBytes, kMaxTriedBytes,
                 "bytes of the messages to try, and of the socket's calls");
   flags.AddInts("connections", options_.connections, 1, kMaxKvStreams, "of the push, to try");

@@ -15,6 +15,7 @@ struct BenchTransferOptions {
   uint64_t bytes = uint64_t{512} << 20;  // size of the KV cache, about
   std::string device = "cpu";            // cpu, cuda or cuda:N: memory of both KV caches of a push
   std::string kv_wire_dtype = "auto";    // type of a push's payload; auto: that of the caches
+  int copy_threads = 0;                  // value of a worker's --kv-copy-threads on both sides
   // The sweep tries each of these sizes: a push's messages aim at it, a socket's calls have it.
   std::vector<int> message_bytes = {64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20};
   std::vector<int> connections = {1, 2, 4};  // connections that the sweep tries with every size

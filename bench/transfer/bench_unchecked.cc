@@ -1,4 +1,4 @@
-// baton-bench-unchecked SHAPE BYTES CONNECTIONS PUSHES DEVICE WIRE
+// baton-bench-unchecked SHAPE BYTES CONNECTIONS PUSHES DEVICE WIRE COPY_THREADS
 // Measures the pushes of `baton bench transfer` without CRCs and digests, to see what these cost.
 // The linker puts the two functions below in the place of the real ones (--wrap), in this program
 // only: no flag of Baton can leave out a check.
@@ -15,6 +15,7 @@
 #include "common/flags/flags.h"
 #include "common/handoff/kv_digest.h"
 #include "common/rpc/limits.h"
+#include "common/worker/worker_flags.h"
 
 namespace baton {
 
@@ -45,15 +46,19 @@ absl::StatusOr<std::vector<TransferSample>> Measure(int argc, char** argv) {
   uint64_t bytes = 0;
   int connections = 0;
   size_t pushes = 0;
-  if (argc != 7 || !absl::SimpleAtoi(argv[2], &bytes) || !absl::SimpleAtoi(argv[3], &connections) ||
-      !absl::SimpleAtoi(argv[4], &pushes) || connections < 1 || connections > kMaxKvStreams ||
-      pushes == 0) {
+  int copy_threads = 0;
+  if (argc != 8 || !absl::SimpleAtoi(argv[2], &bytes) || !absl::SimpleAtoi(argv[3], &connections) ||
+      !absl::SimpleAtoi(argv[4], &pushes) || !absl::SimpleAtoi(argv[7], &copy_threads) ||
+      copy_threads < 0 || copy_threads > kMaxCopyThreads || connections < 1 ||
+      connections > kMaxKvStreams || pushes == 0) {
     return absl::InvalidArgumentError(
-        "SHAPE BYTES CONNECTIONS PUSHES DEVICE WIRE, as `baton bench transfer` says them");
+        "SHAPE BYTES CONNECTIONS PUSHES DEVICE WIRE COPY_THREADS, as `baton bench transfer` says "
+        "them");
   }
   BATON_RETURN_IF_ERROR(CheckUnchecked());
   BATON_ASSIGN_OR_RETURN(TransferCase transfer, TransferCaseFor(argv[1], bytes));
   transfer.device = argv[5];
+  transfer.copy_threads = copy_threads;
   BATON_RETURN_IF_ERROR(SetWireType(argv[6], transfer));
   return MeasureKvPush(transfer, std::vector<PushVariant>(pushes, {.connections = connections}));
 }

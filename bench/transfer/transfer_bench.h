@@ -26,6 +26,7 @@ struct TransferCase {
   int chunk_tokens = 512;          // tokens announced together, as a prefill step would
   std::string device = "cpu";      // cpu, cuda or cuda:N: memory of the KV cache that is pushed
   KvType wire = KvLayout().dtype;  // type of a push's payload; both sides convert another one
+  int copy_threads = 0;            // value of a worker's --kv-copy-threads on both sides
 
   size_t bytes() const { return static_cast<size_t>(tokens) * layout.bytes_per_token(); }
 };

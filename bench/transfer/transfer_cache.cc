@@ -7,9 +7,11 @@
 
 #include "bench/model/random_model.h"
 #include "bench/transfer/transfer_bench.h"
+#include "common/backend/cpu/machine/cpu_set.h"
 #include "common/backend/make_backend.h"
 #include "common/base/kv_type_name.h"
 #include "common/base/status_macros.h"
+#include "common/worker/worker_flags.h"
 
 namespace baton {
 namespace {
@@ -54,7 +56,9 @@ absl::StatusOr<TransferCache> TransferCache::Create(const TransferCase& transfer
   if (!created.cache->host_memory()) {
     BATON_ASSIGN_OR_RETURN(
         created.staging,
-        KvStaging::Create(*created.cache, {.chunk_tokens = transfer.chunk_tokens}));
+        KvStaging::Create(*created.cache,
+                          {.chunk_tokens = transfer.chunk_tokens,
+                           .helpers = CopyHelpers(transfer.copy_threads, AvailableCpus())}));
   }
   created.block_table.resize(static_cast<size_t>(blocks));
   std::iota(created.block_table.begin(), created.block_table.end(), 0);

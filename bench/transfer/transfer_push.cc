@@ -106,9 +106,9 @@ absl::Status ReceivePushes(const TransferCase& transfer, uint32_t attempts,
   BATON_ASSIGN_OR_RETURN(const TransferCache cache,
                          TransferCache::Create(transfer, transfer.device));
   AttemptRegistry registry(kMaxAttempts);
-  DecodeServiceOptions receiver;
-  receiver.max_streams = kMaxAttempts;
-  PushService push(registry, receiver);
+  DecodeServiceOptions service_options;
+  service_options.max_streams = kMaxAttempts;
+  PushService push(registry, service_options);
   Metrics metrics("bench");
   ServerProcess::Options options{.program = "baton bench transfer"};
   options.flags.listen = "127.0.0.1:0";

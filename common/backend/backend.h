@@ -214,6 +214,13 @@ class Backend {
   // back.
   virtual void Attention(const AttentionRule& rule, Tensor queries, const KvLayerView& cache,
                          Tensor out) = 0;
+  // RotateAndAppend, then Attention, with their bits, where each sequence of the pass has one row.
+  // What is left in `queries` and `keys` is unspecified.
+  virtual void AppendAndAttend(int rope, Tensor queries, Tensor keys, Tensor values,
+                               const KvLayerView& cache, const AttentionRule& rule, Tensor out) {
+    RotateAndAppend(rope, queries, keys, values, cache);
+    Attention(rule, queries, cache, out);
+  }
   // out[i] = in[rows[i]]. `out` may be the first rows of `in`. REQUIRES: rows ascend.
   virtual void CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) = 0;
 

@@ -23,10 +23,16 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const BackendOptions& op
   return std::make_unique<CpuBackend>(cpu.isa, cpu.threads, std::move(cpu.cpus));
 }
 
+absl::StatusOr<std::unique_ptr<Backend>> MakeCuda(int device, const BackendOptions& options) {
+  BATON_ASSIGN_OR_RETURN(PoolThreads threads, ResolveThreads(options));
+  return MakeCudaBackend({.device = device,
+                          .deterministic = options.deterministic,
+                          .load_threads = std::move(threads)});
+}
+
 }  // namespace
 
-absl::StatusOr<CpuSettings> ResolveCpuSettings(const BackendOptions& options) {
-  BATON_ASSIGN_OR_RETURN(const CpuIsa isa, ParseCpuIsa(options.cpu_isa));
+absl::StatusOr<PoolThreads> ResolveThreads(const BackendOptions& options) {
   BATON_ASSIGN_OR_RETURN(std::vector<int> cpus, ParseCpuSet(options.cpu_set));
   if (options.threads < 0 || options.threads > kMaxThreads) {
     return absl::InvalidArgumentError(absl::StrCat("--threads ", options.threads, ": must be 1 to ",
@@ -34,20 +40,26 @@ absl::StatusOr<CpuSettings> ResolveCpuSettings(const BackendOptions& options) {
   }
   int threads = options.threads;
   if (threads == 0) threads = cpus.empty() ? AvailableCpus() : static_cast<int>(cpus.size());
-  return CpuSettings{isa, threads, std::move(cpus)};
+  return PoolThreads{.count = threads, .cpus = std::move(cpus)};
+}
+
+absl::StatusOr<CpuSettings> ResolveCpuSettings(const BackendOptions& options) {
+  BATON_ASSIGN_OR_RETURN(const CpuIsa isa, ParseCpuIsa(options.cpu_isa));
+  BATON_ASSIGN_OR_RETURN(PoolThreads threads, ResolveThreads(options));
+  return CpuSettings{isa, threads.count, std::move(threads.cpus)};
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const BackendOptions& options) {
   if (options.device == "cpu") return MakeCpuBackend(options);
   if (options.device == "auto") {
-    return CudaAvailable() ? MakeCudaBackend(0, options.deterministic) : MakeCpuBackend(options);
+    return CudaAvailable() ? MakeCuda(0, options) : MakeCpuBackend(options);
   }
   absl::string_view rest = options.device;
   int device = 0;
   if (absl::ConsumePrefix(&rest, "cuda") &&
       (rest.empty() ||
        (absl::ConsumePrefix(&rest, ":") && absl::SimpleAtoi(rest, &device) && device >= 0))) {
-    return MakeCudaBackend(device, options.deterministic);
+    return MakeCuda(device, options);
   }
   return absl::InvalidArgumentError(
       absl::StrCat("--device '", options.device, "': must be cpu, cuda, cuda:N or auto"));

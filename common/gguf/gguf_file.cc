@@ -266,6 +266,11 @@ std::string GgufFile::Digest(const std::function<void(double)>& progress) const 
   return rep_->files.Digest(progress);
 }
 
+std::string GgufFile::PiecewiseDigest(RunAll run,
+                                      const std::function<void(double)>& progress) const {
+  return rep_->files.PiecewiseDigest(run, progress);
+}
+
 std::string GgufFile::TokenizerDigest() const {
   Sha256 hash;
   // The keys are hashed in ascending order, whatever their order in the file. Each field of

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -122,11 +123,19 @@ class GgufFile {
   // They stay readable: the kernel reads them from the file again.
   void Release(const GgufTensor& tensor) const;
 
-  // SHA-256 (32 bytes) over the whole file: the weights' identity. Of several files it is that of
-  // the list of their SHA-256 (model_files.h). It reads every byte, which takes 0.05 s for 100 MB
-  // where the CPU has instructions for it, and then releases them (see Release). `progress`, if it
-  // is not null, is called with the fraction done, 0 to 1.
+  // SHA-256 (32 bytes) over the whole file, as `sha256sum` prints it. Of several files it is that
+  // of the list of their SHA-256 (model_files.h). It reads every byte, which takes one thread
+  // 0.05 s for 100 MB where the CPU has instructions for it, and then releases them (see Release).
+  // `progress`, if it is not null, is called with the fraction done, 0 to 1.
   std::string Digest(const std::function<void(double)>& progress = nullptr) const;
+  // Calls work(thread, index) once for each index in [0, count), on any threads, and returns when
+  // all calls have returned. Thread 0 is the calling one.
+  using RunAll = absl::FunctionRef<void(int count, absl::FunctionRef<void(int, int)> work)>;
+  // The weights' identity: a SHA-256 (32 bytes) that depends on every byte of the files as Digest
+  // does, and that several threads make together (model_files.h). Reads and releases as Digest
+  // does, and calls `progress` on the calling thread.
+  std::string PiecewiseDigest(RunAll run,
+                              const std::function<void(double)>& progress = nullptr) const;
   // SHA-256 over the metadata under "tokenizer.", on which a router and its workers must agree.
   std::string TokenizerDigest() const;
 

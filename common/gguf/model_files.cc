@@ -1,6 +1,7 @@
 #include "common/gguf/model_files.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,10 @@
 
 namespace baton {
 namespace {
+
+absl::string_view BytesAsText(absl::Span<const uint8_t> bytes) {
+  return absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
 
 std::string NameIn(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
@@ -50,6 +55,50 @@ void ModelFiles::Release(absl::Span<const uint8_t> part) const {
   }
 }
 
+std::string ModelFiles::PiecewiseDigest(
+    absl::FunctionRef<void(int count, absl::FunctionRef<void(int, int)> work)> run,
+    const std::function<void(double)>& progress) const {
+  constexpr size_t kPieceBytes = size_t{16} << 20;
+  struct Piece {
+    const File* file;
+    absl::Span<const uint8_t> bytes;
+    std::string digest;
+  };
+  std::vector<const File*> files;
+  for (const File& file : files_) files.push_back(&file);
+  std::sort(files.begin(), files.end(),
+            [](const File* a, const File* b) { return a->name < b->name; });
+  std::vector<Piece> pieces;
+  for (const File* file : files) {
+    for (size_t at = 0; at < file->bytes.size(); at += kPieceBytes) {
+      pieces.push_back({.file = file, .bytes = file->bytes.subspan(at, kPieceBytes), .digest = ""});
+    }
+  }
+  std::atomic<uint64_t> done = 0;
+  run(static_cast<int>(pieces.size()), [&](int thread, int index) {
+    Piece& piece = pieces[static_cast<size_t>(index)];
+    Sha256 hash;
+    hash.Update(BytesAsText(piece.bytes));
+    piece.digest = hash.Finish();
+    if (piece.file->map.has_value()) piece.file->map->Release(piece.bytes);
+    done += piece.bytes.size();
+    if (thread == 0 && progress != nullptr) {
+      progress(static_cast<double>(done.load()) / static_cast<double>(size_bytes()));
+    }
+  });
+  Sha256 hash;
+  auto piece = pieces.begin();
+  for (const File* file : files) {
+    if (files.size() > 1) {
+      hash.UpdateInteger<uint64_t>(file->name.size());
+      hash.Update(file->name);
+    }
+    hash.UpdateInteger<uint64_t>(file->bytes.size());
+    for (; piece != pieces.end() && piece->file == file; ++piece) hash.Update(piece->digest);
+  }
+  return hash.Finish();
+}
+
 std::string ModelFiles::Digest(const std::function<void(double)>& progress) const {
   BATON_CHECK(!files_.empty(), "a model has files");
   constexpr size_t kPieceBytes = size_t{8} << 20;
@@ -60,7 +109,7 @@ std::string ModelFiles::Digest(const std::function<void(double)>& progress) cons
     Sha256 hash;
     for (size_t at = 0; at < file.bytes.size(); at += kPieceBytes) {
       const absl::Span<const uint8_t> piece = file.bytes.subspan(at, kPieceBytes);
-      hash.Update(absl::string_view(reinterpret_cast<const char*>(piece.data()), piece.size()));
+      hash.Update(BytesAsText(piece));
       if (file.map.has_value()) file.map->Release(piece);
       done += piece.size();
       if (progress != nullptr) progress(static_cast<double>(done) / all);

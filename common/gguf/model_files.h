@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
@@ -31,6 +32,12 @@ class ModelFiles {
   // given their names, without folders, in the byte order of the names. All bytes are read and
   // released. `progress`, if it is not null, is called with the fraction done, 0 to 1.
   std::string Digest(const std::function<void(double)>& progress) const;
+  // SHA-256 (32 bytes) over the files in the byte order of their names: of each its name, if there
+  // are several, its size, and the SHA-256 of each of its pieces of 16 MiB, the last one shorter.
+  // Those are made by `run` (GgufFile::RunAll), on whose calling thread `progress` is called.
+  std::string PiecewiseDigest(
+      absl::FunctionRef<void(int count, absl::FunctionRef<void(int, int)> work)> run,
+      const std::function<void(double)>& progress) const;
 
  private:
   struct File {

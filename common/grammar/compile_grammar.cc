@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <exception>
-#include <iostream>
 #include <new>
 #include <optional>
-#include <sstream>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,9 +17,14 @@
 
 #include "common/base/status_macros.h"
 #include "common/grammar/compiled_grammar.h"
+#include "common/grammar/dead_ends.h"
+#include "common/grammar/grammar_rules.h"
 #include "common/grammar/grammar_state.h"
 #include "common/grammar/schema_check.h"
+#include "common/grammar/taken_stderr.h"
 #include "xgrammar/compiler.h"
+#include "xgrammar/exception.h"
+#include "xgrammar/grammar.h"
 
 namespace baton {
 namespace {
@@ -29,21 +33,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kMaxWhitespace = 1;         // characters between two parts of an answer's JSON
 constexpr size_t kMaxMessageBytes = 500;  // XGrammar repeats the client's text in some errors
-
-// Takes what is written to std::cerr while it lives.
-class TakenStderr {
- public:
-  TakenStderr() : before_(std::cerr.rdbuf(text_.rdbuf())) {}
-  ~TakenStderr() { std::cerr.rdbuf(before_); }
-  TakenStderr(const TakenStderr&) = delete;
-  TakenStderr& operator=(const TakenStderr&) = delete;
-
-  std::string text() const { return text_.str(); }
-
- private:
-  std::ostringstream text_;
-  std::streambuf* before_;
-};
 
 // XGrammar's message without the time and the line of its source before it.
 std::string PlainMessage(absl::string_view message) {
@@ -74,6 +63,11 @@ absl::StatusOr<std::string> ReadySchema(absl::string_view text) {
     if (!HoldsJsonStrings(pattern.expression)) {
       return absl::InvalidArgumentError(
           absl::StrCat(pattern.pointer, " is not supported: no JSON string can be held to it"));
+    }
+    const absl::Status ways_on = CheckDeadEndsOfJsonString(pattern.expression);
+    if (!ways_on.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(pattern.pointer, " is not supported: ", ways_on.message()));
     }
   }
   return schema.text;
@@ -165,33 +159,41 @@ absl::Status CheckRuleAttributes(const xgrammar::Grammar& grammar) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<xgrammar::CompiledGrammar> Compile(const GrammarSpec& spec,
-                                                  const GrammarVocabulary& vocabulary) {
-  xgrammar::GrammarCompiler compiler(vocabulary.info(), /*max_threads=*/1, /*cache_enabled=*/false);
+absl::StatusOr<xgrammar::Grammar> TagGrammar(const std::string& tag,
+                                             const GrammarVocabulary& vocabulary) {
+  auto made = xgrammar::Grammar::FromStructuralTag(tag, vocabulary.info());
+  if (auto* const grammar = std::get_if<xgrammar::Grammar>(&made)) return std::move(*grammar);
+  return absl::InvalidArgumentError(
+      PlainMessage(std::visit([](const auto& error) { return std::string(error.what()); },
+                              std::get<xgrammar::StructuralTagError>(made))));
+}
+
+absl::StatusOr<xgrammar::Grammar> GrammarOf(const GrammarSpec& spec,
+                                            const GrammarVocabulary& vocabulary) {
   switch (spec.kind) {
     case GrammarKind::kJsonObject:
     case GrammarKind::kJsonSchema: {
       const std::string text =
           spec.kind == GrammarKind::kJsonObject ? R"({"type":"object"})" : spec.text;
       BATON_ASSIGN_OR_RETURN(const std::string schema, ReadySchema(text));
-      return compiler.CompileJSONSchema(schema, /*any_whitespace=*/true, std::nullopt, std::nullopt,
-                                        /*strict_mode=*/true, kMaxWhitespace);
+      return xgrammar::Grammar::FromJSONSchema(schema, /*any_whitespace=*/true, std::nullopt,
+                                               std::nullopt, /*strict_mode=*/true, kMaxWhitespace);
     }
     case GrammarKind::kRegex:
-      return compiler.CompileRegex(spec.text);
+      return xgrammar::Grammar::FromRegex(spec.text);
     case GrammarKind::kGrammar: {
-      const xgrammar::Grammar grammar = xgrammar::Grammar::FromEBNF(spec.text);
+      xgrammar::Grammar grammar = xgrammar::Grammar::FromEBNF(spec.text);
       BATON_RETURN_IF_ERROR(CheckRuleAttributes(grammar));
-      return compiler.CompileGrammar(grammar);
+      return grammar;
     }
     case GrammarKind::kChoice: {
       Json alternatives = Json::array();
       for (const std::string& choice : spec.choices) alternatives.push_back(Literal(choice));
-      return compiler.CompileStructuralTag(StructuralTag(OneOf(std::move(alternatives))));
+      return TagGrammar(StructuralTag(OneOf(std::move(alternatives))), vocabulary);
     }
     case GrammarKind::kTags: {
       BATON_ASSIGN_OR_RETURN(const std::string tags, TagsFormat(spec, vocabulary));
-      return compiler.CompileStructuralTag(tags);
+      return TagGrammar(tags, vocabulary);
     }
   }
   return absl::InvalidArgumentError("the kind is unknown");
@@ -208,7 +210,13 @@ absl::Status CheckBeginning(const CompiledGrammar& grammar, const GrammarVocabul
 absl::StatusOr<std::string> CompileOrThrow(const GrammarSpec& spec,
                                            const GrammarVocabulary& vocabulary) {
   const TakenStderr ignored;
-  BATON_ASSIGN_OR_RETURN(const xgrammar::CompiledGrammar compiled, Compile(spec, vocabulary));
+  BATON_ASSIGN_OR_RETURN(xgrammar::Grammar rules, GrammarOf(spec, vocabulary));
+  BATON_RETURN_IF_ERROR(CheckDeadEnds(rules, vocabulary));
+  // XGrammar 0.2.8 allows no token that ends the root rule and goes on behind it, also where the
+  // rule stands within itself, as that of `{"$ref":"#"}` does.
+  if (GrammarRules(rules).RefersToItsRoot()) rules = xgrammar::Grammar::Union({rules});
+  xgrammar::GrammarCompiler compiler(vocabulary.info(), /*max_threads=*/1, /*cache_enabled=*/false);
+  const xgrammar::CompiledGrammar compiled = compiler.CompileGrammar(rules);
   if (const std::string text = ignored.text(); !text.empty()) {
     return absl::InvalidArgumentError(PlainMessage(text));
   }

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <set>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include "common/grammar/schema_disjoint.h"
 #include "common/grammar/schema_keywords.h"
 #include "common/grammar/schema_scalars.h"
+#include "common/grammar/schema_text.h"
 
 namespace baton {
 namespace {
@@ -58,6 +58,7 @@ absl::string_view ImpliedType(const Json& schema) {
   return "";
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): what the destructor of JSON throws only when broken
 class SchemaChecker {
  public:
   absl::StatusOr<CheckedSchema> Check(absl::string_view text);
@@ -360,31 +361,8 @@ absl::Status SchemaChecker::CheckReferences() const {
   return absl::OkStatus();
 }
 
-// Parses `text`, which must be an object that is nested no deeper than allowed.
-absl::StatusOr<Json> ParseSchema(absl::string_view text) {
-  bool too_deep = false;
-  bool too_large = false;
-  const auto look = [&](int depth, Json::parse_event_t event, Json& value) {
-    too_deep |= depth > kMaxSchemaDepth;
-    too_large |= event == Json::parse_event_t::value && value.is_number_unsigned() &&
-                 value.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()};
-    return !too_deep;
-  };
-  Json schema;
-  try {
-    schema = Json::parse(text.begin(), text.end(), look);
-  } catch (const Json::exception& error) {
-    return SchemaFault("", absl::StrCat("is no JSON: ", error.what()));
-  }
-  if (too_deep)
-    return SchemaFault("", absl::StrCat("is nested more than ", kMaxSchemaDepth, " deep"));
-  if (too_large) return SchemaFault("", "has an integer of more than 64 bits");
-  if (!schema.is_object()) return SchemaFault("", "is no JSON object");
-  return schema;
-}
-
 absl::StatusOr<CheckedSchema> SchemaChecker::Check(absl::string_view text) {
-  BATON_ASSIGN_OR_RETURN(schema_, ParseSchema(text));
+  BATON_ASSIGN_OR_RETURN(schema_, ParseSchemaText(text));
   BATON_ASSIGN_OR_RETURN(const Json checked, Node(schema_, ""));
   BATON_RETURN_IF_ERROR(CheckReferences());
   return CheckedSchema{.text = checked.dump(), .patterns = std::move(patterns_)};

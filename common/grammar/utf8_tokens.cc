@@ -24,8 +24,17 @@ bool Allows(const Narrow& narrow, uint8_t next) {
   return next >= narrow.first && next <= narrow.last;
 }
 
-// Whether no UTF-8 text has these bytes, at whatever place of a character they begin.
-bool IsBroken(absl::string_view text) {
+bool Contains(const std::vector<int32_t>& ascending, int32_t token) {
+  return std::binary_search(ascending.begin(), ascending.end(), token);
+}
+
+void Remove(absl::Span<const int32_t> tokens, absl::Span<uint32_t> mask) {
+  for (const int32_t token : tokens) RemoveFromMask(mask.data(), token);
+}
+
+}  // namespace
+
+bool IsBrokenUtf8(absl::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<uint8_t>(text[i]);
     if (byte == 0xc0 || byte == 0xc1 || byte >= 0xf5) return true;
@@ -37,23 +46,13 @@ bool IsBroken(absl::string_view text) {
   return false;
 }
 
-bool Contains(const std::vector<int32_t>& ascending, int32_t token) {
-  return std::binary_search(ascending.begin(), ascending.end(), token);
-}
-
-void Remove(absl::Span<const int32_t> tokens, absl::Span<uint32_t> mask) {
-  for (const int32_t token : tokens) RemoveFromMask(mask.data(), token);
-}
-
-}  // namespace
-
 Utf8Tokens::Utf8Tokens(const std::vector<std::string>& texts) {
   static_assert(kNarrow.size() == kOpenBytes);
   for (size_t id = 0; id < texts.size(); ++id) {
     const std::string& text = texts[id];
     if (text.empty() || text.front() == kSpecialTokenByte) continue;
     const auto token = static_cast<int32_t>(id);
-    if (IsBroken(text)) {
+    if (IsBrokenUtf8(text)) {
       broken_.push_back(token);
       continue;
     }

@@ -14,6 +14,10 @@
 
 namespace baton {
 
+// Whether no UTF-8 text has these bytes, at whatever place of a character they begin and end. A
+// pure function.
+bool IsBrokenUtf8(absl::string_view bytes);
+
 // Some KB: the few tokens of a vocabulary that begin or end within a character.
 // Immutable and thread-safe. It does not look whether characters are whole, which a grammar sees
 // to.

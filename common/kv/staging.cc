@@ -12,8 +12,9 @@
 namespace baton {
 namespace {
 
-// So large that a copy or a slice costs hardly more than its bytes do.
-constexpr size_t kSlotBytes = size_t{1} << 20;
+// So large that a message of one slot costs hardly more than its bytes do, of half the bytes too
+// where they are converted; so small that several are under way within a push's window.
+constexpr size_t kSlotBytes = size_t{2} << 20;
 constexpr uint64_t kLeastSlots = 8;  // lets several slots be under way, whatever the memory
 
 KvLayout LayoutOf(const KvLayout& cache, int pages) {
@@ -48,15 +49,17 @@ absl::StatusOr<std::unique_ptr<KvStaging>> KvStaging::Create(KvCache& cache,
                      "; lower --kv-staging-memory-bytes"));
   }
   return std::unique_ptr<KvStaging>(
-      new KvStaging(cache, layout, static_cast<int>(slots), *std::move(memory)));
+      new KvStaging(cache, layout, static_cast<int>(slots), *std::move(memory), options.helpers));
 }
 
-KvStaging::KvStaging(KvCache& cache, const KvLayout& layout, int slot_count, BackendBuffer memory)
+KvStaging::KvStaging(KvCache& cache, const KvLayout& layout, int slot_count, BackendBuffer memory,
+                     int helpers)
     : cache_(cache),
       layout_(layout),
       slot_count_(slot_count),
       memory_(std::move(memory)),
-      free_(static_cast<size_t>(slot_count)) {
+      free_(static_cast<size_t>(slot_count)),
+      jobs_(helpers) {
   std::iota(free_.rbegin(), free_.rend(), 0);
 }
 

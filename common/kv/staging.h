@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 
 #include "common/backend/device_copies.h"
+#include "common/base/job_pool.h"
 #include "common/kv/cache.h"
 #include "common/kv/layout.h"
 
@@ -30,6 +31,7 @@ class KvStaging {
   struct Options {
     uint64_t bytes = uint64_t{256} << 20;  // most pinned memory in bytes
     int chunk_tokens = 512;  // most tokens that are computed together; a slot holds no more
+    int helpers = 0;         // threads that help the users' own with what is in slots
   };
   // RESOURCE_EXHAUSTED or INVALID_ARGUMENT names --kv-staging-memory-bytes. REQUIRES: the cache is
   // in a device's memory; chunk_tokens > 0.
@@ -44,6 +46,8 @@ class KvStaging {
   size_t slot_bytes() const { return layout_.block_bytes(); }
   int slot_count() const { return slot_count_; }
   int free_slots() const;
+  // The threads that help the users' own.
+  JobPool& jobs() { return jobs_; }
 
   // A slot in use. The destructor gives it back, on any thread. Empty when default-constructed or
   // moved from.
@@ -97,7 +101,8 @@ class KvStaging {
     std::function<void(Slot)> granted;
     Slot slot;
   };
-  KvStaging(KvCache& cache, const KvLayout& layout, int slot_count, BackendBuffer memory);
+  KvStaging(KvCache& cache, const KvLayout& layout, int slot_count, BackendBuffer memory,
+            int helpers);
 
   void GiveBack(uint64_t user, int index);
   void Leave(uint64_t user);
@@ -118,6 +123,8 @@ class KvStaging {
   uint64_t last_user_ = 0;
   std::map<uint64_t, UserState> users_;  // users that are not gone, or still hold slots
   std::deque<uint64_t> waiting_;         // waiting users, first come, first served
+
+  JobPool jobs_;  // the last member, so that its threads end first
 };
 
 }  // namespace baton

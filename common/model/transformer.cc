@@ -89,8 +89,8 @@ class PassAngles {
     }
     if (config.temperature_scale == 0) return;
     for (const int position : positions) {
-      const double steps = 1.0 + position / config.temperature_length;
-      query_scales_.push_back(static_cast<float>(1 + config.temperature_scale * Log(steps)));
+      const int lengths = 1 + position / config.temperature_length;
+      query_scales_.push_back(static_cast<float>(1 + config.temperature_scale * Log(lengths)));
     }
   }
 
@@ -117,8 +117,9 @@ struct Transformer::Rep {
   // The buffers for `rows` rows. Takes more memory where it is too small.
   absl::StatusOr<Activations> Arrange(int rows);
   // Appends one layer's keys and values of all rows to the cache, then adds the layer to the
-  // residual stream. `appended(a)` runs in between. It may leave fewer rows in `a` to go on with.
-  void Layer(int layer, const KvLayerView& cache, Activations& a,
+  // residual stream. `appended(a)` runs in between. It may leave fewer rows in `a` to go on with,
+  // unless `one_row_each` (OneRowEach): then keys are appended as rows attend to them.
+  void Layer(int layer, const KvLayerView& cache, bool one_row_each, Activations& a,
              absl::FunctionRef<void(Activations&)> appended);
   // Computes the inputs of a sublayer: products of the residual stream, which is normalised first
   // unless `norm` is empty.
@@ -180,7 +181,7 @@ void Transformer::Rep::Leave(const WeightVector& post_norm, const Activations& a
                   a.residual);
 }
 
-void Transformer::Rep::Layer(int layer, const KvLayerView& cache, Activations& a,
+void Transformer::Rep::Layer(int layer, const KvLayerView& cache, bool one_row_each, Activations& a,
                              absl::FunctionRef<void(Activations&)> appended) {
   const LayerWeights& w = weights.layers[static_cast<size_t>(layer)];
   const LayerConfig& kind = config.layer_kinds[static_cast<size_t>(layer)];
@@ -199,14 +200,19 @@ void Transformer::Rep::Layer(int layer, const KvLayerView& cache, Activations& a
   add_bias(w.value_bias, a.values);
   norm_heads(w.query_norm, a.queries);
   norm_heads(w.key_norm, a.keys);
-  backend.RotateAndAppend(kind.rope, a.queries, a.keys, a.values, cache);
 
-  appended(a);
-  if (a.residual.rows == 0) return;
-  backend.Attention({.scale = config.attention_scale,
-                     .window = kind.window,
-                     .sinks = w.sinks.empty() ? nullptr : w.sinks.data()},
-                    a.queries, cache, a.attended);
+  const AttentionRule rule = {.scale = config.attention_scale,
+                              .window = kind.window,
+                              .sinks = w.sinks.empty() ? nullptr : w.sinks.data()};
+  if (one_row_each) {
+    backend.AppendAndAttend(kind.rope, a.queries, a.keys, a.values, cache, rule, a.attended);
+    appended(a);
+  } else {
+    backend.RotateAndAppend(kind.rope, a.queries, a.keys, a.values, cache);
+    appended(a);
+    if (a.residual.rows == 0) return;
+    backend.Attention(rule, a.queries, cache, a.attended);
+  }
   const Backend::ProductOutput attention_output = Into(*w.attention_output, a);
   backend.Product(a.attended, {attention_output});
   add_bias(w.attention_output_bias, attention_output.out);
@@ -339,9 +345,10 @@ void Transformer::Rep::Compute(const Batch& batch, KvCache& cache, Activations a
   backend.Embed(*weights.embedding, a.residual);
   if (config.embedding_scale != 1) backend.Scale(config.embedding_scale, a.residual);
   const Batch wanted = WantedRows(batch);
+  const bool one_row_each = OneRowEach(batch);
   for (int layer = 0; layer < config.layers; ++layer) {
     const bool last = layer == config.layers - 1;
-    Layer(layer, cache.LayerView(layer), a, [&](Activations& rows) {
+    Layer(layer, cache.LayerView(layer), one_row_each, a, [&](Activations& rows) {
       if (cache.host_memory()) backend.Synchronize();
       on_layer(layer);
       // After the last layer's keys and values only the wanted rows go on.

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include <nlohmann/json.hpp>
 
+#include "common/base/utf16_escapes.h"
 #include "common/protocol/tool_name.h"
 #include "common/rpc/limits.h"
 
@@ -110,7 +111,9 @@ ChatSize CheckTools(const v1::ChatInput& chat, Violations& violations) {
     CheckJson(tool.parameters(), absl::StrCat(field, ".parameters"), size, violations);
     const absl::string_view schema = absl::StripLeadingAsciiWhitespace(tool.parameters());
     if (!absl::StartsWith(schema, "{") || !nlohmann::json::accept(tool.parameters())) {
-      violations.Add(absl::StrCat(field, ".parameters"), "must be a JSON schema, an object");
+      const std::string half_pair = HalfPairFault(tool.parameters());
+      violations.Add(absl::StrCat(field, ".parameters"),
+                     half_pair.empty() ? "must be a JSON schema, an object" : half_pair);
     }
   }
   return size;

@@ -5,9 +5,11 @@
 #include <optional>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 
 #include "common/backend/cpu/machine/cpu_set.h"
+#include "common/backend/cpu/machine/thread_pool.h"
 #include "common/base/numerics.h"
 #include "common/base/prefix_hash.h"
 #include "common/base/status_macros.h"
@@ -23,10 +25,10 @@ namespace {
 constexpr uint64_t kDefaultKvBytes = uint64_t{1} << 30;
 constexpr uint64_t kFreeMemoryShare = 4;  // a quarter
 constexpr double kCheckShare = 0.2;       // of the progress, for the check of the file's SHA-256
+constexpr double kIdentityShare = 0.2;    // of the rest, for the weights' identity
 
 struct OpenedModel {
   GgufFile file;
-  std::string digest;  // of the file; empty: not computed yet
   std::unique_ptr<Tokenizer> tokenizer;
   EngineOptions engine;  // checked; num_kv_blocks and prefix_identity are still missing
   std::optional<GgufFile> draft;
@@ -73,9 +75,8 @@ absl::StatusOr<GgufFile> OpenDraft(const std::string& path, GgufFile::Part part,
 absl::StatusOr<OpenedModel> OpenModel(const ModelRuntimeOptions& options, GgufFile::Part part) {
   BATON_RETURN_IF_ERROR(CheckModelRuntimeOptions(options));
   BATON_ASSIGN_OR_RETURN(GgufFile file, OpenModelFile(options.model, part));
-  std::string digest;
   if (!options.model_sha256.empty()) {
-    digest = file.Digest([&](double done) {
+    const std::string digest = file.Digest([&](double done) {
       if (options.progress) options.progress(kCheckShare * done);
     });
     BATON_RETURN_IF_ERROR(CheckModelSha256(options.model_sha256, digest, options.model));
@@ -87,7 +88,6 @@ absl::StatusOr<OpenedModel> OpenModel(const ModelRuntimeOptions& options, GgufFi
   engine.end_of_generation_ids = tokenizer->end_of_generation_ids();
   BATON_RETURN_IF_ERROR(CheckEngineOptions(engine, config));
   OpenedModel opened = {.file = std::move(file),
-                        .digest = std::move(digest),
                         .tokenizer = std::move(tokenizer),
                         .engine = std::move(engine),
                         .draft = std::nullopt};
@@ -174,6 +174,17 @@ absl::StatusOr<std::unique_ptr<Transformer>> LoadWeights(const GgufFile& file, i
   return WithDeviceMemoryAdvice(model.status());
 }
 
+// The identity of the file's weights, made by as many threads as the backend has.
+std::string WeightsDigest(const GgufFile& file, Quantisation quantisation,
+                          const PoolThreads& threads, const std::function<void(double)>& progress) {
+  ThreadPool pool(threads.count, threads.cpus);
+  return QuantisedDigest(
+      file.PiecewiseDigest(
+          [&pool](int count, absl::FunctionRef<void(int, int)> work) { pool.Run(count, work); },
+          progress),
+      quantisation);
+}
+
 std::string NameOf(const GgufFile& file, const ModelConfig& config) {
   if (!config.name.empty()) return config.name;
   return file.path().substr(file.path().find_last_of('/') + 1);
@@ -228,13 +239,16 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   // The backend's pool pins the thread that packs the weights, which is this one. The guard undoes
   // that, so that threads started later do not inherit it.
   const CpuAffinityGuard affinity;
+  // A flag names CPUs of the process, so it is read before this thread is pinned to one of them.
+  BATON_ASSIGN_OR_RETURN(const PoolThreads threads, ResolveThreads(options.backend));
+  auto runtime = std::make_unique<ModelRuntime>();
   BATON_ASSIGN_OR_RETURN(OpenedModel opened, OpenModel(options, GgufFile::Part::kAll));
   const GgufFile& file = opened.file;
   EngineOptions& engine = opened.engine;
-  auto runtime = std::make_unique<ModelRuntime>();
   runtime->tokenizer = std::move(opened.tokenizer);
   BATON_ASSIGN_OR_RETURN(runtime->backend, MakeBackend(options.backend));
-  const double checked = opened.digest.empty() ? 0 : kCheckShare;
+  runtime->times.Took("file");
+  const double checked = options.model_sha256.empty() ? 0 : kCheckShare;
   const auto progress = [&](double done) {
     if (options.progress) options.progress(checked + (1 - checked) * done);
   };
@@ -250,11 +264,15 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
         draft, LoadWeights(*opened.draft, engine.max_model_len, *runtime->backend, [](double) {}));
   }
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<Transformer> model,
-                         LoadWeights(file, engine.max_model_len, *runtime->backend, progress));
+                         LoadWeights(file, engine.max_model_len, *runtime->backend,
+                                     [&](double done) { progress((1 - kIdentityShare) * done); }));
+  runtime->times.Took("weights");
   runtime->name = NameOf(file, model->config());
   runtime->weights_type = MostBytesType(file);
-  runtime->weights_digest =
-      QuantisedDigest(opened.digest.empty() ? file.Digest() : opened.digest, options.quantisation);
+  runtime->weights_digest = WeightsDigest(file, options.quantisation, threads, [&](double done) {
+    progress(1 - kIdentityShare + kIdentityShare * done);
+  });
+  runtime->times.Took("identity");
   runtime->tokenizer_digest = runtime->tokenizer->digest();
 
   engine.prefix_identity =
@@ -263,6 +281,7 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   if (in_device) {
     BATON_ASSIGN_OR_RETURN(engine.num_kv_blocks, DeviceBlocks(options.memory, engine, *model,
                                                               draft.get(), *runtime->backend));
+    runtime->times.Took("largest step");
   } else {
     const KvLayout layout = model->MakeKvLayout(engine.block_size, engine.kv_dtype);
     const int longest =
@@ -276,6 +295,7 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   }
   BATON_ASSIGN_OR_RETURN(runtime->engine, Engine::Create(std::move(model), *runtime->backend,
                                                          engine, std::move(draft)));
+  runtime->times.Took("KV cache");
   return runtime;
 }
 

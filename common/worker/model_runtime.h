@@ -14,6 +14,7 @@
 #include "common/gguf/quantisation.h"
 #include "common/tokenizer/tokenizer.h"
 #include "common/worker/device_memory.h"
+#include "common/worker/load_times.h"
 
 namespace baton {
 
@@ -26,7 +27,8 @@ struct ModelRuntimeOptions {
   // num_kv_blocks, prefix_identity and end_of_generation_ids are found out by LoadModelRuntime.
   EngineOptions engine;
   MemoryOptions memory;
-  // Called with the fraction done, 0 to 1, while the file is checked and the weights load.
+  // Called with the fraction done, 0 to 1, while the file is checked, the weights load and their
+  // identity is made.
   std::function<void(double)> progress = nullptr;
 };
 
@@ -40,8 +42,9 @@ struct ModelRuntime {
   std::string name;                 // the file's general.name; without one the file's own name
   std::string weights_type;         // the type that most bytes of the weights have, such as "Q4_1"
   uint64_t draft_weight_bytes = 0;  // bytes of the draft model's tensors; 0: there is none
-  std::string weights_digest;       // QuantisedDigest of the file's SHA-256, 32 bytes
+  std::string weights_digest;       // QuantisedDigest of GgufFile::PiecewiseDigest, 32 bytes
   std::string tokenizer_digest;     // Tokenizer::digest; the router compares it with its own
+  LoadTimes times;                  // of what LoadModelRuntime did
   std::unique_ptr<Engine> engine;
 };
 

@@ -1,5 +1,6 @@
 #include "common/worker/worker_flags.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,9 +82,19 @@ void AddHandoffFlags(FlagSet& flags, HandoffOptions& handoff) {
                   "compares; 0: none");
   flags.AddBytes("kv-staging-memory-bytes", handoff.staging.bytes,
                  "Pinned memory of the host for KV on its way from or to a GPU");
+  flags.AddInt("kv-copy-threads", handoff.copy_threads, 0, kMaxCopyThreads,
+               "Threads for CRCs, conversions and copies of KV on its way from or to a GPU, a "
+               "push's own among them; 0: one, and one more for every four CPUs, at most 5");
 }
 
+constexpr int kMostHelpers = 4;  // unless the flag says more
+constexpr int kCpusOfAHelper = 4;
+
 }  // namespace
+
+int CopyHelpers(int copy_threads, int cpus) {
+  return copy_threads > 0 ? copy_threads - 1 : std::min(cpus / kCpusOfAHelper, kMostHelpers);
+}
 
 std::vector<std::pair<std::string, KvType>> KvCacheTypes() {
   std::vector<std::pair<std::string, KvType>> types = {{"auto", EngineOptions().kv_dtype}};
@@ -94,7 +105,8 @@ std::vector<std::pair<std::string, KvType>> KvCacheTypes() {
 
 void AddComputeFlags(FlagSet& flags, BackendOptions& backend, EngineOptions& engine) {
   flags.AddString("device", backend.device, "cpu, cuda, cuda:N or auto");
-  flags.AddInt("threads", backend.threads, 0, kMaxThreads, "Compute threads; 0: one for each core");
+  flags.AddInt("threads", backend.threads, 0, kMaxThreads,
+               "Threads that compute, or load weights for a GPU; 0: one for each core");
   flags.AddString("cpu-set", backend.cpu_set, "Cores to stay on, such as 0-3,8");
   flags.AddString("cpu-isa", backend.cpu_isa, "Instruction set",
                   {"auto", "avx512", "avx2", "portable"});

@@ -25,7 +25,10 @@ struct HandoffOptions {
   // Share of the pushes of which a decode worker audits a block. With blocks of 32 tokens that is
   // 0.64 rows a push: at most 1 % of what it computes where answers have 64 tokens.
   double audit_share = 0.02;
-  KvStaging::Options staging;  // on a GPU's worker only
+  KvStaging::Options staging;  // on a GPU's worker only; copy_threads gives its helpers
+  // Threads of a GPU's worker for the CRCs, conversions and copies of its pushes, the push's own
+  // among them; 0: as CopyHelpers says.
+  int copy_threads = 0;
 };
 
 struct WorkerFlags {
@@ -39,6 +42,13 @@ struct WorkerFlags {
 inline constexpr int kMaxContextTokens = 1 << 24;
 // The values of --kv-cache-dtype.
 std::vector<std::pair<std::string, KvType>> KvCacheTypes();
+
+// The most that --kv-copy-threads takes.
+inline constexpr int kMaxCopyThreads = 64;
+// Threads that help those of pushes (KvStaging::Options::helpers), of a process with `cpus` CPUs.
+// Where `copy_threads` is 0, one for every four CPUs, at most 4: most of the others are for gRPC's
+// threads, which the kernel's copies keep as busy.
+int CopyHelpers(int copy_threads, int cpus);
 
 // Adds the flags that say how a model is computed: device, threads, cpu-set, cpu-isa,
 // deterministic, block-size, kv-cache-dtype, max-num-batched-tokens.

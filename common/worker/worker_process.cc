@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
+#include "common/backend/cpu/machine/cpu_set.h"
 #include "common/base/clock.h"
 #include "common/base/kv_type_name.h"
 #include "common/base/log.h"
@@ -96,16 +97,21 @@ absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags f
   } else {
     LogWarning("requests with a grammar are refused: {}", LogSafe(grammars.status().message()));
   }
+  runtime_->times.Took("grammars");
   if (const absl::StatusOr<KvType> wire = KvTypeFromName(flags_.handoff.wire_dtype); wire.ok()) {
     BATON_RETURN_IF_ERROR(
         CheckHeadDim("--kv-wire-dtype", *wire, engine().cache().layout().head_dim));
   }
   if (!engine().cache().host_memory()) {
     BATON_ASSIGN_OR_RETURN(
-        staging_, KvStaging::Create(engine().cache(),
-                                    {.bytes = flags_.handoff.staging.bytes,
-                                     .chunk_tokens = engine().options().max_num_batched_tokens}));
+        staging_,
+        KvStaging::Create(engine().cache(),
+                          {.bytes = flags_.handoff.staging.bytes,
+                           .chunk_tokens = engine().options().max_num_batched_tokens,
+                           .helpers = CopyHelpers(flags_.handoff.copy_threads, AvailableCpus())}));
+    runtime_->times.Took("staging memory");
   }
+  runtime_->times.Log();
   const std::string model_name =
       flags_.served_model_name.empty() ? runtime_->name : flags_.served_model_name;
   metrics_->SetModelName(model_name);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/log.h"
+#include "common/base/utf16_escapes.h"
 #include "common/rpc/limits.h"
 #include "router/api/api_error.h"
 
@@ -108,6 +109,9 @@ absl::StatusOr<Json> ParseJsonBody(absl::string_view body) {
     if (!json.is_object()) return absl::InvalidArgumentError("the body must be a JSON object");
     return json;
   } catch (const Json::parse_error& error) {
+    if (const std::string fault = HalfPairFault(body); !fault.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("the body ", fault, ": byte ", error.byte));
+    }
     return absl::InvalidArgumentError(
         absl::StrCat("the body is not valid JSON: byte ", error.byte));
   } catch (const Json::exception& error) {

@@ -1,5 +1,6 @@
 #include "router/front/refusals.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -8,34 +9,36 @@
 namespace baton {
 
 Refusals::~Refusals() {
-  std::deque<Held> held;
+  std::multimap<absl::Time, Held> held;
   {
     absl::MutexLock lock(&mutex_);
     held.swap(held_);
   }
-  for (Held& refusal : held) refusal.tell();
+  for (auto& [due, refusal] : held) refusal.tell();
 }
 
 void Refusals::Refuse(const Caller& caller, const absl::Status& status, Tell tell) {
   if (caller.declared && absl::IsResourceExhausted(status)) {
     absl::MutexLock lock(&mutex_);
     const absl::Time now = loop_.Now();
-    if (IsTooOften(caller, now) && held_.size() < kMostHeld) {
-      held_.push_back({.due = now + kHold, .tell = std::move(tell)});
-      if (held_.size() == 1) loop_.Post([this] { TellDue(); });
+    Tenant& tenant = TenantOf(caller);
+    if (!tenant.told.TryTake(1, now) && held_.size() < kMostHeld) {
+      const absl::Duration hold =
+          std::clamp(absl::Seconds(tenant.held / kHeldPerSecond), kHold, kMostHold);
+      ++tenant.held;
+      const auto place =
+          held_.emplace(now + hold, Held{.tenant = caller.tenant, .tell = std::move(tell)});
+      if (place == held_.begin()) loop_.Post([this] { TellDue(); });
       return;
     }
   }
   tell();
 }
 
-bool Refusals::IsTooOften(const Caller& caller, absl::Time now) {
-  const auto found = told_.find(caller.tenant);
-  if (found != told_.end()) return !found->second.TryTake(1, now);
+Refusals::Tenant& Refusals::TenantOf(const Caller& caller) {
   // Keys come and go: whoever is forgotten here begins anew.
-  if (told_.size() >= kMaxTenants) told_.clear();
-  told_.emplace(caller.tenant, TokenBucket(kPerSecond, kBurst)).first->second.Take(1, now);
-  return false;
+  if (tenants_.size() >= kMaxTenants && tenants_.count(caller.tenant) == 0) tenants_.clear();
+  return tenants_[caller.tenant];
 }
 
 void Refusals::TellDue() {
@@ -43,11 +46,15 @@ void Refusals::TellDue() {
   {
     absl::MutexLock lock(&mutex_);
     const absl::Time now = loop_.Now();
-    while (!held_.empty() && held_.front().due <= now) {
-      due.push_back(std::move(held_.front().tell));
-      held_.pop_front();
+    while (!held_.empty() && held_.begin()->first <= now) {
+      Held& refusal = held_.begin()->second;
+      const auto tenant = tenants_.find(refusal.tenant);
+      if (tenant != tenants_.end() && tenant->second.held > 0) --tenant->second.held;
+      due.push_back(std::move(refusal.tell));
+      held_.erase(held_.begin());
     }
-    if (!held_.empty()) loop_.RunAt(held_.front().due, [this] { TellDue(); });
+    loop_.Cancel(timer_);
+    if (!held_.empty()) timer_ = loop_.RunAt(held_.begin()->first, [this] { TellDue(); });
   }
   for (Tell& tell : due) tell();
 }

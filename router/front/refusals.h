@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
 #include <map>
 #include <string>
 
@@ -21,15 +20,19 @@ namespace baton {
 // A refusal costs less than an answer, but clients that send the refused request again without a
 // pause get so many of them that they take the router's CPUs from others. So a declared tenant that
 // is refused with RESOURCE_EXHAUSTED more often than kPerSecond gets each further such refusal
-// kHold later. A thousand connections then cost what a thousand requests a second do.
+// later: by kHold, and by more the more of its refusals wait, so that it gets some kHeldPerSecond,
+// but by kMostHold at most. A thousand connections then cost what a hundred requests a second do.
 //
 // Thread-safe. Borrows the loop, which ends first.
 class Refusals {
  public:
-  static constexpr double kPerSecond = 20;  // of a tenant, told at once
+  static constexpr double kPerSecond = 20;  // refusals of a tenant, told at once
   static constexpr double kBurst = 40;
   static constexpr absl::Duration kHold = absl::Seconds(1);
-  static constexpr size_t kMostHeld = 4096;  // of all; beyond it refusals are told at once
+  static constexpr double kHeldPerSecond = 100;  // held refusals of a tenant, told later
+  static constexpr absl::Duration kMostHold = absl::Seconds(10);
+  // Held refusals of all tenants; beyond it refusals are told at once.
+  static constexpr size_t kMostHeld = 4096;
 
   using Tell = absl::AnyInvocable<void()>;
 
@@ -44,19 +47,24 @@ class Refusals {
   void Refuse(const Caller& caller, const absl::Status& status, Tell tell);
 
  private:
+  struct Tenant {
+    TokenBucket told = {kPerSecond, kBurst};
+    int held = 0;  // its refusals that are held
+  };
   struct Held {
-    absl::Time due;
+    std::string tenant;
     Tell tell;
   };
 
-  bool IsTooOften(const Caller& caller, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Tenant& TenantOf(const Caller& caller) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // On the loop's thread: tells what is due, and comes again for the rest.
   void TellDue();
 
   EventLoop& loop_;
+  EventLoop::Timer timer_;  // the timer of the next TellDue; the loop's thread alone uses it
   absl::Mutex mutex_;
-  std::map<std::string, TokenBucket> told_ ABSL_GUARDED_BY(mutex_);  // by tenant
-  std::deque<Held> held_ ABSL_GUARDED_BY(mutex_);                    // as they are due
+  std::map<std::string, Tenant> tenants_ ABSL_GUARDED_BY(mutex_);  // by name
+  std::multimap<absl::Time, Held> held_ ABSL_GUARDED_BY(mutex_);   // by when they are due
 };
 
 }  // namespace baton

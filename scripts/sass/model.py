@@ -13,6 +13,7 @@ from . import model_text
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATH = ROOT / "docs/benchmarks/gpu_model.md"
 DISPATCH = ROOT / "common/backend/cuda/product/product_dispatch.h"
+TILES = ROOT / "common/backend/cuda/product/invariant_product_launch.h"
 DEQUANTISER = ROOT / "common/backend/cuda/product/dequantise.cu"
 
 # An H200, and what the model supposes of it.
@@ -23,6 +24,7 @@ COPY_BYTES_A_SECOND = 4.25e12
 READ_BYTES_A_SECOND = 0.92 * COPY_BYTES_A_SECOND
 MMA_FLOPS = 620e12  # what mma.sync does at most
 LIBRARY_FLOPS = 700e12  # what cuBLASLt does in large products
+TILE_OUTPUTS, TILE_ROWS = 128, 64  # those of InvariantTileKernel with quantised weights
 MMA_FLOP = 2 * 16 * 8 * 16  # one tensor-core operation, m16n8k16
 
 
@@ -69,6 +71,7 @@ class Weights:
 BF16 = Weights("Bf16", 2, 2)
 Q4_0 = Weights("Q4_0", 18 / 32, 0.5)
 CONTEXT = 1024  # keys of each sequence in a decode step
+SEGMENT = 256  # keys of a thread block of decode attention
 KEY_BYTES = 4  # K and V in bf16, for each column
 
 
@@ -101,7 +104,12 @@ class Step:
         vector, parts = product_rows(self.weights)
         products = (self.vector_products() if self.rows <= vector else self.parts_products() if self.rows <= parts
                     else self.library_products())
-        return [*products, self.rotation(), self.attention()]
+        return [*products, self.attention()] if self.appends() else [*products, self.rotation(), self.attention()]
+
+    def appends(self):
+        """Whether attention rotates and appends itself (AppendAttentionTakes)."""
+        blocks = self.rows * CONTEXT // SEGMENT * self.shape.kv_heads
+        return not self.prompt and blocks <= 3 * MULTIPROCESSORS
 
     def kernel(self, name):
         if name not in self.figures:
@@ -137,12 +145,21 @@ class Step:
         return rows[min(fitting)]
 
     def parts_products(self):
-        kernel, row_blocks = self.parts_kernel()
         for name, count, times in self.shape.products():
+            outputs = count // (self.shape.feed_forward if name == "down" else self.shape.hidden)
+            kernel, row_blocks = self.tile_kernel(outputs) or self.parts_kernel()
             weights = count * times
             yield self.streaming(f"product: {name}", kernel, row_blocks * weights * self.weights.streamed,
                                  weights * self.weights.bytes)
         yield from self.inputs("ProductTermsKernel<1>", "ProductTermsKernel<2>", "ProductTermsKernel<0>")
+
+    def tile_kernel(self, outputs):
+        """The one that the backend takes instead for many outputs of many rows, and how many tiles of rows these are, or None."""
+        row_tiles = -(-self.rows // TILE_ROWS)
+        enough = 5 * -(-outputs // TILE_OUTPUTS) * row_tiles >= 2 * MULTIPROCESSORS
+        if not (self.weights.quantised and self.rows >= small_tiles_from() and enough):
+            return None
+        return f"InvariantTileKernel<{self.weights.name}, 1>", row_tiles
 
     def parts_kernel(self):
         """The one for the fewest rows that takes these, or else the most, and how many blocks of its rows these are."""
@@ -192,7 +209,8 @@ class Step:
         shape = self.shape
         if not self.prompt:
             read = shape.layers * self.rows * CONTEXT * shape.kv_columns * KEY_BYTES
-            return self.streaming("attention", f"DecodeAttentionKernel<bf16, {shape.head_dim}>", read, read)
+            kernel = "AppendAttentionKernel" if self.appends() else "DecodeAttentionKernel"
+            return self.streaming("attention", f"{kernel}<bf16, {shape.head_dim}>", read, read)
         kernel = f"PrefillAttentionKernel<bf16, {shape.head_dim}>"
         f = self.kernel(kernel)
         # Two products, each over half of the square of all rows by all keys.
@@ -204,6 +222,11 @@ def product_rows(weights):
     """The most rows that the vector kernel takes with such weights, and the parts kernel."""
     name = "kFourBitRows" if weights.quantised else "kHalfRows"
     return tuple(map(int, _found(rf"{name} = \{{\.vector = (\d+), \.parts = (\d+)\}};", DISPATCH)))
+
+
+def small_tiles_from():
+    """The fewest rows that quantised weights' tiles take."""
+    return int(_found(r"kInvariantSmallTilesFrom = (\d+);", TILES)[0])
 
 
 def dequantised_weights():

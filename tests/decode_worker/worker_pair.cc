@@ -76,9 +76,10 @@ void TestWorker::MakeEngine(const Options& options) {
   EXPECT_TRUE(engine.ok()) << engine.status();
   engine_ = *std::move(engine);
   if (!engine_->cache().host_memory()) {
-    auto staging = KvStaging::Create(
-        engine_->cache(),
-        {.bytes = options.staging_bytes, .chunk_tokens = options.max_num_batched_tokens});
+    auto staging =
+        KvStaging::Create(engine_->cache(), {.bytes = options.staging_bytes,
+                                             .chunk_tokens = options.max_num_batched_tokens,
+                                             .helpers = options.copy_helpers});
     EXPECT_TRUE(staging.ok()) << staging.status();
     staging_ = *std::move(staging);
   }

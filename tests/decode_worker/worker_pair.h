@@ -39,6 +39,7 @@ class TestWorker {
     // cpu, or cuda; or late: the CPU behind a LateBackend. BATON_TEST_DEVICE names it too.
     std::string device = "cpu";
     uint64_t staging_bytes = uint64_t{64} << 10;  // pinned memory of a device
+    int copy_helpers = 2;                         // threads that help with what is in it
     bool deterministic = false;
     SpeculationMode speculation = SpeculationMode::kAuto;
     int threads = 1;

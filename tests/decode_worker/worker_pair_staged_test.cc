@@ -88,6 +88,12 @@ TEST(WorkerPairStaged, OneSlotOfStagingForAllIsEnough) {
   ExpectTheTokensOfOneWorker(WithOneSlot(On("late", 32)), WithOneSlot(On("late", 48)));
 }
 
+TEST(WorkerPairStaged, ThePushesThreadsAloneAreEnough) {
+  TestWorker::Options options = On("late", 32);
+  options.copy_helpers = 0;
+  ExpectTheTokensOfOneWorker(options, options);
+}
+
 TEST(WorkerPairStaged, MessagesThatWaitForMoreLayersDoNotWaitForRoom) {
   TestWorker::Options options = WithOneSlot(On("late", 32));
   options.staging_bytes *= 3;

@@ -13,7 +13,7 @@ constexpr int kSkipped = 77;
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   if (!testing::GTEST_FLAG(list_tests) && !baton::CudaAvailable()) {
-    const auto backend = baton::MakeCudaBackend(0, /*deterministic=*/false);
+    const auto backend = baton::MakeCudaBackend({});
     std::printf("SKIPPED %d tests of %s: %s\n",
                 testing::UnitTest::GetInstance()->total_test_count(), argv[0],
                 backend.status().ToString().c_str());

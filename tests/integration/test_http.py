@@ -3,6 +3,7 @@ import json
 import pathlib
 import sys
 import threading
+import urllib.error
 import urllib.request
 
 import pytest
@@ -196,7 +197,7 @@ def test_a_tools_result_goes_back_into_the_chat(openai, model):
     assert answer.choices[0].message.content
 
 
-def test_errors_are_those_that_the_client_knows(openai, model):
+def test_errors_are_those_that_the_client_knows(served, openai, model):
     import openai as library
 
     with pytest.raises(library.BadRequestError) as caught:
@@ -210,6 +211,11 @@ def test_errors_are_those_that_the_client_knows(openai, model):
         openai.chat.completions.create(model=model, messages=CAPITAL,
                                        response_format={"type": "json_schema", "json_schema": schema})
     assert caught.value.param == "response_format"
+    schema = {"name": "answer", "schema": {"type": "object", "properties": {"\ud83d": {}}}}
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        fetch(f"{served.http}/v1/chat/completions", {"model": model, "messages": CAPITAL,
+                                                     "response_format": {"type": "json_schema", "json_schema": schema}})
+    assert refused.value.code == 400 and b"half of a UTF-16 pair" in refused.value.read()
     with pytest.raises(library.NotFoundError) as caught:
         openai.chat.completions.create(model="another", messages=CAPITAL)
     assert caught.value.code == "model_not_found"

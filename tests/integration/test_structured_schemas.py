@@ -30,7 +30,7 @@ def served(stub, pairs):
 
 @pytest.fixture(scope="module")
 def running():
-    with Cluster(prefill=1, decode=2, router_args=["--disaggregate=always"]) as cluster:
+    with Cluster(prefill=1, decode=2, router_args=["--disaggregate=always", "--max-queue-time=1h"]) as cluster:
         yield cluster
 
 

@@ -4,10 +4,12 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -18,6 +20,7 @@
 #include "common/base/kv_type_name.h"
 #include "common/handoff/kv_wire.h"
 #include "prefill_worker/kv_buffer.h"
+#include "tests/support/busy_helper.h"
 #include "tests/support/late_backend.h"
 
 namespace baton {
@@ -38,8 +41,10 @@ class LayerStagerTest : public testing::Test {
                                              LateBackend::Memory::kFar, 1);
     const int blocks = kLayout.BlocksFor(kTokens);
     cache_ = *KvCache::Create(*backend_, kLayout, blocks);
-    staging_ = *KvStaging::Create(
-        *cache_, {.bytes = static_cast<uint64_t>(staging_pages) * kPageBytes, .chunk_tokens = 64});
+    staging_ =
+        *KvStaging::Create(*cache_, {.bytes = static_cast<uint64_t>(staging_pages) * kPageBytes,
+                                     .chunk_tokens = 64,
+                                     .helpers = helpers_});
     blocks_ = {cache_->Block(0), kLayout, std::vector<int32_t>(static_cast<size_t>(blocks))};
     std::iota(blocks_.block_table.begin(), blocks_.block_table.end(), 0);
     near_ = blocks_;
@@ -57,18 +62,22 @@ class LayerStagerTest : public testing::Test {
     if (backend_ == nullptr) return;
     while (backend_->copies().EndOne()) {
     }
-    events_.clear();
+    HearUntilIdle();
     stager_.reset();
     EXPECT_EQ(staging_->free_slots(), staging_->slot_count());
   }
 
   void NewPush(uint32_t start_token) {
-    events_.clear();
-    stager_.emplace(LayerStager::Options{
-        .staging = staging_.get(),
-        .wire = KvWireFormat(kLayout, wire_),
-        .post = [this](LayerStager::Event event) { events_.push_back(std::move(event)); },
-        .block_generation = [this](int32_t) { return generation_; }});
+    if (stager_.has_value()) HearUntilIdle();
+    stager_.emplace(
+        LayerStager::Options{.staging = staging_.get(),
+                             .wire = KvWireFormat(kLayout, wire_),
+                             .post =
+                                 [this](LayerStager::Event event) {
+                                   const std::lock_guard lock(mutex_);
+                                   events_.push_back(std::move(event));
+                                 },
+                             .block_generation = [this](int32_t) { return generation_; }});
     SendConfig config;
     config.layout = kLayout;
     config.token_ids.resize(kTokens);
@@ -109,12 +118,29 @@ class LayerStagerTest : public testing::Test {
   }
   // Ends all copies, hears of them, and goes on; false when there was nothing to hear of.
   bool CopiesEnd() {
-    if (!backend_->copies().EndOne() && events_.empty()) return false;
+    const bool ended = backend_->copies().EndOne();
     while (backend_->copies().EndOne()) {
     }
-    for (; !events_.empty(); events_.pop_front()) stager_->On(std::move(events_.front()));
+    const bool heard = Hear();
     Advance();
-    return true;
+    return ended || heard;
+  }
+  // Hears what was posted; false when nothing was.
+  bool Hear() {
+    std::deque<LayerStager::Event> events;
+    {
+      const std::lock_guard lock(mutex_);
+      events.swap(events_);
+    }
+    for (LayerStager::Event& event : events) stager_->On(std::move(event));
+    return !events.empty();
+  }
+  // REQUIRES: all copies have ended.
+  void HearUntilIdle() {
+    Hear();
+    while (!stager_->idle()) {
+      if (!Hear()) std::this_thread::yield();
+    }
   }
   template <class Kind>
   int Told() const {
@@ -128,6 +154,7 @@ class LayerStagerTest : public testing::Test {
   }
 
   KvType wire_ = KvType::kF16;
+  int helpers_ = 0;
   std::unique_ptr<LateBackend> backend_;
   std::unique_ptr<KvCache> cache_;
   std::unique_ptr<KvStaging> staging_;
@@ -135,7 +162,8 @@ class LayerStagerTest : public testing::Test {
   KvBlocks near_;  // the same, where the host has the bytes
   std::vector<uint32_t> generations_;
   uint32_t generation_ = 1;
-  std::deque<LayerStager::Event> events_;
+  std::mutex mutex_;
+  std::deque<LayerStager::Event> events_;  // guarded by mutex_
   std::optional<LayerStager> stager_;
   std::optional<SendMachine> sender_;
   std::vector<SendEvent::Any> told_;
@@ -272,6 +300,42 @@ TEST_F(LayerStagerTest, ABlockThatIsAnothersBeforeItsCopyHasEndedEndsThePush) {
   EXPECT_TRUE(CopiesEnd());
   EXPECT_EQ(AbortStatus().code(), absl::StatusCode::kInternal);
   EXPECT_EQ(Told<SendEvent::LayerReady>(), 0);
+}
+
+TEST_P(LayerStagerWireTest, PiecesThatOneHelperMakesLastAreToldInTheOrderInWhichTheyWereComputed) {
+  helpers_ = 1;
+  Start(/*staging_pages=*/1000);
+  BusyHelper busy(staging_->jobs());
+  EXPECT_TRUE(CopiesEnd());
+  EXPECT_FALSE(stager_->idle()) << "the helper has the piece whose copy ended first";
+  const int told = Told<SendEvent::LayerReady>();
+  busy.End();
+  HearUntilIdle();
+  Advance();
+  EXPECT_GT(Told<SendEvent::LayerReady>(), told + 1) << "others waited for it";
+  std::vector<std::pair<int, int>> places;
+  for (const SendEvent::Any& event : told_) {
+    const auto* layer = std::get_if<SendEvent::LayerReady>(&event);
+    if (layer != nullptr) places.emplace_back(layer->kv.tokens.begin, layer->kv.layer);
+  }
+  EXPECT_TRUE(std::is_sorted(places.begin(), places.end()));
+}
+
+TEST_F(LayerStagerTest, AnEndedPushIsNotIdleAndKeepsTheSlotWhileAHelperHasAPiece) {
+  helpers_ = 1;
+  Start(/*staging_pages=*/1000);
+  BusyHelper busy(staging_->jobs());
+  EXPECT_TRUE(CopiesEnd());
+  Tell(SendEvent::Abort{});
+  Advance();
+  EXPECT_EQ(backend_->copies().to_host(), 0);
+  EXPECT_FALSE(stager_->idle());
+  EXPECT_LT(staging_->free_slots(), staging_->slot_count());
+  busy.End();
+  HearUntilIdle();
+  Advance();
+  EXPECT_EQ(staging_->free_slots(), staging_->slot_count());
+  EXPECT_EQ(Told<SendEvent::Abort>(), 0);
 }
 
 TEST_F(LayerStagerTest, AnEndedPushHoldsNoSlotAndIsIdleWithItsLastCopyOnly) {

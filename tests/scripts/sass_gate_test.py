@@ -13,8 +13,8 @@ import sass_gate  # noqa: E402
 from sass import budget, figures, listing, loops, model, names  # noqa: E402
 
 # What kernels may spill in all. Only ever lower these, when the lines of tests/gpu/sass_budget.txt become better.
-MOST_SPILLING_KERNELS = 12
-MOST_LOCAL_ACCESSES = 263
+MOST_SPILLING_KERNELS = 11
+MOST_LOCAL_ACCESSES = 257
 
 
 def excerpts():
@@ -221,8 +221,17 @@ class Committed(unittest.TestCase):
             for rows, kernel in ((vector, "VectorProductKernel"), (parts, "InvariantPartsKernel"), (parts + 1, "cuBLASLt")):
                 if rows == 0:
                     continue
-                products = [part for part in model.Step(self.kernels, weights, rows).parts() if part.name.startswith("product")]
-                self.assertEqual({part.kernel.partition("<")[0] for part in products}, {kernel}, (weights.name, rows))
+                self.assertEqual(self.products_kernels(weights, rows) - {"InvariantTileKernel"}, {kernel}, (weights.name, rows))
+
+    def products_kernels(self, weights, rows):
+        parts = model.Step(self.kernels, weights, rows).parts()
+        return {part.kernel.partition("<")[0] for part in parts if part.name.startswith("product")}
+
+    def test_quantised_products_of_more_rows_than_a_block_has_are_modelled_by_tiles_where_there_are_enough(self):
+        self.assertEqual(self.products_kernels(model.Q4_0, 32), {"InvariantPartsKernel"})
+        for rows in (33, 64):
+            tiled = {part.name for part in model.Step(self.kernels, model.Q4_0, rows).parts() if "Tile" in part.kernel}
+            self.assertEqual(tiled, {"product: gate, up", "product: logits"})
 
     def test_a_kernel_goes_through_the_weights_for_each_block_of_its_rows(self):
         kernels = {f"InvariantPartsKernel<Q4_0, {tiles}, 2, 2>": kernel(tensor=tiles) for tiles in (1, 4)}

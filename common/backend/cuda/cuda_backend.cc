@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/backend/cuda/attention/append_attention.h"
 #include "common/backend/cuda/attention/attention.h"
 #include "common/backend/cuda/attention/rotate_append.h"
 #include "common/backend/cuda/device/cuda_error.h"
@@ -111,8 +112,11 @@ absl::StatusOr<BackendBuffer> CudaBackend::Allocate(size_t bytes) {
 
 absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::LoadWeight(const GgufTensor& tensor) {
   UseDevice();
+  if (upload_ == nullptr) {
+    upload_ = std::make_unique<WeightUpload>(options_.device, options_.load_threads);
+  }
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<CudaWeight> weight,
-                         CudaWeight::Load(tensor, AllocateDeviceMemory));
+                         CudaWeight::Load(tensor, AllocateDeviceMemory, *upload_));
   return weight;
 }
 
@@ -149,6 +153,7 @@ void CudaBackend::PlanRecordedPass(const Pass& pass) {
 
 void CudaBackend::BeginPass(const Pass& pass) {
   UseDevice();
+  upload_.reset();  // weights are loaded before a model's first pass
   int rows = 0;
   for (const BatchSequence& sequence : pass.batch->sequences) {
     BATON_CHECK(sequence.first_row == rows && sequence.row_count > 0, "rows without gaps");
@@ -243,15 +248,18 @@ void CudaBackend::Scale(float factor, Tensor values) { LaunchScale(factor, value
 
 void CudaBackend::SoftCap(float cap, Tensor values) { LaunchSoftCap(cap, values, stream_.get()); }
 
-void CudaBackend::RotateAndAppend(int rope, Tensor queries, Tensor keys, Tensor values,
-                                  const KvLayerView& cache) {
+CudaRope CudaBackend::RopeOf(int rope) const {
   BATON_CHECK(rope == kNoRope || (rope >= 0 && rope < static_cast<int>(ropes_.size())),
               "a rope of the pass");
+  return rope == kNoRope ? CudaRope() : ropes_[static_cast<size_t>(rope)];
+}
+
+void CudaBackend::RotateAndAppend(int rope, Tensor queries, Tensor keys, Tensor values,
+                                  const KvLayerView& cache) {
   BATON_CHECK(SameShape(keys, values) && keys.columns == cache.kv_heads * cache.head_dim &&
                   queries.rows == keys.rows && queries.rows == pass_.rows,
               "shapes");
-  LaunchRotateAndAppend(pass_, rope == kNoRope ? CudaRope() : ropes_[static_cast<size_t>(rope)],
-                        queries, keys, values, cache, stream_.get());
+  LaunchRotateAndAppend(pass_, RopeOf(rope), queries, keys, values, cache, stream_.get());
 }
 
 void CudaBackend::PlanPass(int tile_rows) {
@@ -262,19 +270,39 @@ void CudaBackend::PlanPass(int tile_rows) {
   work_ = plan_.At(plan_words_.data());
 }
 
+CudaAttentionScratch CudaBackend::PrepareAttention(Tensor queries, const KvLayerView& cache) {
+  const int heads = queries.columns / cache.head_dim;
+  PlanPass(PrefillTileRows(heads, cache));
+  Grow(AttentionPartialBytes(plan_.partials, heads, cache.head_dim), partials_);
+  Grow(static_cast<size_t>(pass_.rows) * static_cast<size_t>(heads) * sizeof(int32_t), arrivals_);
+  return {.partials = reinterpret_cast<float*>(partials_.data()),
+          .arrivals = reinterpret_cast<int32_t*>(arrivals_.data())};
+}
+
 void CudaBackend::Attention(const AttentionRule& rule, Tensor queries, const KvLayerView& cache,
                             Tensor out) {
   BATON_CHECK(SameShape(queries, out) && queries.rows == pass_.rows &&
                   queries.columns % (cache.kv_heads * cache.head_dim) == 0,
               "shapes");
-  const int heads = queries.columns / cache.head_dim;
-  PlanPass(PrefillTileRows(heads, cache));
-  Grow(AttentionPartialBytes(plan_.partials, heads, cache.head_dim), partials_);
-  Grow(static_cast<size_t>(pass_.rows) * static_cast<size_t>(heads) * sizeof(int32_t), arrivals_);
-  LaunchAttention(pass_, work_, rule, queries, cache, out,
-                  {.partials = reinterpret_cast<float*>(partials_.data()),
-                   .arrivals = reinterpret_cast<int32_t*>(arrivals_.data())},
-                  stream_.get());
+  const CudaAttentionScratch scratch = PrepareAttention(queries, cache);
+  LaunchAttention(pass_, work_, rule, queries, cache, out, scratch, stream_.get());
+}
+
+void CudaBackend::AppendAndAttend(int rope, Tensor queries, Tensor keys, Tensor values,
+                                  const KvLayerView& cache, const AttentionRule& rule, Tensor out) {
+  BATON_CHECK(static_cast<int>(batch_->sequences.size()) == batch_->rows(),
+              "sequences of one row each");
+  const NewRows rows = {RopeOf(rope), queries, keys, values};
+  const CudaAttentionScratch scratch = PrepareAttention(queries, cache);
+  if (!AppendAttentionTakes(rows, work_, cache, limits_.multiprocessors)) {
+    RotateAndAppend(rope, queries, keys, values, cache);
+    return Attention(rule, queries, cache, out);
+  }
+  BATON_CHECK(SameShape(queries, out) && SameShape(keys, values) &&
+                  keys.columns == cache.kv_heads * cache.head_dim && queries.rows == keys.rows &&
+                  queries.rows == pass_.rows,
+              "shapes");
+  LaunchAppendAndAttend(pass_, work_, rule, rows, cache, out, scratch, stream_.get());
 }
 
 void CudaBackend::CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) {

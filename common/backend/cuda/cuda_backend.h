@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/backend/backend.h"
+#include "common/backend/cpu/machine/thread_pool.h"
 #include "common/backend/cuda/attention/attention_plan.h"
 #include "common/backend/cuda/device/cuda_copies.h"
 #include "common/backend/cuda/device/cuda_memory.h"
@@ -18,6 +19,7 @@
 #include "common/backend/cuda/product/gemm.h"
 #include "common/backend/cuda/product/product_dispatch.h"
 #include "common/backend/cuda/product/vector_product.h"
+#include "common/backend/cuda/product/weight_upload.h"
 #include "common/backend/cuda/sampling/cuda_step_sampler.h"
 
 namespace baton {
@@ -37,6 +39,9 @@ namespace baton {
 // all rows (attention.h); no library is needed. Every operation then gives a row the same bits in
 // every pass, on every device of one compute capability.
 //
+// `load_threads` lay out the rows of weights for the device. They are there from the first
+// LoadWeight until the first pass after it.
+//
 // Thread rule: see Backend. BeginPass and every operation that waits make the device current on the
 // calling thread.
 struct CudaBackendOptions {
@@ -44,6 +49,7 @@ struct CudaBackendOptions {
   std::string description;
   std::string numerics;
   bool deterministic = false;
+  PoolThreads load_threads = {};
 };
 
 class CudaBackend final : public Backend {
@@ -88,6 +94,8 @@ class CudaBackend final : public Backend {
                        const KvLayerView& cache) override;
   void Attention(const AttentionRule& rule, Tensor queries, const KvLayerView& cache,
                  Tensor out) override;
+  void AppendAndAttend(int rope, Tensor queries, Tensor keys, Tensor values,
+                       const KvLayerView& cache, const AttentionRule& rule, Tensor out) override;
   void CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) override;
 
   void Copy(const void* from, size_t bytes, void* to) override;
@@ -117,6 +125,9 @@ class CudaBackend final : public Backend {
   void PrepareInput(const VectorInput& input, CudaElement element);
   // Reserves memory to dequantise some rows of each weight to.
   void ReserveDequantised(std::span<const VectorOutput> outputs);
+  CudaRope RopeOf(int rope) const;
+  // Plans the pass's attention and reserves its scratch memory.
+  CudaAttentionScratch PrepareAttention(Tensor queries, const KvLayerView& cache);
   // Plans the pass's attention, unless it is recorded or planned for such tiles already.
   void PlanPass(int tile_rows);
   // Finds the shape that a recorded pass shares with others. Its plan depends on no tiles.
@@ -128,7 +139,8 @@ class CudaBackend final : public Backend {
   const CudaStream stream_;
   UploadRing uploads_;
   CudaCopies copies_;
-  const std::unique_ptr<Gemm> gemm_;  // null if deterministic
+  const std::unique_ptr<Gemm> gemm_;      // null if deterministic
+  std::unique_ptr<WeightUpload> upload_;  // null unless weights are being loaded
 
   MemoryMoves moves_;  // moves of memory that may be among the arguments of a recorded operation
 

@@ -100,7 +100,8 @@ std::string InvariantNumerics(const cudaDeviceProp& properties) {
 
 bool CudaAvailable() { return FindDevice(0).ok(); }
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device, bool deterministic) {
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const MakeCudaOptions& options) {
+  const int device = options.device;
   BATON_ASSIGN_OR_RETURN(const cudaDeviceProp properties, FindDevice(device));
   const std::string name = absl::StrFormat(
       "%s, compute capability %d.%d, %.1f GiB", properties.name, properties.major, properties.minor,
@@ -115,12 +116,14 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device, bool determ
         device, absl::StrCat("no kernels for ", name, ": ", ErrorText(error)),
         absl::StrCat("build with BATON_CUDA_ARCHITECTURES=", properties.major, properties.minor));
   }
-  return CudaBackend::Create({.device = device,
-                              .description = absl::StrCat("cuda:", device, " ", name,
-                                                          deterministic ? ", deterministic" : ""),
-                              .numerics = deterministic ? InvariantNumerics(properties)
-                                                        : absl::StrCat("cuda", kVaryingNumerics),
-                              .deterministic = deterministic});
+  return CudaBackend::Create(
+      {.device = device,
+       .description =
+           absl::StrCat("cuda:", device, " ", name, options.deterministic ? ", deterministic" : ""),
+       .numerics = options.deterministic ? InvariantNumerics(properties)
+                                         : absl::StrCat("cuda", kVaryingNumerics),
+       .deterministic = options.deterministic,
+       .load_threads = options.load_threads});
 }
 
 }  // namespace baton

@@ -6,7 +6,7 @@ namespace baton {
 
 bool CudaAvailable() { return false; }
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int /*device*/, bool /*deterministic*/) {
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const MakeCudaOptions& /*options*/) {
   return absl::UnimplementedError("--device cuda: this build has no CUDA; use --device cpu");
 }
 

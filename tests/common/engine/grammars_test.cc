@@ -268,6 +268,27 @@ TEST_P(HeldToGrammars, AnswersAreTheSameWhereTheyAreHandedOver) {
   decode.ExpectNothingHeld();
 }
 
+// No spec compiles to such a grammar (common/grammar/dead_ends.h).
+TEST_P(HeldToGrammars, AnswersInADeadEndEndThereAtOnceAndAlone) {
+  EngineHarness harness(Options());
+  std::mt19937 random(7);
+  const SequenceId other = harness.Submit(LocalRequest(RandomTokens(random, 9), Drawn(20, 1)));
+  SequenceRequest request = InGrammar(RandomTokens(random, 20), Drawn(40, 2),
+                                      TinyRegexAsItIs("[a-c]:12345[\\ud83d][\\ude00]d"));
+  request.choices = 2;
+  const SequenceId id = harness.Submit(request);
+  harness.Run();
+  for (const EventLog& log : harness.logs(id)) {
+    EXPECT_TRUE(absl::IsInvalidArgument(log.failure));
+    EXPECT_EQ(log.failure.message(),
+              "response_format: at output 7 no token may come next by the grammar");
+    EXPECT_FALSE(log.finished);
+    EXPECT_TRUE(std::regex_match(TinyText(log.token_ids()), std::regex("[a-c]:12345")));
+  }
+  EXPECT_TRUE(harness.log(other).finished);
+  harness.ExpectNothingHeld();
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, HeldToGrammars,
                          testing::Values(Way{0}, Way{1}, Way{0, SpeculationMode::kNgram},
                                          Way{1, SpeculationMode::kNgram},

@@ -14,51 +14,10 @@
 #include "common/kv/token_range.h"
 #include "tests/common/engine/engine_harness.h"
 #include "tests/common/engine/engine_parts.h"
+#include "tests/common/engine/guessing_parts.h"
 
 namespace baton {
 namespace {
-
-// What a proposer knows of a sequence: all its tokens, and where to say something else.
-struct Script {
-  std::vector<int32_t> tokens;
-  std::set<int> lies;  // indices of tokens
-};
-
-class ScriptedProposer final : public Proposer {
- public:
-  explicit ScriptedProposer(const Script& script) : script_(script) {}
-
-  std::vector<int32_t> Propose(absl::Span<const int32_t> token_ids, int most) override {
-    std::vector<int32_t> proposed;
-    for (int i = static_cast<int>(token_ids.size());
-         i < static_cast<int>(script_.tokens.size()) && static_cast<int>(proposed.size()) < most;
-         ++i) {
-      const int32_t token = script_.tokens[static_cast<size_t>(i)];
-      proposed.push_back(script_.lies.count(i) > 0 ? (token + 1) % 256 : token);
-    }
-    return proposed;
-  }
-
- private:
-  const Script& script_;
-};
-
-EngineParts::MakeProposer By(const Script& script) {
-  return [&script] { return std::make_unique<ScriptedProposer>(script); };
-}
-
-// Chooses a step with guesses and runs it.
-Schedule RunStep(EngineParts& parts, int row_budget = 128) {
-  Schedule schedule = parts.scheduler.Next(row_budget);
-  parts.guesser.AddTo(schedule, row_budget);
-  const Schedule chosen = schedule;
-  if (schedule.batch.empty()) {
-    parts.pipeline.ApplyUntil(0);
-  } else {
-    parts.pipeline.Run(std::move(schedule));
-  }
-  return chosen;
-}
 
 std::vector<OutputToken> TokensTold(const EngineParts& parts) {
   std::vector<OutputToken> tokens;
@@ -67,15 +26,6 @@ std::vector<OutputToken> TokensTold(const EngineParts& parts) {
       tokens.push_back(produced->token);
   }
   return tokens;
-}
-
-SequenceRequest GreedyRequest(EngineParts& parts, int max_tokens = 60) {
-  return parts.Request(20, max_tokens, SequenceRequest::Mode::kLocal);
-}
-
-Sequence& AddTo(EngineParts& parts, SequenceRequest request) {
-  request.on_event = [&parts](const SequenceEvent& event) { parts.events.push_back(event); };
-  return parts.sequences.Add(1, TestSequences::Trust(std::move(request)));
 }
 
 std::vector<OutputToken> RunWithoutGuesses(SequenceRequest request) {
@@ -214,11 +164,11 @@ TEST_F(Guesses, BehindAStopTokenAreNeitherToldNorCounted) {
   // The first output that is not among those before it.
   int stop = 3;
   while (std::count(script_.tokens.begin() + 20, script_.tokens.begin() + 20 + stop,
-                    script_.tokens[static_cast<size_t>(20 + stop)]) > 0) {
+                    script_.tokens[20 + static_cast<size_t>(stop)]) > 0) {
     ++stop;
     ASSERT_LT(stop, 15);
   }
-  request.sampling.stop_token_ids = {script_.tokens[static_cast<size_t>(20 + stop)]};
+  request.sampling.stop_token_ids = {script_.tokens[20 + static_cast<size_t>(stop)]};
   EngineParts parts(0, By(script_));
   AddTo(parts, request);
   RunStep(parts);
@@ -336,67 +286,6 @@ TEST_F(Guesses, InFlightAreWaitedForThoughNoFurtherOneIsKnown) {
   EXPECT_EQ(parts.TokenIds(), Outputs(2 + 2));
   while (parts.sequences.Find(1) != nullptr) RunStep(parts);
   EXPECT_EQ(parts.TokenIds(), Outputs(30));
-}
-
-class DraftedGuesses : public testing::Test {
- protected:
-  std::unique_ptr<DraftModel> LoadDraft() {
-    auto model = PartOrDie(
-        Transformer::Load(PartOrDie(GgufFile::Open(BATON_TEST_DATA "/tiny/tiny-llama-f32.gguf")),
-                          *backend_, [](double) {}));
-    return PartOrDie(DraftModel::Create(std::move(model), *backend_,
-                                        {.block_size = 16, .num_blocks = 8, .most_sequences = 4}));
-  }
-
-  const std::unique_ptr<Backend> backend_ = PartOrDie(MakeBackend({.device = "cpu", .threads = 1}));
-};
-
-TEST_F(DraftedGuesses, CatchUpWithTheRowsThatAStepLeavesOfItsBudget) {
-  const auto draft = LoadDraft();
-  EngineParts parts(/*steps_ahead=*/0);
-  Guesser guesser({.mode = SpeculationMode::kDraft,
-                   .most_samples = 64,
-                   .make_proposer = {},
-                   .draft = draft.get()},
-                  parts.ledger);
-  Sequence* const sequence = &AddTo(parts, parts.Request(100, 20, SequenceRequest::Mode::kLocal));
-  Schedule schedule = parts.scheduler.Next(kChunkTokens);
-  ASSERT_EQ(schedule.batch[0].token_count, kChunkTokens);
-  const auto known_after_a_budget_of = [&](int rows) {
-    guesser.AddTo(schedule, rows);
-    guesser.CatchUp({&sequence, 1});
-    return static_cast<int>(sequence->guesses.draft_kv.tokens.size());
-  };
-  EXPECT_EQ(known_after_a_budget_of(kChunkTokens), 0) << "the prompt takes all";
-  EXPECT_EQ(known_after_a_budget_of(kChunkTokens + 10), 10);
-  EXPECT_EQ(known_after_a_budget_of(1000), 10 + kChunkTokens);
-}
-
-// What a draft takes is measured; how long steps took is told.
-TEST_F(DraftedGuesses, AreAskedForWhereTheyTakeLessTimeThanTheySave) {
-  const auto draft = LoadDraft();
-  EngineParts parts(/*steps_ahead=*/0);
-  Sequence& sequence = AddTo(parts, GreedyRequest(parts));
-  RunStep(parts);
-  const Script nothing = {};
-  Guesser guesser({.mode = SpeculationMode::kAuto,
-                   .most_samples = 64,
-                   .make_proposer = By(nothing),
-                   .draft = draft.get()},
-                  parts.ledger);
-  const auto guesses_after_a_step_of = [&](absl::Duration duration) {
-    Schedule schedule;
-    schedule.batch.push_back({&sequence, sequence.kv.computed_tokens, 1, true});
-    guesser.StepDone(schedule, duration);
-    guesser.Continue(sequence);
-    guesser.AddTo(schedule, 128);
-    return schedule.batch[0].guess_count();
-  };
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_GT(guesses_after_a_step_of(absl::ZeroDuration()), 0) << "nobody knows better";
-  }
-  EXPECT_EQ(guesses_after_a_step_of(absl::Nanoseconds(1)), 0);
-  EXPECT_GT(guesses_after_a_step_of(absl::Hours(1)), 0);
 }
 
 // Without a clock: nobody tells this guesser how long steps took.

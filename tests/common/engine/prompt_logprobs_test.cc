@@ -100,8 +100,8 @@ std::vector<std::string> Models() {
   return models;
 }
 INSTANTIATE_TEST_SUITE_P(All, PromptLogprobsOfAModel, testing::ValuesIn(Models()),
-                         [](const auto& info) {
-                           std::string name = std::filesystem::path(info.param).stem();
+                         [](const auto& tested) {
+                           std::string name = std::filesystem::path(tested.param).stem();
                            std::replace_if(
                                name.begin(), name.end(),
                                [](char c) { return std::isalnum(c) == 0; }, '_');

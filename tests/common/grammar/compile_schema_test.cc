@@ -294,5 +294,33 @@ TEST(CompiledSchemas, WhatNothingIsValidByIsAnError) {
   }
 }
 
+// A token may end what stands at the root within itself, and what is around it.
+TEST(CompileSchema, ARootWithinItselfMayBeEndedByATokenTogetherWithWhatIsAroundIt) {
+  const struct {
+    GrammarSpec spec;
+    const char* before;
+    const char* token;
+  } cases[] = {
+      {SpecOf(GrammarKind::kJsonSchema,
+              R"({"type":"object","properties":{"a":{"$ref":"#"}},"additionalProperties":false})"),
+       R"({"a":{"a":{})", "}}"},
+      {SpecOf(GrammarKind::kJsonSchema,
+              R"({"anyOf":[{"type":"null"},{"type":"array","items":{"$ref":"#"}}]})"),
+       "[[[null", "]]"},
+      {SpecOf(GrammarKind::kGrammar, R"x(root ::= "x" | "(" root ")")x"), "(((x", "))"},
+  };
+  for (const auto& [spec, before, token] : cases) {
+    SCOPED_TRACE(spec.text);
+    ASSERT_EQ(TokensOf(token).size(), 1u);
+    const auto grammar = CompiledFor(spec);
+    ASSERT_TRUE(grammar.ok()) << grammar.status();
+    absl::StatusOr<GrammarState> state = StateAfter(**grammar, before);
+    ASSERT_TRUE(state.ok()) << state.status();
+    std::vector<uint32_t> mask(MaskWords(state->vocab_size()));
+    ASSERT_TRUE(state->FillMask(absl::MakeSpan(mask)).ok());
+    EXPECT_TRUE(MaskAllows(mask.data(), TokensOf(token)[0]));
+  }
+}
+
 }  // namespace
 }  // namespace baton

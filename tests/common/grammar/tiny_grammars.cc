@@ -6,6 +6,7 @@
 #include "common/grammar/compiled_grammar.h"
 #include "common/tokenizer/tokenizer.h"
 #include "tests/common/grammar/or_abort.h"
+#include "xgrammar/compiler.h"
 
 namespace baton {
 namespace {
@@ -19,16 +20,29 @@ const Tokenizer& TinyTokenizer() {
   return *tokenizer;
 }
 
+const GrammarVocabulary& TinyVocabulary() {
+  static const GrammarVocabulary* const vocabulary =
+      OrAbort(GrammarVocabulary::Parse(SerializeVocabulary(TinyTokenizer()))).release();
+  return *vocabulary;
+}
+
+GrammarState StateOf(const CompiledGrammar& grammar) {
+  GrammarState state = OrAbort(GrammarState::Create(grammar));
+  state.EncodeBy(TinyTokenizer());
+  return state;
+}
+
 }  // namespace
 
 GrammarState TinyGrammar(const GrammarSpec& spec) {
-  static const GrammarVocabulary* const vocabulary =
-      OrAbort(GrammarVocabulary::Parse(SerializeVocabulary(TinyTokenizer()))).release();
-  const std::string bytes = OrAbort(CompileGrammar(spec, *vocabulary));
-  GrammarState state =
-      OrAbort(GrammarState::Create(*OrAbort(CompiledGrammar::Parse(bytes, *vocabulary))));
-  state.EncodeBy(TinyTokenizer());
-  return state;
+  const std::string bytes = OrAbort(CompileGrammar(spec, TinyVocabulary()));
+  return StateOf(*OrAbort(CompiledGrammar::Parse(bytes, TinyVocabulary())));
+}
+
+GrammarState TinyRegexAsItIs(const std::string& expression) {
+  xgrammar::GrammarCompiler compiler(TinyVocabulary().info(), /*max_threads=*/1,
+                                     /*cache_enabled=*/false);
+  return StateOf(CompiledGrammar(compiler.CompileRegex(expression), TinyVocabulary()));
 }
 
 GrammarState TinyRegex(const std::string& expression) {

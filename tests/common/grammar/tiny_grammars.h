@@ -16,6 +16,8 @@ namespace baton {
 // The state before the first token. The spec compiles.
 GrammarState TinyGrammar(const GrammarSpec& spec);
 GrammarState TinyRegex(const std::string& expression);
+// Also of an expression that leads to a dead end, which is no spec that compiles.
+GrammarState TinyRegexAsItIs(const std::string& expression);
 
 // The text of tokens, without special ones, and back.
 std::string TinyText(absl::Span<const int32_t> tokens);

@@ -15,51 +15,22 @@
 #include "common/grammar/compiled_grammar.h"
 #include "common/grammar/grammar_state.h"
 #include "common/grammar/grammar_vocabulary.h"
-#include "common/grammar/string_list.h"
 #include "common/tokenizer/utf8.h"
+#include "tests/common/grammar/byte_vocabulary.h"
 #include "tests/common/grammar/or_abort.h"
 #include "tests/common/grammar/specs.h"
 
 namespace baton {
 namespace {
 
-constexpr int32_t kEnd = 256;  // behind the 256 bytes
-
-const std::vector<std::string>& Texts() {
-  static const auto* const texts = [] {
-    auto* made = new std::vector<std::string>();
-    for (int byte = 0; byte < 256; ++byte) made->emplace_back(1, static_cast<char>(byte));
-    made->back() = "";  // as SerializeVocabulary has it
-    for (const char* text :
-         {"\xff<end>",    "a\xed",     "\xed\xed", "a\xed\xa0",    "\xed\xa0\x80",
-          "\xed\x9f",     "\xa0y",     "\x9f\xbf", "\xbf\xbfz",    "\x9f\xbf\xed",
-          "\xbf\xed",     "x\xe0\x80", "\xe0\xa4", "\xf0\x9f\x98", "\xf0\x8f",
-          "\x8f\xbf\xbf", "\xf4\x90",  "\xc3\xbc", "ab",           "\xed\x95\x9c\xea"}) {
-      made->emplace_back(text);
-    }
-    return made;
-  }();
-  return *texts;
-}
-
 int32_t TokenOf(const std::string& text) {
-  const auto found = std::find(Texts().begin(), Texts().end(), text);
-  return static_cast<int32_t>(found - Texts().begin());
-}
-
-const GrammarVocabulary& Vocabulary() {
-  static const GrammarVocabulary* const vocabulary = [] {
-    std::string bytes;
-    AppendString("digest", bytes);
-    AppendString(std::to_string(kEnd), bytes);
-    for (const std::string& text : Texts()) AppendString(text, bytes);
-    return OrAbort(GrammarVocabulary::Parse(bytes)).release();
-  }();
-  return *vocabulary;
+  const auto found = std::find(ByteTexts().begin(), ByteTexts().end(), text);
+  return static_cast<int32_t>(found - ByteTexts().begin());
 }
 
 std::unique_ptr<CompiledGrammar> Compiled(const GrammarSpec& spec) {
-  return OrAbort(CompiledGrammar::Parse(OrAbort(CompileGrammar(spec, Vocabulary())), Vocabulary()));
+  return OrAbort(
+      CompiledGrammar::Parse(OrAbort(CompileGrammar(spec, ByteVocabulary())), ByteVocabulary()));
 }
 
 // The tokens are the bytes of the text.
@@ -85,7 +56,7 @@ std::vector<uint32_t> MaskOf(GrammarState& state) {
 
 std::vector<int32_t> AllowedBy(const std::vector<uint32_t>& mask) {
   std::vector<int32_t> allowed;
-  for (int32_t token = 0; token < Vocabulary().size(); ++token) {
+  for (int32_t token = 0; token < ByteVocabulary().size(); ++token) {
     if (MaskAllows(mask.data(), token)) allowed.push_back(token);
   }
   return allowed;
@@ -114,11 +85,11 @@ class Walker {
     while (tokens.size() < begin.size() + most) {
       const std::vector<uint32_t> mask = MaskOf(state);
       const int32_t token = Draw(AllowedBy(mask));
-      if (token < 0 || token == kEnd) return;
+      if (token < 0 || token == kByteEnd) return;
       LookAt(state, mask, tokens, token);
       ASSERT_TRUE(state.Accept(token).ok()) << token;
       tokens.push_back(token);
-      text += Texts()[static_cast<size_t>(token)];
+      text += ByteTexts()[static_cast<size_t>(token)];
       ++ends_[static_cast<uint8_t>(text.back())];
       ASSERT_TRUE(IsUtf8SoFar(text)) << ::testing::PrintToString(text);
     }
@@ -132,7 +103,7 @@ class Walker {
   int32_t Draw(const std::vector<int32_t>& allowed) {
     std::vector<int32_t> within, open;
     for (const int32_t token : allowed) {
-      const std::string& text = Texts()[static_cast<size_t>(token)];
+      const std::string& text = ByteTexts()[static_cast<size_t>(token)];
       const bool part = !text.empty() && text.front() != kSpecialTokenByte && !IsUtf8(text);
       if (part || text == "a") within.push_back(token);
       if (Utf8Tokens::OpenByte(text) != 0) open.push_back(token);
@@ -146,9 +117,9 @@ class Walker {
   // What the state says in all ways has to be what the mask says.
   void LookAt(GrammarState& state, const std::vector<uint32_t>& mask,
               const std::vector<int32_t>& tokens, int32_t drawn) {
-    for (int32_t token = 0; token < Vocabulary().size(); ++token) {
+    for (int32_t token = 0; token < ByteVocabulary().size(); ++token) {
       const bool allowed =
-          state.CountAllowed({token}) == 1 || (token == kEnd && state.IsComplete());
+          state.CountAllowed({token}) == 1 || (token == kByteEnd && state.IsComplete());
       ASSERT_EQ(allowed, MaskAllows(mask.data(), token)) << token;
     }
     ASSERT_EQ(MaskOf(state), mask) << "counting left something behind";
@@ -214,18 +185,27 @@ TEST(Utf8Masks, AByteThatNothingCouldFollowMayNotComeNext) {
 }
 
 TEST(Utf8Masks, OfTwoWaysTheOneWithHalfAPairIsNone) {
-  const std::unique_ptr<CompiledGrammar> grammar =
-      Compiled(SpecOf(GrammarKind::kRegex, "(a[\\ud83d][\\ude00]|a[\\ud7fe-\\udfff]|ab)"));
-  GrammarState state = StateBehind(*grammar, BytesOf("a"));
+  const CompiledGrammar grammar =
+      CompiledAsItIs(xgrammar::Grammar::FromRegex("(a[\\ud83d][\\ude00]|a[\\ud7fe-\\udfff]|ab)"));
+  GrammarState state = StateBehind(grammar, BytesOf("a"));
   EXPECT_EQ(AllowedBy(MaskOf(state)), (std::vector<int32_t>{'b', 0xed, TokenOf("\xed\x9f")}));
   ASSERT_TRUE(state.Accept(0xed).ok());
   EXPECT_EQ(AllowedBy(MaskOf(state)), (std::vector<int32_t>{0x9f, TokenOf("\x9f\xbf")}));
 }
 
-TEST(Utf8Masks, AFormThatBeginsWithHalfAPairIsRefused) {
-  const absl::StatusOr<std::string> compiled =
-      CompileGrammar(SpecOf(GrammarKind::kGrammar, R"(root ::= "\ud83d\ude00")"), Vocabulary());
-  EXPECT_EQ(compiled.status().message(), "response_format.grammar: nothing is valid by it");
+TEST(Utf8Masks, WithoutAWayOnSaySo) {
+  const CompiledGrammar grammar =
+      CompiledAsItIs(xgrammar::Grammar::FromRegex("ab[\\ud83d][\\ude00]c"));
+  GrammarState state = StateBehind(grammar, BytesOf("ab"));
+  std::vector<uint32_t> mask(MaskWords(state.vocab_size()));
+  EXPECT_EQ(state.FillMask(absl::MakeSpan(mask)),
+            absl::FailedPreconditionError("no token may come next by the grammar"));
+  std::vector<uint32_t> masks(3 * mask.size());
+  GrammarState before = StateBehind(grammar, {});
+  before.FillMasks(BytesOf("ab"), absl::MakeSpan(masks));
+  EXPECT_TRUE(MaskAllows(masks.data(), 'a') && MaskAllows(masks.data() + mask.size(), 'b'));
+  EXPECT_EQ(std::count(masks.end() - static_cast<std::ptrdiff_t>(mask.size()), masks.end(), 0u),
+            static_cast<std::ptrdiff_t>(mask.size()));
 }
 
 TEST(Utf8Tokens, ASpecialTokensLiteralIsNoText) {

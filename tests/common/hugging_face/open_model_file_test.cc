@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
@@ -111,6 +112,24 @@ TEST_F(Folder, HasTheDigestOfTheFilesThatAreRead) {
   EXPECT_EQ(OpenModelFile(folder_.path(), Part::kTokenizer)->Digest(), expected);
 }
 
+TEST_F(Folder, HasThePiecewiseDigestOfEachFileAndItsName) {
+  const auto run = [](int count, absl::FunctionRef<void(int, int)> work) {
+    for (int i = 0; i < count; ++i) work(0, i);
+  };
+  Sha256 hash;
+  for (const std::string name : {"config.json", "model.safetensors", "tokenizer.json"}) {
+    std::ifstream content(Path(name), std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(content)), {});
+    hash.UpdateInteger<uint64_t>(name.size());
+    hash.Update(name);
+    hash.UpdateInteger<uint64_t>(bytes.size());
+    Sha256 piece;
+    piece.Update(bytes);
+    hash.Update(piece.Finish());
+  }
+  EXPECT_EQ(Open().PiecewiseDigest(run), hash.Finish());
+}
+
 TEST_F(Folder, ForTheTokenizerNeedsNoWeights) {
   Remove("model.safetensors");
   EXPECT_EQ(Error(Part::kTokenizer), "");
@@ -155,7 +174,7 @@ TEST_F(Folder, AWindowThatIsNotComputedEndsTheContext) {
 }
 
 TEST_F(Folder, TensorsThatAreNotTheModelsAreNamed) {
-  const auto error = [this](SafetensorsBuilder weights) {
+  const auto error = [this](const SafetensorsBuilder& weights) {
     Write("model.safetensors", weights.Build());
     return Error();
   };
@@ -218,7 +237,7 @@ TEST_F(Folder, ExpertsAreAllThereAndAlike) {
   Change("\"llama\"",
          R"("qwen3_moe", "num_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 1,
             "norm_topk_prob": true)");
-  const auto with = [&](SafetensorsBuilder weights) {
+  const auto with = [&](const SafetensorsBuilder& weights) {
     Write("model.safetensors", weights.Build());
     return Error();
   };

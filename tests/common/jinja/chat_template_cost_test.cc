@@ -40,7 +40,9 @@ absl::Status Render(const std::string& source, const Messages& messages) {
   const absl::Status status = RenderSource(source, messages).status();
   const absl::Duration took = ThreadCpuTime() - begin;
   EXPECT_LE(PeakBytes() - before, kMostBytes) << source.substr(0, 2000) << "\n" << status;
-  if (kTimed) EXPECT_LE(took, kMostCpu) << source.substr(0, 2000) << "\n" << status;
+  if (kTimed) {
+    EXPECT_LE(took, kMostCpu) << source.substr(0, 2000) << "\n" << status;
+  }
   return status;
 }
 

@@ -71,6 +71,8 @@ TEST(ValidateChat, NamesTheFieldThatIsWrong) {
       {"chat.tools[0].parameters", [](Chat& c) { c.mutable_tools(0)->set_parameters("{"); }},
       {"chat.tools[0].parameters", [](Chat& c) { c.mutable_tools(0)->set_parameters("[]"); }},
       {"chat.tools[0].parameters",
+       [](Chat& c) { c.mutable_tools(0)->set_parameters(R"({"const":"\ud800"})"); }},
+      {"chat.tools[0].parameters",
        [](Chat& c) {
          const std::string open(kMaxJsonDepth, '[');
          c.mutable_tools(0)->set_parameters("{\"a\":" + open + std::string(open.size(), ']') + "}");

@@ -13,6 +13,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 
 #include "common/backend/cpu/machine/cpu_set.h"
@@ -175,13 +176,14 @@ TEST(ModelRuntime, RefusesADraftModelOfAnotherVocabularyByItsFlagAndFile) {
 
 TEST(ModelRuntime, RefusesAFileOfAnotherSha256AndNamesBoth) {
   ModelRuntimeOptions options = TinyOptions();
-  const std::string actual = ToHex((*LoadModelRuntime(options))->weights_digest);
+  const std::string actual = ToHex(GgufFile::Open(options.model)->Digest());
+  const std::string identity = (*LoadModelRuntime(options))->weights_digest;
   std::vector<double> progress;
   options.progress = [&](double done) { progress.push_back(done); };
   options.model_sha256 = absl::AsciiStrToUpper(actual);
   const auto runtime = LoadModelRuntime(options);
   ASSERT_TRUE(runtime.ok()) << runtime.status();
-  EXPECT_EQ(ToHex((*runtime)->weights_digest), actual);
+  EXPECT_EQ((*runtime)->weights_digest, identity) << "with the check or without it";
   EXPECT_TRUE(std::is_sorted(progress.begin(), progress.end()));
   options.model_sha256 = std::string(64, '0');
   for (const absl::Status& status : {LoadModelRuntime(options).status(), CheckModel(options)}) {
@@ -196,7 +198,8 @@ TEST(ModelRuntime, QuantisedWeightsAreOtherWeightsAndTakeLess) {
   options.model = std::string(BATON_TEST_DATA) + "/tiny/tiny-llama-f32.gguf";
   const auto plain = LoadModelRuntime(options);
   options.quantisation = Quantisation::kQ8_0;
-  options.model_sha256 = ToHex((*plain)->weights_digest);  // of the file, whatever is made of it
+  // Of the file, whatever is made of it.
+  options.model_sha256 = ToHex(GgufFile::Open(options.model)->Digest());
   const auto quantised = LoadModelRuntime(options);
   ASSERT_TRUE(quantised.ok()) << quantised.status();
   EXPECT_EQ((*plain)->weights_type, "F32");
@@ -205,12 +208,22 @@ TEST(ModelRuntime, QuantisedWeightsAreOtherWeightsAndTakeLess) {
   EXPECT_EQ((*quantised)->tokenizer_digest, (*plain)->tokenizer_digest);
 }
 
+TEST(ModelRuntime, TellsWhatItsTimeWasSpentOn) {
+  const auto runtime = LoadModelRuntime(TinyOptions());
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  EXPECT_THAT((*runtime)->times.Text(), testing::MatchesRegex("[0-9]+[.][0-9] s.*"));
+}
+
 TEST(ModelRuntime, LeavesTheThreadThatLoadsOnItsCpus) {
   const std::vector<int> cpus = UsableCpus();
-  ModelRuntimeOptions options = TinyOptions();
-  options.backend.cpu_set = absl::StrCat(cpus.back());
-  ASSERT_TRUE(LoadModelRuntime(options).ok());
-  EXPECT_EQ(UsableCpus(), cpus) << "threads that it starts would share one CPU";
+  for (const std::string& set : {absl::StrCat(cpus.back()), absl::StrJoin(cpus, ",")}) {
+    ModelRuntimeOptions options = TinyOptions();
+    options.backend.cpu_set = set;
+    options.backend.threads = 0;
+    const auto runtime = LoadModelRuntime(options);
+    ASSERT_TRUE(runtime.ok()) << runtime.status();
+    EXPECT_EQ(UsableCpus(), cpus) << "threads that it starts would share one CPU";
+  }
 }
 
 TEST(FreeMemory, IsKnownOnThisMachine) { EXPECT_GT(FreeMemoryBytes(), uint64_t{1} << 20); }

@@ -97,6 +97,7 @@ TEST(WorkerFlags, ABadOneIsNamed) {
       {{"--model=m", "--gpu-memory-utilization=0"}, "--gpu-memory-utilization"},
       {{"--model=m", "--gpu-memory-utilization=1.5"}, "--gpu-memory-utilization"},
       {{"--model=m", "--kv-connections=17"}, "--kv-connections"},
+      {{"--model=m", "--kv-copy-threads=65"}, "--kv-copy-threads"},
       {{"--model=m", "--kv-wire-dtype=fp4"}, "--kv-wire-dtype"},
       {{"--model=m", "--kv-wire-dtype=f32", "--strict-kv-dtype"}, "--kv-wire-dtype"},
       {{"--model=m", "--listen=0.0.0.0:1"}, "--insecure"}};
@@ -104,6 +105,15 @@ TEST(WorkerFlags, ABadOneIsNamed) {
     WorkerFlags worker;
     EXPECT_THAT(std::string(Parse(worker, c.arguments).message()), HasSubstr(c.flag));
   }
+}
+
+TEST(CopyHelpers, AreFewOfTheCpusUnlessTheFlagCountsTheThreads) {
+  EXPECT_EQ(CopyHelpers(0, 2), 0) << "a small machine has better uses for its CPUs";
+  EXPECT_EQ(CopyHelpers(0, 4), 1);
+  EXPECT_EQ(CopyHelpers(0, 16), 4);
+  EXPECT_EQ(CopyHelpers(0, 128), 4);
+  EXPECT_EQ(CopyHelpers(1, 128), 0) << "the push's own thread alone";
+  EXPECT_EQ(CopyHelpers(8, 2), 7);
 }
 
 TEST(Banner, SaysBlocksAsTokens) {

@@ -11,7 +11,6 @@
 namespace baton {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 
@@ -27,6 +26,8 @@ TEST(ParseJsonBody, OnlyAnObjectIsABody) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseJsonBody(body).status())) << place;
   }
   EXPECT_THAT(std::string(ParseJsonBody("{\"a\" 1}").status().message()), HasSubstr("byte 6"));
+  EXPECT_THAT(std::string(ParseJsonBody(R"({"a": {"b": "\udc00"}})").status().message()),
+              HasSubstr("the body has \\udc00, half of a UTF-16 pair"));
 }
 
 TEST(ParseJsonBody, KeysKeepTheirOrderAndTheLastOfTwoCounts) {

@@ -56,6 +56,30 @@ TEST_F(RefusalsTest, ComeInTheirOrderEachAfterItsTime) {
   EXPECT_EQ(told_, burst_ + 3 + 5);
 }
 
+TEST_F(RefusalsTest, OfManyAtOnceComeAtAPace) {
+  const int a_second = static_cast<int>(Refusals::kHeldPerSecond);
+  ToldAtOnce(Of("acme"), burst_);
+  EXPECT_EQ(ToldAtOnce(Of("acme"), 5 * a_second), 0);
+  RunFor(absl::Seconds(3));
+  EXPECT_NEAR(told_, burst_ + 3 * a_second, 1);
+  ToldAtOnce(Of("other"), burst_ + 1);
+  RunFor(Refusals::kHold + absl::Milliseconds(1));
+  EXPECT_NEAR(told_, 2 * burst_ + 1 + 4 * a_second, 1) << "another tenant's is not behind them";
+}
+
+TEST_F(RefusalsTest, WaitNoLongerThanTheMost) {
+  const int held = static_cast<int>(Refusals::kMostHeld);
+  ToldAtOnce(Of("acme"), burst_ + held);
+  RunFor(Refusals::kMostHold - absl::Milliseconds(1));
+  EXPECT_LT(told_, burst_ + held);
+  RunFor(absl::Milliseconds(2));
+  EXPECT_EQ(told_, burst_ + held);
+  const int before = told_;
+  ToldAtOnce(Of("acme"), burst_ + 1);
+  RunFor(Refusals::kHold + absl::Milliseconds(1));
+  EXPECT_EQ(told_, before + burst_ + 1) << "none waits, so it is a second again";
+}
+
 TEST_F(RefusalsTest, OfOtherKindsAndOfStrangersAreToldAtOnce) {
   EXPECT_EQ(ToldAtOnce({.tenant = "stranger"}, 1000), 1000);
   EXPECT_EQ(ToldAtOnce(Of("acme"), 1000, absl::InvalidArgumentError("wrong")), 1000);

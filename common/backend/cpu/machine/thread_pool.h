@@ -15,6 +15,12 @@
 
 namespace baton {
 
+// The threads of a pool, as its constructor takes them.
+struct PoolThreads {
+  int count = 1;
+  std::vector<int> cpus = {};
+};
+
 // Made for operations of 5 to 500 microseconds. Thread t of n begins each operation with the same
 // share of its chunks: the t-th of n equal ranges. When it has none left, it takes chunks that
 // another thread has not begun, from the end: where another process holds a CPU, the others do the

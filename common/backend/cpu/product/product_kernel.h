@@ -58,8 +58,8 @@ struct QuantisedProduct {
     const uint8_t* weight = args.weight + static_cast<size_t>(group) * args.group_bytes;
     const int blocks = args.columns / kQuantBlock;
     const size_t block_bytes = args.group_bytes / static_cast<size_t>(blocks);
-    const QuantizedBlock* input =
-        args.blocks + static_cast<size_t>(row) * static_cast<size_t>(blocks);
+    const size_t stride = static_cast<size_t>(blocks);
+    const QuantizedBlock* input = args.blocks + static_cast<size_t>(row) * stride;
     typename ProductTile<Simd, Rows, 1>::Sums tile;
     auto& sums = tile[0];
     for (int r = 0; r < Rows; ++r) sums[r] = Simd::Zero();
@@ -68,25 +68,27 @@ struct QuantisedProduct {
       for (size_t byte = 0; byte < block_bytes; byte += 64) __builtin_prefetch(ahead + byte);
       Bytes quads[kQuads];
       Format::Codes(weight, b, quads);
-      const F scale = Format::Scale(weight, b, 0);
-      for (int r = 0; r < Rows; ++r) {
-        const QuantizedBlock& x = input[static_cast<size_t>(r) * static_cast<size_t>(blocks) + b];
-        I integer = Start(x, 0);
-        for (int q = 0; q < kQuads; ++q) {
-          if (Format::kHalfScales && q == kQuads / 2) {
-            sums[r] = AddScaled(integer, scale, x, sums[r]);
-            integer = Start(x, 1);
+      // Rows take turns, so that none waits for its own last dot product.
+      I integers[Rows];
+      for (int half = 0; half < (Format::kHalfScales ? 2 : 1); ++half) {
+        constexpr int kSteps = Format::kHalfScales ? kQuads / 2 : kQuads;
+        for (int r = 0; r < Rows; ++r) integers[r] = Start(input[r * stride + b], half);
+        for (int step = 0; step < kSteps; ++step) {
+          const int q = half * kSteps + step;
+          for (int r = 0; r < Rows; ++r) {
+            integers[r] = Simd::template Dot<Format::kWide>(
+                integers[r], quads[q], Simd::SetQuad(input[r * stride + b].values + 4 * q));
           }
-          integer =
-              Simd::template Dot<Format::kWide>(integer, quads[q], Simd::SetQuad(x.values + 4 * q));
         }
-        if constexpr (Format::kHalfScales) {
-          sums[r] = AddScaled(integer, Format::Scale(weight, b, 1), x, sums[r]);
-        } else {
-          sums[r] = AddScaled(integer, scale, x, sums[r]);
+        const F scale = Format::Scale(weight, b, half);
+        for (int r = 0; r < Rows; ++r) {
+          sums[r] = AddScaled(integers[r], scale, input[r * stride + b], sums[r]);
         }
-        if constexpr (Format::kHasMin) {
-          sums[r] = Simd::Fma(Format::Min(weight, b), Simd::Set(x.scaled_sum), sums[r]);
+      }
+      if constexpr (Format::kHasMin) {
+        const F min = Format::Min(weight, b);
+        for (int r = 0; r < Rows; ++r) {
+          sums[r] = Simd::Fma(min, Simd::Set(input[r * stride + b].scaled_sum), sums[r]);
         }
       }
     }
@@ -200,7 +202,7 @@ struct QuantisedProduct {
   static void Run(const ProductArgs& args, int begin, int end) {
     if (args.rows <= kMaxDirectRows) {
       for (int group = begin; group < end; ++group) {
-        ForTiles<Simd::kDirectTileRows>(
+        ForTilesAndRest<Simd::kDirectTileRows>(
             args.rows, [&](auto rows, int row) { DirectRows<rows()>(args, row, group); });
       }
       return;

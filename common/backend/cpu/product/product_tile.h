@@ -20,6 +20,26 @@ template <int Most, class Tile>
   }
 }
 
+// Calls tile(rows) for a number of rows that is known only at run time. REQUIRES: 1 <= rows <= Most.
+template <int Most, class Tile>
+[[gnu::always_inline]] inline void ForRows(int rows, Tile tile) {
+  if constexpr (Most > 1) {
+    if (rows < Most) return ForRows<Most - 1>(rows, tile);
+  }
+  tile(std::integral_constant<int, Most>());
+}
+
+// As ForTiles, but what is left is one tile, so that each size below `Most` is compiled too: for
+// tiles of which each unpacks the weights, which costs nearly as much with few rows.
+template <int Most, class Tile>
+[[gnu::always_inline]] inline void ForTilesAndRest(int rows, Tile tile) {
+  int first = 0;
+  for (; first + Most <= rows; first += Most) tile(std::integral_constant<int, Most>(), first);
+  if (first == rows) return;
+  ForRows<Most>(
+      rows - first, [&](auto rest) __attribute__((always_inline)) { tile(rest, first); });
+}
+
 // Sums stay in registers only where every loop over them is unrolled and nothing takes their
 // address.
 template <class Simd, int Rows, int Groups>

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/backend/cuda/attention/attention_launch.h"
 #include "common/backend/cuda/attention/decode_attention.h"
 #include "common/backend/cuda/attention/prefill_attention.h"
 #include "common/backend/cuda/attention/rotate_heads.h"
@@ -29,33 +30,38 @@ float ExponentScale(float scale, int head_dim) {
 
 }  // namespace
 
-void LaunchAttention(const CudaPass& pass, const AttentionWork& work, const AttentionRule& rule,
-                     Tensor queries, const KvLayerView& cache, Tensor out,
-                     const CudaAttentionScratch& scratch, cudaStream_t stream) {
+AttentionArgs AttentionArgsFor(const CudaPass& pass, const AttentionWork& work,
+                               const AttentionRule& rule, Tensor queries, const KvLayerView& cache,
+                               Tensor out, const CudaAttentionScratch& scratch) {
   BATON_CHECK(cache.head_dim % kKvPageTokens == 0 && cache.head_dim <= kMaxVectorHeadDim,
               "head dimension");
   BATON_CHECK(queries.columns == out.columns && queries.columns % cache.head_dim == 0,
               "columns of queries and contexts");
   const int heads = queries.columns / cache.head_dim;
   BATON_CHECK(heads % cache.kv_heads == 0, "query heads of a KV head");
-  const int group = heads / cache.kv_heads;
   // Each thread block has one task or tile and one head; a grid has fewer than 2^31 blocks.
   constexpr int kMaxItems = std::numeric_limits<int>::max();
   BATON_CHECK(work.max_tasks <= kMaxItems / heads && work.max_tiles <= kMaxItems / heads,
               "blocks of a launch");
   BATON_CHECK(rule.window >= 0, "window");
-  const AttentionArgs args = {.pass = pass,
-                              .work = work,
-                              .queries = queries,
-                              .cache = cache,
-                              .out = out,
-                              .scratch = scratch,
-                              .heads = heads,
-                              .group = group,
-                              .scale = ExponentScale(rule.scale, cache.head_dim),
-                              .window = rule.window == 0 ? kNoWindow : rule.window,
-                              .sinks = rule.sinks};
-  if (!DecodeAttentionTakes(cache, group)) {
+  return {.pass = pass,
+          .work = work,
+          .queries = queries,
+          .cache = cache,
+          .out = out,
+          .scratch = scratch,
+          .heads = heads,
+          .group = heads / cache.kv_heads,
+          .scale = ExponentScale(rule.scale, cache.head_dim),
+          .window = rule.window == 0 ? kNoWindow : rule.window,
+          .sinks = rule.sinks};
+}
+
+void LaunchAttention(const CudaPass& pass, const AttentionWork& work, const AttentionRule& rule,
+                     Tensor queries, const KvLayerView& cache, Tensor out,
+                     const CudaAttentionScratch& scratch, cudaStream_t stream) {
+  const AttentionArgs args = AttentionArgsFor(pass, work, rule, queries, cache, out, scratch);
+  if (!DecodeAttentionTakes(cache, args.group)) {
     BATON_CHECK(work.max_tiles == 0, "a plan for prefill tiles");
     if (work.max_tasks > 0) LaunchVectorAttention(args, stream);
     if (IsRotated(cache.dtype)) LaunchRotateHeads(out, cache.head_dim, stream);

@@ -1,133 +1,17 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include <cmath>
-
-#include "common/backend/cuda/attention/attention_pages.h"
-#include "common/backend/cuda/attention/attention_partials.h"
-#include "common/backend/cuda/attention/attention_softmax.h"
 #include "common/backend/cuda/attention/decode_attention.h"
-#include "common/backend/cuda/device/device.h"
+#include "common/backend/cuda/attention/decode_task.h"
 #include "common/backend/cuda/device/launch.h"
 #include "ptx.h"
 
 namespace baton {
-
-// Shared memory: [queries][for EndTask][warps][2 buffers][K, V page]. A warp's buffers later hold
-// its states. For a cache of codes a warp has one more [K, V page] behind its buffers, which takes
-// the dequantised elements.
-template <class Stored, int kHeadDim>
-struct DecodeShape {
-  static constexpr int kPageBytes = kCopiedPageBytes<Stored, kHeadDim>;
-  static constexpr int kBufferBytes = 2 * kPageBytes;
-  static constexpr int kWarpBytes =
-      2 * kBufferBytes + (kIsKvCode<Stored> ? 2 * PageShape<kHeadDim>::kBytes : 0);
-  static constexpr int kWarpsAt = PageShape<kHeadDim>::kBytes + (kTaskSharedBytes + 15) / 16 * 16;
-  static constexpr int kSharedBytes = kWarpsAt + kAttentionWarps * kWarpBytes;
-  static constexpr int kBlocks = kHeadDim > 128 ? 1 : 3;  // least blocks on a multiprocessor
-  static_assert(kKvPageTokens * PartialStride(kHeadDim) * 4 <= kWarpBytes);
-};
-
-// A task's pages: lane i holds the KV block of the i-th page. The first and the last page may have
-// keys that are not the task's.
-struct TaskPages {
-  DecodeTask task;
-  int first;  // the first page's first key
-  int count;
-  int kv_head;
-  int32_t block;
-};
-
-static __device__ inline TaskPages FindPages(const AttentionArgs& args, const DecodeTask& task,
-                                             int kv_head) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int first = task.first_key / kKvPageTokens * kKvPageTokens;
-  const int key = min(first + lane * kKvPageTokens, task.end_key - 1);
-  return {.task = task,
-          .first = first,
-          .count = (task.end_key - first + kKvPageTokens - 1) / kKvPageTokens,
-          .kv_head = kv_head,
-          .block = BlockTable(args.pass, task.row)[args.cache.TableIndex(key)]};
-}
-
-// Begins to copy keys and values of page `page` of the task to `buffer`.
-template <class Stored, int kHeadDim>
-static __device__ void CopyTaskPage(const AttentionArgs& args, const TaskPages& pages, int page,
-                                    uint8_t* buffer) {
-  const KvLayerView& cache = args.cache;
-  const int key = pages.first + page * kKvPageTokens;
-  const int32_t block = __shfl_sync(kAllLanes, pages.block, page);
-  const HeadRows keys = KeysAt(cache, block, key % cache.block_size, pages.kv_head);
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int first = pages.task.first_key - key;
-  const int end = pages.task.end_key - key;
-  CopyPage<Stored, kHeadDim>(keys, first, end, buffer, lane);
-  CopyPage<Stored, kHeadDim>(keys.Values(cache), first, end,
-                             buffer + DecodeShape<Stored, kHeadDim>::kPageBytes, lane);
-  CommitCopies();
-}
-
-// Computes the state of every fourth page of the task, from this warp's on. `buffers` [2].
-template <class Stored, int kHeadDim>
-static __device__ void AttendPages(const AttentionArgs& args, const DecodeTask& task, int kv_head,
-                                   const uint8_t* queries, uint8_t* buffers,
-                                   SoftmaxState<1, kHeadDim>& state) {
-  using Element = MatrixElement<Stored>;
-  constexpr int kBufferBytes = DecodeShape<Stored, kHeadDim>::kBufferBytes;
-  const TaskPages pages = FindPages(args, task, kv_head);
-  int page = static_cast<int>(threadIdx.x) / 32;
-  if (page < pages.count) CopyTaskPage<Stored, kHeadDim>(args, pages, page, buffers);
-  for (int buffer = 0; page < pages.count; page += kAttentionWarps, buffer ^= 1) {
-    WaitForCopies<0>();
-    __syncwarp();
-    const int next = page + kAttentionWarps;
-    if (next < pages.count) {
-      CopyTaskPage<Stored, kHeadDim>(args, pages, next, buffers + (buffer ^ 1) * kBufferBytes);
-    }
-    const uint8_t* const keys = TakeTile<Stored, kHeadDim, 1, 1>(
-        0, kKvPageTokens, buffers + buffer * kBufferBytes, buffers + 2 * kBufferBytes);
-    float scores[1][1][2][4] = {};
-    MultiplyKeys<Element, kHeadDim, 1, 1>(queries, keys, 1, scores);
-    const int first_key =
-        pages.first + page * kKvPageTokens + static_cast<int>(threadIdx.x) % 4 * 2;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const int key = first_key + i / 4 * 8 + i % 2;
-      if (key < task.first_key || key >= task.end_key) scores[0][0][i / 4][i % 4] = -INFINITY;
-    }
-    TakeScores(scores, state);
-    MultiplyValues<Element, kHeadDim, 1, 1>(scores, keys + PageShape<kHeadDim>::kBytes, 1, state.o);
-  }
-  FoldSums(state);
-}
-
-// Stores rows [0, rows) of the state's M tile at `to`, as states of attention_partials.h.
-template <int kHeadDim>
-static __device__ void StoreState(const SoftmaxState<1, kHeadDim>& state, int rows, float* to) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int row = lane / 4 + r * 8;
-    if (row >= rows) continue;
-    float* const at = to + row * PartialStride(kHeadDim);
-#pragma unroll
-    for (int d = 0; d < kHeadDim / 8; ++d) {
-      *reinterpret_cast<float2*>(at + d * 8 + lane % 4 * 2) = {state.o[0][d][r * 2],
-                                                               state.o[0][d][r * 2 + 1]};
-    }
-    if (lane % 4 == 0) {
-      *reinterpret_cast<float2*>(at + kHeadDim) = {state.max[0][r], state.sum[0][r]};
-    }
-  }
-}
 
 template <class Stored, int kHeadDim>
 static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<Stored, kHeadDim>::kBlocks)
     DecodeAttentionKernel(const __grid_constant__ AttentionArgs args) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   using Shape = DecodeShape<Stored, kHeadDim>;
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   uint8_t* const end_shared = shared_memory + PageShape<kHeadDim>::kBytes;
   uint8_t* const warps = shared_memory + Shape::kWarpsAt;
   uint8_t* const own = warps + static_cast<int>(threadIdx.x) / 32 * Shape::kWarpBytes;
@@ -136,12 +20,15 @@ static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<Stored, 
   const DecodeTask task = TaskAt(args, item);
   if (task.first_key >= task.end_key) return;
   const int kv_head = static_cast<int>(blockIdx.x) % args.cache.kv_heads;
+  const TaskPages pages = FindPages(args, task, kv_head);
+  CopyFirstPage<Stored, kHeadDim>(args, pages, own);
   StoreQueries<MatrixElement<Stored>, kHeadDim>(args, {task.row, 1}, kv_head, kKvPageTokens,
                                                 shared_memory);
   __syncthreads();
   SoftmaxState<1, kHeadDim> state;
   ClearState(state);
-  AttendPages<Stored, kHeadDim>(args, task, kv_head, shared_memory, own, state);
+  AttendPages<Stored, kHeadDim>(
+      args, pages, shared_memory, own, [](int, uint8_t*) {}, state);
   __syncwarp();
   StoreState(state, args.group, reinterpret_cast<float*>(own));
   EndTask(args, {task, kv_head * args.group, args.group}, reinterpret_cast<const float*>(warps),

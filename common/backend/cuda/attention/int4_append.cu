@@ -70,8 +70,8 @@ template <bool kHalfSplit>
 static __global__ void __launch_bounds__(kInt4Warps* kWarpLanes)
     RotateAndStoreInt4Kernel(RotateArguments arguments) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const CudaPass& pass = arguments.pass;
   const KvLayerView& cache = arguments.cache;
   const int row = static_cast<int>(blockIdx.x);

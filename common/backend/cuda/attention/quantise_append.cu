@@ -25,8 +25,8 @@ template <class Code, bool kHalfSplit, int kCount>
 static __global__ void __launch_bounds__(kQuantiseWarps* kWarpLanes)
     RotateAndQuantiseKernel(RotateArguments arguments) {
   constexpr int kMostParts = kMaxVectorHeadDim / (2 * kCount) / kWarpLanes;  // HeadParts of a lane
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const CudaPass& pass = arguments.pass;
   const KvLayerView& cache = arguments.cache;
   const int row = static_cast<int>(blockIdx.x);

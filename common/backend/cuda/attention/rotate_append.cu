@@ -15,8 +15,8 @@ constexpr int kRotateThreads = 128;
 template <class Element, bool kHalfSplit, int kCount>
 static __global__ void __launch_bounds__(kRotateThreads)
     RotateAndAppendKernel(RotateArguments arguments) {
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const CudaPass& pass = arguments.pass;
   const KvLayerView& cache = arguments.cache;
   const int row = static_cast<int>(blockIdx.x);

@@ -11,8 +11,8 @@ constexpr int kRotateWarps = 4;
 // The grid is [rows, blocks of kRotateWarps heads]. A warp has one head.
 static __global__ void __launch_bounds__(kRotateWarps* kWarpLanes)
     RotateHeadsKernel(Tensor tensor, int head_dim) {
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   const int index =
       static_cast<int>(blockIdx.y) * kRotateWarps + static_cast<int>(threadIdx.x) / kWarpLanes;

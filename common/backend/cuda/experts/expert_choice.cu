@@ -36,8 +36,8 @@ static __device__ uint64_t WarpMaxKey(uint64_t key) {
 static __global__ void __launch_bounds__(kChoiceWarps* kWarpLanes)
     ChooseExpertsKernel(Tensor router, int used, int32_t* experts, float* shares) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   const int warp = static_cast<int>(threadIdx.x) / kWarpLanes;
   const int row = static_cast<int>(blockIdx.x) * kChoiceWarps + warp;

@@ -31,8 +31,8 @@ static __device__ uint32_t PairsOf(int expert, const int32_t* pair_experts, int 
 
 static __global__ void __launch_bounds__(kPairWarps* kWarpLanes)
     CountPairsKernel(const int32_t* pair_experts, int pairs, int experts, int32_t* counts) {
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   const int expert = ExpertOfWarp();
   if (expert >= experts) return;
@@ -46,8 +46,8 @@ static __global__ void __launch_bounds__(kPairWarps* kWarpLanes)
 static __global__ void __launch_bounds__(kPairWarps* kWarpLanes)
     GroupPairsKernel(const int32_t* pair_experts, int pairs, int experts, int tile_pairs,
                      ExpertPairs out) {
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   const int expert = ExpertOfWarp();
   if (expert >= experts) return;

@@ -13,8 +13,8 @@ template <int kCount>
 static __global__ void __launch_bounds__(kSumThreads)
     AddExpertSumsKernel(const float* results, const float* shares, int used, float scale,
                         int columns, float* out) {
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const size_t column = (size_t{blockIdx.y} * kSumThreads + threadIdx.x) * kCount;
   if (column >= static_cast<size_t>(columns)) return;
   const size_t row = blockIdx.x;

@@ -14,8 +14,8 @@ template <class Element, int kCount>
 static __global__ void __launch_bounds__(kEmbedThreads)
     EmbedKernel(const Element* table, size_t row_stride, const int32_t* token_ids, int columns,
                 float* out) {
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const size_t row = blockIdx.x;
   const size_t column = (size_t{blockIdx.y} * kEmbedThreads + threadIdx.x) * kCount;
   if (column >= static_cast<size_t>(columns)) return;
@@ -26,8 +26,8 @@ static __global__ void __launch_bounds__(kEmbedThreads)
 
 static __global__ void TokenIdsKernel(const InputToken* tokens, const int32_t* sampled_ids,
                                       int count, int32_t* token_ids) {
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const int row = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (row >= count) return;
   const InputToken token = tokens[row];

@@ -34,8 +34,8 @@ template <int kThreads, int kCount>
 static __global__ void __launch_bounds__(kGroupThreads)
     NormGroupsKernel(const float* gain, int size, float epsilon, size_t groups, float* values) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const size_t group =
       size_t{blockIdx.x} * (kGroupThreads / kThreads) + threadIdx.x / unsigned{kThreads};
   if (group >= groups) return;
@@ -57,8 +57,8 @@ static __global__ void __launch_bounds__(kAddNormThreads)
     AddNormKernel(const float* in, const float* gain, float epsilon, float scale, int columns,
                   float* out) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const size_t first = size_t{blockIdx.x} * static_cast<size_t>(columns);
   const int thread = static_cast<int>(threadIdx.x);
   const float inverse = InverseNorm<kAddNormThreads, kCount>(

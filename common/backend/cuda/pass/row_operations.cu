@@ -15,8 +15,8 @@ constexpr int kRowVector = 4;  // floats in 16 bytes
 template <int kCount>
 static __global__ void __launch_bounds__(kRowThreads)
     AddBiasKernel(const float* bias, int columns, float* out) {
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const size_t column = (size_t{blockIdx.y} * kRowThreads + threadIdx.x) * kCount;
   if (column >= static_cast<size_t>(columns)) return;
   float* const at = out + size_t{blockIdx.x} * static_cast<size_t>(columns) + column;
@@ -42,8 +42,8 @@ struct SoftCapAt {
 template <class Function, int kCount>
 static __global__ void __launch_bounds__(kRowThreads)
     ChangeKernel(Function function, float* values, size_t size) {
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const size_t at = (size_t{blockIdx.x} * kRowThreads + threadIdx.x) * kCount;
   if (at >= size) return;
   Floats<kCount> x = LoadFloats<kCount>(values + at);
@@ -56,8 +56,8 @@ static __global__ void __launch_bounds__(kRowThreads)
 template <int kCount>
 static __global__ void __launch_bounds__(kCopyThreads)
     CopyRowsKernel(const float* in, const int32_t* rows, int row_count, int columns, float* out) {
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const size_t column = (size_t{blockIdx.x} * kCopyThreads + threadIdx.x) * kCount;
   if (column >= static_cast<size_t>(columns)) return;
   for (int first = 0; first < row_count; first += kRowsTogether) {

@@ -9,6 +9,7 @@
 
 #include "common/backend/backend.h"
 #include "common/backend/cuda/device/operands.h"
+#include "common/backend/cuda/product/weight_upload.h"
 #include "common/gguf/gguf_file.h"
 
 namespace baton {
@@ -18,12 +19,13 @@ class CudaWeight final : public Weight {
   // Gives zeroed device memory, aligned to at least 16 bytes.
   using Allocate = absl::FunctionRef<absl::StatusOr<BackendBuffer>(size_t bytes)>;
 
-  // Copies the tensor to the device; its bytes are not needed after the return. UNIMPLEMENTED names
+  // Copies the tensor to the device by `upload`; its bytes are not needed after the return.
+  // UNIMPLEMENTED names
   // the tensor, its type and the supported types, INVALID_ARGUMENT names the tensor and its shape,
   // or says that it is damaged.
-  // Returns the errors of `allocate`.
+  // Returns the errors of `allocate` and of WeightUpload::Copy.
   static absl::StatusOr<std::unique_ptr<CudaWeight>> Load(const GgufTensor& tensor,
-                                                          Allocate allocate);
+                                                          Allocate allocate, WeightUpload& upload);
   // The bytes that Load takes for such a tensor, whose own bytes are not read; or Load's error.
   static absl::StatusOr<size_t> DeviceBytes(const GgufTensor& tensor);
 

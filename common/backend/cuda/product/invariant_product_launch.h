@@ -15,6 +15,14 @@ namespace baton {
 // InvariantTileKernel multiplies about 2.5 times as fast as InvariantPartsKernel if its tiles keep
 // every multiprocessor busy: from so many rows on, and if there are enough tiles.
 inline constexpr int kInvariantTilesFrom = 65;
+// The same where a tile has 64 rows, from as many rows on as InvariantPartsKernel would need two
+// blocks of them. It reads the rows' input once for 16 outputs, and a tile once for 128: at 64 rows
+// of a model of 8 billion weights that is 60 GB a step, more than the L2 cache gives in 10 ms.
+inline constexpr int kInvariantSmallTilesFrom = 33;
+template <class Block, int kTerms>
+inline constexpr int kTilesFrom =
+    kTerms == 1 && TileShape<Block, kTerms>::kRows == 64 ? kInvariantSmallTilesFrom
+                                                         : kInvariantTilesFrom;
 inline bool EnoughTiles(unsigned tiles, int multiprocessors) {
   return static_cast<int64_t>(tiles) * 5 >= int64_t{multiprocessors} * 2;
 }
@@ -100,7 +108,7 @@ void LaunchInvariantTerms(const ProductTerms& in, std::span<const VectorOutput> 
   unsigned blocks = 0;
   const InvariantArgs args =
       InvariantArgsFor<Block>(in, outputs, kTileOutputs, Tile::kRows, &blocks);
-  if (in.rows < kInvariantTilesFrom || !EnoughTiles(blocks, limits.multiprocessors)) {
+  if (in.rows < kTilesFrom<Block, kTerms> || !EnoughTiles(blocks, limits.multiprocessors)) {
     return LaunchParts<Block, kMostRowTiles, kTerms>(in, outputs, stream);
   }
   Launch(InvariantTileKernel<Block, kTerms>,

@@ -32,8 +32,8 @@ template <class Element, int kCount>
 static __global__ void __launch_bounds__(kNormThreads)
     NormRowsKernel(const float* in, const float* gain, float epsilon, int columns, Element* out) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const size_t first = size_t{blockIdx.x} * static_cast<size_t>(columns);
   const int thread = static_cast<int>(threadIdx.x);
   float squares = 0;
@@ -56,8 +56,8 @@ template <class Element, int kCount>
 static __global__ void __launch_bounds__(kElementwiseThreads)
     GatedKernel(GateFunction function, const float* gate, const float* up, size_t size,
                 Element* out) {
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const size_t at = (size_t{blockIdx.x} * kElementwiseThreads + threadIdx.x) * kCount;
   if (at >= size) return;
   Floats<kCount> x = LoadFloats<kCount>(gate + at);
@@ -69,8 +69,8 @@ static __global__ void __launch_bounds__(kElementwiseThreads)
 template <class Element, int kCount>
 static __global__ void __launch_bounds__(kElementwiseThreads)
     ConvertKernel(const float* in, size_t size, Element* out) {
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   const size_t at = (size_t{blockIdx.x} * kElementwiseThreads + threadIdx.x) * kCount;
   if (at < size) StoreRounded(out + at, LoadFloats<kCount>(in + at));
 }

@@ -14,9 +14,10 @@
 // Bytes in flight: an H200 delivers 4.3 TB/s, which is 33 bytes per nanosecond and multiprocessor
 // (132 of them), after about 1,000 ns under load. So 33 KB must be in flight on each. At one row
 // two blocks of 512 threads hold five loads of 16 bytes per thread: 64 to 80 KB. Each load is
-// issued anew as soon as its chunk is multiplied. The first loads, and a prefetch of the next bytes
-// into the L2 cache, are issued before the wait for the previous kernel, so that memory does not
-// idle while activations are prepared.
+// issued anew as soon as its chunk is multiplied. The first loads, a prefetch of the next bytes into
+// the L2 cache, and the gain of one row's norm are issued before the wait for the previous kernel,
+// so that memory does not idle while activations are prepared. A small product is as long as the way
+// from that wait to its last result: no load of what was there before begins late on it.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -118,12 +118,41 @@ __device__ __forceinline__ void MultiplyChunks(
   }
 }
 
-__device__ __forceinline__ void StoreSum(const VectorArgs& args, const VectorUnit& unit, int row,
-                                         int input, float sum) {
+// Sum `i` of a unit is that of its row i / kRows and of row i % kRows of the input. Lane i of the
+// team's first warp stores it.
+template <class Tile>
+__device__ __forceinline__ bool StoresSum(const VectorArgs& args, const VectorUnit& unit) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  return lane < Tile::kUnitSums && warp % args.team_warps == 0 && unit.valid &&
+         unit.first_row + lane / Tile::kRows < args.matrices[unit.matrix].rows;
+}
+
+template <class Tile>
+__device__ __forceinline__ float* SumAt(const VectorArgs& args, const VectorUnit& unit, int i) {
   const VectorArgs::Matrix& matrix = args.matrices[unit.matrix];
-  if (unit.first_row + row >= matrix.rows) return;
-  float* out = matrix.out + static_cast<int64_t>(input) * matrix.rows + unit.first_row + row;
-  *out = OutputOf(sum, matrix.accumulate, matrix.scale, *out);
+  return matrix.out + static_cast<int64_t>(i % Tile::kRows) * matrix.rows + unit.first_row +
+         i / Tile::kRows;
+}
+
+// Where the result that this thread stores in the round is added to what is there; null where there
+// is none, or none to add to.
+template <class Tile>
+__device__ __forceinline__ const float* AddedTo(const VectorArgs& args, int round) {
+  if (!args.accumulates) return nullptr;
+  const VectorUnit unit = UnitOf<Tile>(args, round);
+  if (!StoresSum<Tile>(args, unit) || !args.matrices[unit.matrix].accumulate) return nullptr;
+  return SumAt<Tile>(args, unit, static_cast<int>(threadIdx.x) % 32);
+}
+
+// Begins to bring it, so that nobody waits for it at the end of the round.
+template <class Tile>
+__device__ __forceinline__ void BringBefore(const float* added_to,
+                                            const VectorShared<Tile>& shared) {
+  if (added_to == nullptr) return;
+  const int thread = static_cast<int>(threadIdx.x);
+  CopyAsync4(shared.before + thread / 32 * Tile::kUnitSums + thread % 32, added_to, /*valid=*/true);
+  CommitCopies();
 }
 
 // Adds the sums of the lanes, then of the team's warps, and stores the unit's results.
@@ -134,31 +163,26 @@ __device__ void FinishUnit(const VectorArgs& args, int round, const VectorShared
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const VectorUnit unit = UnitOf<Tile>(args, round);
   // Two buffers: the next round may write one while the other is still read.
-  float* buffer = shared.team_sums + round % 2 * kVectorWarps * Tile::kUnitSums;
+  float* const buffer = shared.team_sums + round % 2 * kVectorWarps * Tile::kUnitSums;
+  float own = 0;  // sum `lane` of this warp
 #pragma unroll
-  for (int row = 0; row < Tile::kUnitRows; ++row) {
-#pragma unroll
-    for (int input = 0; input < Tile::kRows; ++input) {
-      if (!unit.valid) break;
-      const float sum = WarpSum(sums[row][input]);
-      if (lane != 0) continue;
-      if (args.team_warps == 1) {
-        StoreSum(args, unit, row, input, sum);
-      } else {
-        buffer[warp * Tile::kUnitSums + row * Tile::kRows + input] = sum;
-      }
-    }
+  for (int i = 0; i < Tile::kUnitSums; ++i) {
+    if (!unit.valid) break;
+    const float sum = WarpSum(sums[i / Tile::kRows][i % Tile::kRows]);
+    if (lane == i) own = sum;
   }
-  if (args.team_warps == 1) return;
-  __syncthreads();
-  if (warp % args.team_warps != 0 || !unit.valid) return;
-  for (int i = lane; i < Tile::kUnitSums; i += 32) {
-    float sum = buffer[warp * Tile::kUnitSums + i];
-    for (int mate = 1; mate < args.team_warps; ++mate) {
-      sum += buffer[(warp + mate) * Tile::kUnitSums + i];
-    }
-    StoreSum(args, unit, i / Tile::kRows, i % Tile::kRows, sum);
+  if (args.team_warps > 1) {
+    if (unit.valid && lane < Tile::kUnitSums) buffer[warp * Tile::kUnitSums + lane] = own;
+    __syncthreads();
   }
+  if (!StoresSum<Tile>(args, unit)) return;
+  for (int mate = 1; mate < args.team_warps; ++mate) {
+    own += buffer[(warp + mate) * Tile::kUnitSums + lane];
+  }
+  WaitForCopies<0>();
+  const VectorArgs::Matrix& matrix = args.matrices[unit.matrix];
+  *SumAt<Tile>(args, unit, lane) =
+      OutputOf(own, matrix.accumulate, matrix.scale, shared.before[warp * Tile::kUnitSums + lane]);
 }
 
 template <class Tile>
@@ -179,16 +203,24 @@ static __global__ void __launch_bounds__(kVectorThreads, Tile::kBlocks)
     reader.Read(args, sweep * lanes + lane, chunks[sweep]);
   }
   if (lane == 0) reader.Prefetch(args, args.step_chunks);
+  if (NormalisesWholeRow<Tile>(args)) PutGain(args, shared);
+  const float* const added_to = AddedTo<Tile>(args, 0);
   WaitForPreviousKernel();
-  if (args.kind == VectorInput::Kind::kNorm) ComputeNormScales(args, shared);
+  BringBefore(added_to, shared);
+  if (NormalisesWholeRow<Tile>(args)) {
+    NormaliseWholeRow(args, shared);
+  } else if (args.kind == VectorInput::Kind::kNorm) {
+    ComputeNormScales(args, shared);
+  }
   for (int round = 0; round < args.rounds; ++round) {
+    if (round > 0) BringBefore(AddedTo<Tile>(args, round), shared);
     float sums[Tile::kUnitRows][Tile::kRows] = {};
     int place = 0;  // index in the tile of the step's first chunk
     for (int step = 0; step < args.row_step_chunks; step += args.step_chunks) {
       // Where all columns fit, they are brought once for all rounds.
       if (place == 0 && (round == 0 || args.tile_step_chunks < args.row_step_chunks)) {
-        __syncthreads();
-        FillTile(args, step, shared);
+        if (round > 0 || step > 0) __syncthreads();  // nobody reads the tile before any more
+        if (!NormalisesWholeRow<Tile>(args)) FillTile(args, step, shared);
         __syncthreads();
       }
       if (reader.valid()) {

@@ -32,10 +32,20 @@ void WithVectorTile(int rows, const Visit& visit) {
   }
 }
 
-// Thread blocks of a launch.
+// The most thread blocks of a launch.
+template <class Tile>
+int MostVectorBlocks(const VectorArgs& args, const DeviceLimits& limits) {
+  return std::min(args.units, limits.multiprocessors * Tile::kBlocks);
+}
+
+// Thread blocks of a launch. Where the loads of a thread at the beginning are all that it ever
+// reads, no more blocks than have a unit for each of their teams: the next kernel's blocks, which
+// begin in the room that is left, read their weights while this one computes.
 template <class Tile>
 int VectorBlocks(const VectorArgs& args, const DeviceLimits& limits) {
-  return std::min(args.units, limits.multiprocessors * Tile::kBlocks);
+  const int most = MostVectorBlocks<Tile>(args, limits);
+  if (args.rounds > 1 || args.row_step_chunks > args.step_chunks) return most;
+  return std::min(most, CeilDiv(args.units, kVectorWarps / args.team_warps));
 }
 
 template <class Tile>
@@ -59,13 +69,14 @@ VectorArgs ArgsFor(const VectorInput& input, std::span<const VectorOutput> outpu
                                           output.accumulate,
                                           output.scale};
     args.units += CeilDiv(weight.rows, Tile::kUnitRows);
+    args.accumulates = args.accumulates || output.accumulate;
     all_rows += weight.rows;
   }
   args.row_bytes = static_cast<int64_t>(CudaRowBytes(Tile::kElement, args.columns));
   if (args.matrix_count == 0) return args;
   args.team_warps = VectorTeamWarps(Tile::kElement, all_rows, args.columns);
   args.rounds =
-      CeilDiv(args.units, VectorBlocks<Tile>(args, limits) * (kVectorWarps / args.team_warps));
+      CeilDiv(args.units, MostVectorBlocks<Tile>(args, limits) * (kVectorWarps / args.team_warps));
   args.chunks = CeilDiv(args.columns, Tile::Format::kColumns);
   const int lanes = 32 * args.team_warps;
   const int sweeps = CeilDiv(args.chunks, lanes);
@@ -82,6 +93,7 @@ VectorArgs ArgsFor(const VectorInput& input, std::span<const VectorOutput> outpu
   const int tile_steps = std::clamp(static_cast<int>(room / step_bytes), 1, steps);
   args.tile_step_chunks = tile_steps * args.step_chunks;
   args.tile_chunks = std::min(tile_steps * Tile::kSweeps, sweeps) * lanes;
+  args.whole_norm = args.kind == VectorInput::Kind::kNorm && tile_steps == steps;
   return args;
 }
 

@@ -53,6 +53,8 @@ struct VectorArgs {
   int row_step_chunks;   // chunks of all steps of a row: `chunks` or more
   int tile_step_chunks;  // chunks of the steps whose columns are in shared memory at a time
   int tile_chunks;       // chunks that a tile has room for: fewer where a row ends within a step
+  bool accumulates;      // whether any of the matrices does
+  bool whole_norm;       // whether rows are normalised and a tile has all their columns
 };
 
 // The shared memory of a block, in this order.
@@ -62,10 +64,11 @@ struct VectorShared {
   float* squares;       // [kRows, kVectorWarps]
   float* norm_scales;   // [kRows]
   float* team_sums;     // [2, kVectorWarps, kUnitSums]
+  float* before;        // [kVectorWarps, kUnitSums]: what accumulating outputs were
 
   // The floats of everything but the activations.
   static constexpr int kSumFloats =
-      kVectorWarps * Tile::kRows + Tile::kRows + 2 * kVectorWarps * Tile::kUnitSums;
+      kVectorWarps * Tile::kRows + Tile::kRows + 3 * kVectorWarps * Tile::kUnitSums;
   static size_t Bytes(const VectorArgs& args) {
     return static_cast<size_t>(Tile::kRows) * static_cast<size_t>(args.tile_chunks) * Tile::kQuads *
                sizeof(float4) +
@@ -76,6 +79,7 @@ struct VectorShared {
     squares = reinterpret_cast<float*>(activations + Tile::kRows * args.tile_chunks * Tile::kQuads);
     norm_scales = squares + kVectorWarps * Tile::kRows;
     team_sums = norm_scales + Tile::kRows;
+    before = team_sums + 2 * kVectorWarps * Tile::kUnitSums;
   }
 };
 

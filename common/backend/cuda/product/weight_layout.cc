@@ -11,23 +11,63 @@ constexpr int kBlock = 32;
 constexpr int kSuper = 256;
 constexpr size_t kMxfp4Bytes = 17;
 
-// Puts the lowest `bits` bits of 32 codes one after the other into `out`.
-void PackBits(const uint8_t* codes, int bits, uint8_t* out) {
-  const int per_byte = 8 / bits;
-  for (int i = 0; i < kBlock; ++i) {
-    out[i / per_byte] |=
-        static_cast<uint8_t>((codes[i] & ((1 << bits) - 1)) << (i % per_byte * bits));
-  }
+// Codes are packed eight at a time, each in a byte of a word, the first in the lowest byte: one
+// after the other they take several times as long.
+constexpr int kWordCodes = 8;
+constexpr int kBlockWords = kBlock / kWordCodes;
+constexpr uint64_t kLowNibbles = 0x0f0f0f0f0f0f0f0f;
+
+struct BlockCodes {
+  uint64_t words[kBlockWords];
+};
+
+// Bits `shift` and above of 32 bytes, as far as `mask`, which is the same in every byte, has them.
+BlockCodes CodesAt(const uint8_t* bytes, int shift, uint64_t mask) {
+  BlockCodes codes;
+  std::memcpy(codes.words, bytes, sizeof(codes.words));
+  for (uint64_t& word : codes.words) word = word >> shift & mask;
+  return codes;
+}
+
+// The lowest 4 bits of eight codes, one after the other.
+uint32_t NibblesOf(uint64_t codes) {
+  codes = (codes | codes >> 4) & 0x00ff00ff00ff00ff;
+  codes = (codes | codes >> 8) & 0x0000ffff0000ffff;
+  return static_cast<uint32_t>(codes | codes >> 16);
+}
+
+// The lowest 2 bits of eight codes, one after the other.
+uint16_t BitPairsOf(uint64_t codes) {
+  codes = (codes | codes >> 6) & 0x000f000f000f000f;
+  codes = (codes | codes >> 12) & 0x000000ff000000ff;
+  return static_cast<uint16_t>(codes | codes >> 24);
+}
+
+// The word of a group: the codes of even columns, then those of odd ones.
+uint32_t GroupWordOf(uint64_t codes) {
+  const auto every_other = [](uint64_t four) {  // one code in each 16 bits
+    four |= four >> 12;
+    return static_cast<uint32_t>((four | four >> 24) & 0xffff);
+  };
+  constexpr uint64_t kEven = 0x00ff00ff00ff00ff;
+  return every_other(codes & kEven) | every_other(codes >> 8 & kEven) << 16;
 }
 
 // Puts the codes of block `block` of the row, of 4 bits each, into their group.
-void PackGroup(const uint8_t* codes, int block, uint8_t* row) {
+void PackGroup(const BlockCodes& codes, int block, uint8_t* row) {
   constexpr int kGroupBlocks = kGroupColumns / kBlock;
   uint8_t* const group = row + block / kGroupBlocks * (kGroupColumns / 2);
-  for (int k = 0; k < kBlock; ++k) {
-    const int word = k / 8 * kGroupBlocks + block % kGroupBlocks;
-    const int nibble = k % 8 / 2 + k % 2 * 4;
-    group[word * 4 + nibble / 2] |= static_cast<uint8_t>(codes[k] << (nibble % 2 * 4));
+  for (int t = 0; t < kBlockWords; ++t) {
+    const uint32_t word = GroupWordOf(codes.words[t]);
+    std::memcpy(group + (t * kGroupBlocks + block % kGroupBlocks) * 4, &word, sizeof(word));
+  }
+}
+
+// Puts the codes of a block, of 4 bits each, one after the other into `out`.
+void PackNibbles(const BlockCodes& codes, uint8_t* out) {
+  for (int t = 0; t < kBlockWords; ++t) {
+    const uint32_t nibbles = NibblesOf(codes.words[t]);
+    std::memcpy(out + t * 4, &nibbles, sizeof(nibbles));
   }
 }
 
@@ -35,15 +75,14 @@ void PackGroup(const uint8_t* codes, int block, uint8_t* row) {
 // j + 16 share a byte.
 void PackNibbleBlock(const uint8_t* file, int head, bool groups, int block, const RowPlanes& planes,
                      uint8_t* row) {
-  uint8_t codes[kBlock];
-  for (int j = 0; j < 16; ++j) {
-    codes[j] = file[head + j] & 15;
-    codes[j + 16] = file[head + j] >> 4;
-  }
+  uint64_t both[kBlockWords / 2];
+  std::memcpy(both, file + head, sizeof(both));
+  const BlockCodes codes = {{both[0] & kLowNibbles, both[1] & kLowNibbles,
+                             both[0] >> 4 & kLowNibbles, both[1] >> 4 & kLowNibbles}};
   if (groups) {
     PackGroup(codes, block, row);
   } else {
-    PackBits(codes, 4, row + block * 16);
+    PackNibbles(codes, row + block * 16);
   }
   std::memcpy(row + planes.parts + block * head, file, static_cast<size_t>(head));
 }
@@ -61,10 +100,8 @@ void PackQ8_0(const uint8_t* file, int block, const RowPlanes& planes, uint8_t* 
 void PackQ4_K(const uint8_t* file, int super, const RowPlanes& planes, uint8_t* row) {
   const uint8_t* packed = file + 4;
   for (int b = 0; b < kSuper / kBlock; ++b) {
-    uint8_t codes[kBlock];
-    for (int k = 0; k < kBlock; ++k) codes[k] = file[16 + b / 2 * 32 + k] >> (b % 2 * 4) & 15;
     const int block = super * (kSuper / kBlock) + b;
-    PackGroup(codes, block, row);
+    PackGroup(CodesAt(file + 16 + b / 2 * 32, b % 2 * 4, kLowNibbles), block, row);
     uint8_t* part = row + planes.parts + block * 2;
     if (b < 4) {
       part[0] = packed[b] & 63;
@@ -85,15 +122,13 @@ void PackQ6_K(const uint8_t* file, int super, const RowPlanes& planes, uint8_t* 
     const int quarter = b % 4;
     const uint8_t* low = file + b / 4 * 64 + quarter % 2 * 32;
     const uint8_t* high = file + 128 + b / 4 * 32;
-    uint8_t low_codes[kBlock];
-    uint8_t high_codes[kBlock];
-    for (int k = 0; k < kBlock; ++k) {
-      low_codes[k] = low[k] >> (quarter / 2 * 4) & 15;
-      high_codes[k] = high[k] >> (2 * quarter) & 3;
-    }
     const int block = super * (kSuper / kBlock) + b;
-    PackBits(low_codes, 4, row + block * 16);
-    PackBits(high_codes, 2, row + planes.high + block * 8);
+    PackNibbles(CodesAt(low, quarter / 2 * 4, kLowNibbles), row + block * 16);
+    const BlockCodes upper = CodesAt(high, 2 * quarter, 0x0303030303030303);
+    for (int t = 0; t < kBlockWords; ++t) {
+      const uint16_t pairs = BitPairsOf(upper.words[t]);
+      std::memcpy(row + planes.high + block * 8 + t * 2, &pairs, sizeof(pairs));
+    }
     std::memcpy(row + planes.parts + block * 2, file + 192 + 2 * b, 2);
   }
   std::memcpy(row + planes.supers + super * 2, file + 208, 2);

@@ -12,8 +12,8 @@ namespace baton {
 // One block per slice and row: applies the row's edits to the slice and finds its extremes.
 static __global__ void EditLogits(SamplerBatch batch, Slicing slicing) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   auto* warps = reinterpret_cast<uint64_t*>(shared_memory);
   const Row row(batch, static_cast<int>(blockIdx.y));
   const int slice = static_cast<int>(blockIdx.x);
@@ -39,8 +39,8 @@ static __global__ void EditLogits(SamplerBatch batch, Slicing slicing) {
 // One block per slice and row: computes its weights, and what the logprobs need of it.
 static __global__ void WeighLogits(SamplerBatch batch, Slicing slicing) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   auto& shared = *reinterpret_cast<WeighShared*>(shared_memory);
   const Row row(batch, static_cast<int>(blockIdx.y));
   const Extremes extremes = row.FindExtremes(slicing);
@@ -67,8 +67,8 @@ static __global__ void WeighLogits(SamplerBatch batch, Slicing slicing) {
 // One block per row: samples its token, and writes its logprobs and counts.
 static __global__ void __launch_bounds__(1024) SampleTokens(SamplerBatch batch, Slicing slicing) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
-  WaitForPreviousKernel();
   LetNextKernelStart();
+  WaitForPreviousKernel();
   auto& shared = *reinterpret_cast<SampleShared*>(shared_memory);
   const int index = static_cast<int>(blockIdx.x);
   const Row row(batch, index);

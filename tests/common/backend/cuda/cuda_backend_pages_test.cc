@@ -138,7 +138,8 @@ class CudaPaged : public CudaBackendTest {
                                                                   : RopePairs::kHalfSplit,
                     .dim = test_.rope_dim,
                     .cosines = angles_sin_,
-                    .sines = angles_cos_}}});
+                    .sines = angles_cos_}},
+         .query_scales = query_scales_});
   }
   std::vector<float> RandomRows(int columns) {
     return RandomFloats(random_, static_cast<size_t>(rows_) * static_cast<size_t>(columns));
@@ -152,6 +153,7 @@ class CudaPaged : public CudaBackendTest {
   std::vector<uint8_t> cache_bytes_;
   std::vector<float> angles_cos_;
   std::vector<float> angles_sin_;
+  std::vector<float> query_scales_;  // [rows], or empty
 };
 
 TEST_F(CudaPaged, RotatesAndAppendsWhatTheCpuDoes) {
@@ -206,6 +208,73 @@ TEST_F(CudaPaged, AttendsToWhatTheCpuDoes) {
                                  side.Put(queries, rows_), view, out);
         return side.Get(out);
       });
+    }
+  }
+}
+
+// The contexts, and the bytes of the cache, of three layers with different rules.
+std::vector<float> AppendAndAttend(BackendSide& side, const KvLayerView& view, int rope,
+                                   const std::vector<Tensor>& rows, const float* sinks,
+                                   size_t cache_bytes, bool at_once) {
+  std::vector<float> all;
+  for (const AttentionRule& rule :
+       {AttentionRule{.scale = 0.2f},
+        {.scale = 0.3f, .window = 20, .sinks = sinks},
+        {.scale = 1 / std::sqrt(static_cast<float>(view.head_dim)), .window = 257}}) {
+    std::vector<Tensor> own;  // the operations may change them
+    for (const Tensor& tensor : rows) own.push_back(side.Put(side.Get(tensor), tensor.rows));
+    const Tensor out = side.Put(std::vector<float>(side.Get(rows[0]).size()), rows[0].rows);
+    if (at_once) {
+      side.backend().AppendAndAttend(rope, own[0], own[1], own[2], view, rule, out);
+    } else {
+      side.backend().RotateAndAppend(rope, own[0], own[1], own[2], view);
+      side.backend().Attention(rule, own[0], view, out);
+    }
+    const std::vector<float> contexts = side.Get(out);
+    all.insert(all.end(), contexts.begin(), contexts.end());
+  }
+  std::vector<uint8_t> bytes(cache_bytes);
+  side.backend().Download(view.blocks, bytes.size(), bytes.data());
+  all.insert(all.end(), bytes.begin(), bytes.end());
+  return all;
+}
+
+// New keys at the beginning of the cache, of a page and of a split, and at their ends.
+TEST_F(CudaPaged, AppendsAndAttendsAtOnceWithTheBitsOfOneAfterTheOther) {
+  const std::vector<PagedCase::Sequence> first = {{0, 1}, {15, 1}, {255, 1}, {300, 1}};
+  const std::vector<PagedCase::Sequence> second = {{256, 1}, {16, 1}, {47, 1}, {511, 1}};
+  for (const KvType dtype : {KvType::kF16, KvType::kBf16, KvType::kF32, KvType::kInt8}) {
+    for (const PagedCase& test :
+         {PagedCase{first, 4, 2, 64, 16, dtype, RopePairs::kInterleaved, 64},
+          PagedCase{second, 3, 3, 80, 48, dtype, RopePairs::kHalfSplit, 80},
+          PagedCase{first, 6, 1, 128, 32, dtype, RopePairs::kHalfSplit, 64},
+          PagedCase{second, 2, 2, 256, 16, dtype, RopePairs::kInterleaved, 48},
+          PagedCase{second, 16, 1, 96, 16, dtype, RopePairs::kInterleaved, 40}}) {
+      // Where there is no kernel for both, one shape is enough.
+      if ((dtype == KvType::kF32 || IsQuantised(dtype)) && test.head_dim != 64) continue;
+      SCOPED_TRACE("head " + std::to_string(test.head_dim) + ", type " +
+                   std::to_string(static_cast<int>(dtype)));
+      Make(test);
+      query_scales_ = test.head_dim == 128 ? RandomRows(1) : std::vector<float>();
+      const std::vector<Tensor> rows = {
+          cuda_.Put(RandomRows(test.heads * test.head_dim), rows_),
+          cuda_.Put(RandomRows(test.kv_heads * test.head_dim), rows_),
+          cuda_.Put(RandomRows(test.kv_heads * test.head_dim), rows_)};
+      const float* const sinks =
+          cuda_.Put(RandomFloats(random_, static_cast<size_t>(test.heads)), 1).data;
+      for (const int rope : {0, test.head_dim == 64 ? kNoRope : 1}) {
+        std::vector<std::vector<float>> results;
+        for (const bool at_once : {false, true}) {
+          const KvLayerView view = PutCache(cuda_);
+          Begin(cuda_);
+          results.push_back(
+              AppendAndAttend(cuda_, view, rope, rows, sinks, cache_bytes_.size(), at_once));
+        }
+        ASSERT_EQ(results[0].size(), results[1].size());
+        ASSERT_EQ(
+            std::memcmp(results[0].data(), results[1].data(), results[0].size() * sizeof(float)), 0)
+            << "rope " << rope;
+      }
     }
   }
 }

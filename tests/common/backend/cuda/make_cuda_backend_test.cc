@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
+
+#include "common/base/clock.h"
 
 namespace baton {
 namespace {
@@ -23,7 +27,7 @@ class MakeCudaBackend : public testing::Test {
   // it.
   void ExpectRefused(const Machine& machine, int device, const std::vector<std::string>& words) {
     SetMachine(machine);
-    const auto backend = baton::MakeCudaBackend(device, /*deterministic=*/false);
+    const auto backend = baton::MakeCudaBackend({.device = device});
     EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument) << backend.status();
     for (const std::string& word : words) {
       EXPECT_THAT(std::string(backend.status().message()), testing::HasSubstr(word));
@@ -35,9 +39,32 @@ class MakeCudaBackend : public testing::Test {
 
 TEST_F(MakeCudaBackend, GivesADeviceThatItDescribes) {
   EXPECT_TRUE(CudaAvailable());
-  const auto backend = baton::MakeCudaBackend(0, /*deterministic=*/false);
+  const auto backend = baton::MakeCudaBackend({});
   ASSERT_TRUE(backend.ok()) << backend.status();
   EXPECT_EQ((*backend)->Description(), "cuda:0 fibers, compute capability 9.0, 4.0 GiB");
+}
+
+TEST_F(MakeCudaBackend, HasTheThreadsThatLayOutWeightsUntilTheFirstPass) {
+  const auto threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  };
+  const auto backend = baton::MakeCudaBackend({.load_threads = {.count = 3}});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto before = threads();
+  const std::vector<uint8_t> file(64);
+  for (const char* name : {"a.weight", "b.weight"}) {
+    EXPECT_TRUE((*backend)->LoadWeight({name, GgmlType::kF32, {4, 4}, file}).ok());
+    EXPECT_EQ(threads(), before + 2);
+  }
+  const int32_t table[1] = {};
+  Batch batch;
+  batch.sequences = {{.row_count = 1, .block_table = table, .table_entries = 1}};
+  (*backend)->BeginPass({.batch = &batch});
+  // A thread that was joined may still be listed for a moment.
+  for (const absl::Time end = SteadyNow() + absl::Seconds(10);
+       threads() != before && SteadyNow() < end;) {
+  }
+  EXPECT_EQ(threads(), before);
 }
 
 TEST_F(MakeCudaBackend, SaysThatTheDriverIsMissing) {

@@ -36,6 +36,7 @@ absl::StatusOr<BackendBuffer> Allocate(size_t bytes) {
   void* data = nullptr;
   BATON_CHECK(cudaMalloc(&data, bytes) == cudaSuccess, "device memory");
   BATON_CHECK(cudaMemset(data, 0, bytes) == cudaSuccess, "device memory");
+  BATON_CHECK(cudaDeviceSynchronize() == cudaSuccess, "device memory");
   return BackendBuffer(static_cast<uint8_t*>(data), bytes, [](uint8_t* p) { cudaFree(p); });
 }
 
@@ -50,12 +51,13 @@ class Mixture {
     gain_ = Normal(shape.width, 1);
     before_ = Normal(rows * shape.width, 1);
     router_ = Normal(rows * shape.experts, 2);
+    WeightUpload upload(0, {});
     for (int e = 0; e < shape.experts; ++e) {
       for (int part = 0; part < 3; ++part) {
         const bool down = part == 2;
         parts_[part].files.emplace_back(elements[part], down ? shape.width : shape.expert_width,
                                         down ? shape.expert_width : shape.width, random_);
-        auto weight = CudaWeight::Load(parts_[part].files.back().FileTensor(), Allocate);
+        auto weight = CudaWeight::Load(parts_[part].files.back().FileTensor(), Allocate, upload);
         BATON_CHECK(weight.ok(), "a weight");
         parts_[part].weights.push_back(*std::move(weight));
       }

@@ -24,7 +24,13 @@ absl::StatusOr<BackendBuffer> AllocateZeroed(size_t bytes) {
   void* data = nullptr;
   BATON_CHECK(cudaMalloc(&data, bytes) == cudaSuccess, "device memory");
   BATON_CHECK(cudaMemset(data, 0, bytes) == cudaSuccess, "device memory");
+  BATON_CHECK(cudaDeviceSynchronize() == cudaSuccess, "device memory");
   return BackendBuffer(static_cast<uint8_t*>(data), bytes, [](uint8_t* p) { cudaFree(p); });
+}
+
+absl::StatusOr<std::unique_ptr<CudaWeight>> LoadWeight(const GgufTensor& tensor) {
+  WeightUpload upload(0, {.count = 3});
+  return CudaWeight::Load(tensor, AllocateZeroed, upload);
 }
 
 std::vector<uint8_t> DeviceBytes(const CudaWeight& weight) {
@@ -41,7 +47,7 @@ TEST(CudaWeight, KeepsTheFilesElementsInRowsOf16Bytes) {
     for (const int columns : {1, 8, 13, 64}) {
       constexpr int kRows = 7;
       const TestMatrix file(element, kRows, columns, random);
-      const auto weight = CudaWeight::Load(file.FileTensor(), AllocateZeroed);
+      const auto weight = LoadWeight(file.FileTensor());
       ASSERT_TRUE(weight.ok()) << weight.status();
       const CudaMatrix matrix = (*weight)->Matrix();
       EXPECT_EQ(matrix.element, element.element);
@@ -66,7 +72,7 @@ TEST(CudaWeight, KeepsQuantisedTypesQuantised) {
   std::mt19937 random(2);
   for (const TestElement& element : kQuantisedElements) {
     const TestMatrix file(element, 5, 1024, random);
-    const auto weight = CudaWeight::Load(file.FileTensor(), AllocateZeroed);
+    const auto weight = LoadWeight(file.FileTensor());
     ASSERT_TRUE(weight.ok()) << weight.status();
     EXPECT_EQ(*CudaWeight::DeviceBytes(file.FileTensor()), (*weight)->size_bytes());
     // Nothing but the padding of the planes is added.
@@ -101,12 +107,11 @@ TEST(CudaWeight, PutsFourBitCodesIntoGroups) {
   }
 }
 
-TEST(CudaWeight, LaysOutMoreRowsThanFitTheStagingMemory) {
+TEST(CudaWeight, LaysOutMoreRowsThanFitThePinnedMemory) {
   constexpr uint64_t kRows = 600'000;
   std::vector<uint8_t> file(kRows * sizeof(float));
   for (size_t row = 0; row < kRows; ++row) std::memcpy(&file[row * 4], &row, 4);
-  const auto weight =
-      CudaWeight::Load({"a.weight", GgmlType::kF32, {1, kRows}, file}, AllocateZeroed);
+  const auto weight = LoadWeight({"a.weight", GgmlType::kF32, {1, kRows}, file});
   ASSERT_TRUE(weight.ok()) << weight.status();
   const std::vector<uint8_t> device = DeviceBytes(**weight);
   for (size_t row = 0; row < kRows; ++row) {
@@ -116,7 +121,7 @@ TEST(CudaWeight, LaysOutMoreRowsThanFitTheStagingMemory) {
 
 TEST(CudaWeight, RefusesOtherTypesByName) {
   const GgufTensor q2_k = {"blk.0.attn_q.weight", static_cast<GgmlType>(10), {256, 16}, {}};
-  const auto weight = CudaWeight::Load(q2_k, AllocateZeroed);
+  const auto weight = LoadWeight(q2_k);
   EXPECT_EQ(weight.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(CudaWeight::DeviceBytes(q2_k).status(), weight.status());
   EXPECT_THAT(std::string(weight.status().message()),
@@ -125,29 +130,33 @@ TEST(CudaWeight, RefusesOtherTypesByName) {
 
 TEST(CudaWeight, RefusesWhatIsNoMatrixOfWholeBlocks) {
   for (const std::vector<uint64_t>& dims : {std::vector<uint64_t>{256}, {48, 4}}) {
-    const auto weight = CudaWeight::Load({"norm", GgmlType::kQ8_0, dims, {}}, AllocateZeroed);
+    const auto weight = LoadWeight({"norm", GgmlType::kQ8_0, dims, {}});
     EXPECT_EQ(weight.status().code(), absl::StatusCode::kInvalidArgument);
   }
 }
 
-TEST(CudaWeight, RefusesAnMxfp4ScaleThatIsNoNumber) {
-  std::vector<uint8_t> file(3 * 2 * 17, 127);
-  const auto load = [&] {
-    return CudaWeight::Load({"ffn_up", GgmlType::kMxfp4, {64, 3}, file}, AllocateZeroed);
-  };
+TEST(CudaWeight, RefusesAnMxfp4ScaleThatIsNoNumberWhicheverThreadFindsIt) {
+  constexpr size_t kRows = 30'000;  // more than a piece for each thread
+  std::vector<uint8_t> file(kRows * 2 * 17, 127);
+  const auto load = [&] { return LoadWeight({"ffn_up", GgmlType::kMxfp4, {64, kRows}, file}); };
   EXPECT_TRUE(load().ok());
-  file[5 * 17] = 255;
-  const auto weight = load();
-  EXPECT_EQ(weight.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(weight.status().message()),
-              AllOf(HasSubstr("ffn_up"), HasSubstr("MXFP4"), HasSubstr("255")));
+  for (const size_t row : {size_t{0}, size_t{2}, kRows / 2, kRows - 1}) {
+    file[(row * 2 + 1) * 17] = 255;
+    const auto weight = load();
+    file[(row * 2 + 1) * 17] = 127;
+    EXPECT_EQ(weight.status().code(), absl::StatusCode::kInvalidArgument) << row;
+    EXPECT_THAT(std::string(weight.status().message()),
+                AllOf(HasSubstr("ffn_up"), HasSubstr("MXFP4"), HasSubstr("255")));
+  }
 }
 
 TEST(CudaWeight, PassesOnThatThereIsNoMemory) {
   const std::vector<uint8_t> file(64);
+  WeightUpload upload(0, {});
   const auto weight = CudaWeight::Load(
       {"a.weight", GgmlType::kF32, {4, 4}, file},
-      [](size_t) -> absl::StatusOr<BackendBuffer> { return absl::ResourceExhaustedError("full"); });
+      [](size_t) -> absl::StatusOr<BackendBuffer> { return absl::ResourceExhaustedError("full"); },
+      upload);
   EXPECT_EQ(weight.status().code(), absl::StatusCode::kResourceExhausted);
 }
 

@@ -198,6 +198,13 @@ TEST_P(InvariantProduct, GivesARowTheSameBitsAloneAndInAnyBatch) {
 TEST_P(InvariantProduct, GivesTheSameBitsOnEveryDevice) {
   const Problem problem(Kind::kPlain, 1284, {kTestElements[2]}, 19, 5);
   EXPECT_EQ(problem.Run(0, kRows, 1, nullptr, 132), problem.Run(0, kRows, 1));
+  for (const TestElement& element : kQuantisedElements) {
+    const Problem quantised(Kind::kPlain, WholeBlocks(element, 300), {element}, 19, 7);
+    for (const int rows : {33, 64}) {  // tiles on one device, two blocks of parts on the other
+      EXPECT_EQ(quantised.Run(0, rows, 1, nullptr, 132), quantised.Run(0, rows, 1))
+          << GgmlTypeName(element.type) << ", " << rows << " rows";
+    }
+  }
 }
 
 // Without much shared memory a device has other kernels for more than 16 rows.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ constexpr double kIdleShare = 0.3;
 
 struct LaunchShape {
   int64_t units;
+  int blocks;
   int64_t teams;  // on the whole device
   int rounds;
   double bytes_in_flight;  // weights asked for as the launch begins, for each multiprocessor
@@ -39,7 +41,8 @@ LaunchShape ShapeOf(const Product& product, int rows) {
     using Tile = decltype(tile);
     const VectorArgs args = ArgsFor<Tile>(input, outputs, kH200);
     shape.units = args.units;
-    shape.teams = int64_t{VectorBlocks<Tile>(args, kH200)} * (kVectorWarps / args.team_warps);
+    shape.blocks = VectorBlocks<Tile>(args, kH200);
+    shape.teams = int64_t{shape.blocks} * (kVectorWarps / args.team_warps);
     shape.rounds = args.rounds;
     const double unit_bytes = 16.0 * Tile::kUnitRows * std::min(args.step_chunks, args.chunks);
     shape.bytes_in_flight = unit_bytes * static_cast<double>(std::min(shape.units, shape.teams)) /
@@ -91,6 +94,21 @@ TEST(VectorProductShape, EveryUnitHasATeamInSomeRound) {
     EXPECT_THAT(Failing<CudaElement::kBf16>(
                     rows, [](const LaunchShape& shape) { return shape.IdleShare() < 0; }),
                 testing::IsEmpty());
+  }
+}
+
+// With 512 threads of 64 registers, two blocks fill a multiprocessor.
+TEST(VectorProductShape, BlocksOfASmallModelLeaveRoomForThoseOfTheNextKernel) {
+  const Product layer[] = {{"qkv", {576, 192, 192}, 576},
+                           {"output", {576}, 576},
+                           {"gate up", {1536, 1536}, 576},
+                           {"down", {576}, 1536}};
+  for (size_t i = 0; i < std::size(layer); ++i) {
+    const LaunchShape shape = ShapeOf<CudaElement::kBf16>(layer[i], 1);
+    const Product& next = layer[(i + 1) % std::size(layer)];
+    EXPECT_EQ(shape.rounds, 1);
+    EXPECT_LE(shape.blocks + ShapeOf<CudaElement::kBf16>(next, 1).blocks, 2 * kH200.multiprocessors)
+        << layer[i].name << ", " << next.name;
   }
 }
 

@@ -59,8 +59,8 @@ struct Problem {
     return values;
   }
 
-  // The product's outputs for rows [first, first + count). Where it accumulates, they are added to
-  // those of `start`.
+  // The product's outputs for rows [first, first + count). Where it accumulates, output i is added to
+  // `start` + i.
   std::vector<std::vector<float>> Run(int first, int count, const DeviceLimits& limits = kLimits,
                                       const float* start = nullptr, float scale = 1) const {
     const auto rows_of = [&](const std::vector<float>& values) {
@@ -72,8 +72,11 @@ struct Problem {
     std::deque<DeviceArray<float>> outs;
     std::vector<VectorOutput> outputs;
     for (const TestMatrix& weight : weights) {
-      const float before = start != nullptr ? *start : std::numeric_limits<float>::quiet_NaN();
-      outs.emplace_back(std::vector<float>(static_cast<size_t>(count * weight.rows()), before));
+      std::vector<float> before(
+          static_cast<size_t>(count * weight.rows()),
+          start != nullptr ? *start : std::numeric_limits<float>::quiet_NaN());
+      for (size_t i = 0; i < before.size(); ++i) before[i] += static_cast<float>(i);
+      outs.emplace_back(before);
       outputs.push_back({.weight = weight.Matrix(),
                          .out = {outs.back().data(), count, weight.rows()},
                          .accumulate = start != nullptr,
@@ -222,14 +225,20 @@ TEST_P(VectorProduct, GivesTheSameBitsOnEveryDevice) {
 }
 
 TEST_P(VectorProduct, IsScaledAndAddedToTheOutputInOneRounding) {
-  const Problem problem(Kind::kPlain, 3, 256, {{kTestElements[2], 19}, {kTestElements[1], 4}}, 4);
-  const auto plain = problem.Run(0, 3);
-  const float start = 0.75f;
-  for (const float scale : {1.0f, -1.3f}) {
-    const auto added = problem.Run(0, 3, kLimits, &start, scale);
-    for (size_t w = 0; w < plain.size(); ++w) {
-      for (size_t i = 0; i < plain[w].size(); ++i) {
-        ASSERT_EQ(added[w][i], std::fma(scale, plain[w][i], start));
+  // One row in several rounds, and several rows.
+  const DeviceLimits small = {.multiprocessors = 1, .shared_bytes = kLimits.shared_bytes};
+  for (const int rows : {1, 3}) {
+    const Problem problem(Kind::kPlain, rows, 256,
+                          {{kTestElements[2], rows == 1 ? 75 : 19}, {kTestElements[1], 4}}, 4);
+    const auto plain = problem.Run(0, rows, small);
+    const float start = 0.75f;
+    for (const float scale : {1.0f, -1.3f}) {
+      const auto added = problem.Run(0, rows, small, &start, scale);
+      for (size_t w = 0; w < plain.size(); ++w) {
+        for (size_t i = 0; i < plain[w].size(); ++i) {
+          const float before = start + static_cast<float>(i);
+          ASSERT_EQ(added[w][i], std::fma(scale, plain[w][i], before)) << rows << " rows";
+        }
       }
     }
   }

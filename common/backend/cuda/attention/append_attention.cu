@@ -1,0 +1,213 @@
+#include "common/backend/cuda/attention/append_attention.h"
+#include "common/backend/cuda/attention/attention_launch.h"
+#include "common/backend/cuda/attention/decode_task.h"
+#include "common/backend/cuda/attention/rotate_head.h"
+#include "common/backend/cuda/device/launch.h"
+#include "ptx.h"
+
+namespace baton {
+
+// Elements that a lane rotates: 16 bytes of a page's row.
+constexpr int kRotatedRange = 8;
+
+// Elements [first, first + 8) of a head, rotated by the angles of row `row`. REQUIRES: `first` is a
+// multiple of 8, and rope.dim one of 16.
+static __device__ inline Floats<8> RotatedEight(const CudaRope& rope, int row, const float* head,
+                                                int first) {
+  Floats<8> x = LoadFloats<8>(head + first);
+  if (first >= rope.dim) return x;
+  const int pairs = rope.dim / 2;
+  const size_t angles = static_cast<size_t>(row) * static_cast<size_t>(pairs);
+  if (!rope.half_split) {
+    const Floats<4> cosine = LoadFloats<4>(rope.cosines + angles + first / 2);
+    const Floats<4> sine = LoadFloats<4>(rope.sines + angles + first / 2);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      RotatePair(cosine.values[i], sine.values[i], x.values[2 * i], x.values[2 * i + 1]);
+    }
+    return x;
+  }
+  const bool second = first >= pairs;
+  const int pair = second ? first - pairs : first;
+  const Floats<8> other = LoadFloats<8>(head + (second ? pair : first + pairs));
+  const Floats<8> cosine = LoadFloats<8>(rope.cosines + angles + pair);
+  const Floats<8> sine = LoadFloats<8>(rope.sines + angles + pair);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    float a = second ? other.values[i] : x.values[i];
+    float b = second ? x.values[i] : other.values[i];
+    RotatePair(cosine.values[i], sine.values[i], a, b);
+    x.values[i] = second ? b : a;
+  }
+  return x;
+}
+
+template <class Element>
+static __device__ inline uint4 PackEight(const Floats<8>& x) {
+  return {PackPair<Element>(x.values[0], x.values[1]), PackPair<Element>(x.values[2], x.values[3]),
+          PackPair<Element>(x.values[4], x.values[5]), PackPair<Element>(x.values[6], x.values[7])};
+}
+
+// StoreQueries of attention_pages.h for the row of the task, whose queries it rotates.
+template <class Element, int kHeadDim>
+static __device__ void StoreRotatedQueries(const AttentionArgs& args, const CudaRope& rope, int row,
+                                           int kv_head, uint8_t* to) {
+  using Shape = PageShape<kHeadDim>;
+  const float* const scales = args.pass.query_scales;
+  for (int i = static_cast<int>(threadIdx.x); i < kKvPageTokens * Shape::kChunks;
+       i += kAttentionThreads) {
+    const int head = i / Shape::kChunks;
+    const int chunk = i % Shape::kChunks;
+    uint4 packed = {0, 0, 0, 0};
+    if (head < args.group) {
+      const float* const query = args.queries.Row(row) + (kv_head * args.group + head) * kHeadDim;
+      Floats<8> x = RotatedEight(rope, row, query, chunk * kRotatedRange);
+      if (scales != nullptr) {
+        for (float& element : x.values) element *= scales[row];
+      }
+      for (float& element : x.values) element *= args.scale;
+      packed = PackEight<Element>(x);
+    }
+    *reinterpret_cast<uint4*>(to + head * Shape::kRowBytes + chunk * 16) = packed;
+  }
+}
+
+// Stores the key and the value of the task's last position in the cache and at `kept` [2, kHeadDim].
+// One warp calls it; lane i has elements [8 * i, 8 * i + 8).
+template <class Stored, int kHeadDim>
+static __device__ void AppendRow(const AttentionArgs& args, const NewRows& rows,
+                                 const TaskPages& pages, uint8_t* kept) {
+  const int32_t block = __shfl_sync(kAllLanes, pages.block, pages.count - 1);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int first = lane * kRotatedRange;
+  if (first >= kHeadDim) return;
+  const int row = pages.task.row;
+  const int head_at = pages.kv_head * kHeadDim;
+  const uint4 key =
+      PackEight<Stored>(RotatedEight(rows.rope, row, rows.keys.Row(row) + head_at, first));
+  const uint4 value =
+      PackEight<Stored>(LoadFloats<kRotatedRange>(rows.values.Row(row) + head_at + first));
+  const KvLayerView cache = WithConstants<Stored, kHeadDim>(args.cache);
+  const int token = (pages.task.end_key - 1) % cache.block_size;
+  const size_t offset = static_cast<size_t>(head_at + first) * sizeof(Stored);
+  __stwb(reinterpret_cast<uint4*>(cache.KeyRow(block, token) + offset), key);
+  __stwb(reinterpret_cast<uint4*>(cache.ValueRow(block, token) + offset), value);
+  auto* const to = reinterpret_cast<uint4*>(kept);
+  to[lane] = key;
+  to[PageShape<kHeadDim>::kChunks + lane] = value;
+}
+
+// Puts what AppendRow kept into the copy of the page, which has zeros there. `token` is its index
+// in the page. The warp of AppendRow calls it.
+template <class Stored, int kHeadDim>
+static __device__ void PutRow(const uint8_t* kept, int token, uint8_t* page) {
+  using Page = PageShape<kHeadDim>;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (lane < Page::kChunks) {
+    const auto* const from = reinterpret_cast<const uint4*>(kept);
+    uint8_t* const at = page + token * Page::kRowBytes + lane * 16;
+    *reinterpret_cast<uint4*>(at) = from[lane];
+    *reinterpret_cast<uint4*>(at + DecodeShape<Stored, kHeadDim>::kPageBytes) =
+        from[Page::kChunks + lane];
+  }
+  __syncwarp();
+}
+
+// The shared memory of DecodeShape, then the [K, V] that AppendRow keeps.
+template <class Stored, int kHeadDim>
+constexpr int kAppendSharedBytes =
+    DecodeShape<Stored, kHeadDim>::kSharedBytes + 2 * kHeadDim* int{sizeof(Stored)};
+
+// The plan and the tables were copied to the device, and so were behind the kernels that wrote the
+// earlier keys: all these are read before the wait for the previous kernel.
+template <class Stored, int kHeadDim>
+static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<Stored, kHeadDim>::kBlocks)
+    AppendAttentionKernel(const __grid_constant__ AttentionArgs args,
+                          const __grid_constant__ NewRows rows) {
+  extern __shared__ __align__(16) uint8_t shared_memory[];
+  using Shape = DecodeShape<Stored, kHeadDim>;
+  LetNextKernelStart();
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  uint8_t* const end_shared = shared_memory + PageShape<kHeadDim>::kBytes;
+  uint8_t* const warps = shared_memory + Shape::kWarpsAt;
+  uint8_t* const own = warps + warp * Shape::kWarpBytes;
+  uint8_t* const kept = shared_memory + Shape::kSharedBytes;
+  const int item = static_cast<int>(blockIdx.x) / args.cache.kv_heads;
+  const int kv_head = static_cast<int>(blockIdx.x) % args.cache.kv_heads;
+  DecodeTask task = {};
+  if (item < args.work.counts[0]) task = TaskAt(args, item);
+  if (task.first_key >= task.end_key) return WaitForPreviousKernel();
+  TaskPages pages = FindPages(args, task, kv_head);
+  // The page that the row's own key belongs to; -1: another block has it.
+  const bool has_new_key = task.end_key == args.pass.positions[task.row] + 1;
+  const int new_page = has_new_key ? pages.count - 1 : -1;
+  if (has_new_key) --pages.end_copied;
+  CopyFirstPage<Stored, kHeadDim>(args, pages, own);
+
+  WaitForPreviousKernel();
+  if (has_new_key && new_page % kAttentionWarps == warp) {
+    AppendRow<Stored, kHeadDim>(args, rows, pages, kept);
+  }
+  StoreRotatedQueries<Stored, kHeadDim>(args, rows.rope, task.row, kv_head, shared_memory);
+  __syncthreads();
+  SoftmaxState<1, kHeadDim> state;
+  ClearState(state);
+  AttendPages<Stored, kHeadDim>(
+      args, pages, shared_memory, own,
+      [&](int page, uint8_t* buffer) {
+        if (page != new_page) return;
+        PutRow<Stored, kHeadDim>(kept, (task.end_key - 1) % kKvPageTokens, buffer);
+      },
+      state);
+  __syncwarp();
+  StoreState(state, args.group, reinterpret_cast<float*>(own));
+  EndTask(args, {task, kv_head * args.group, args.group}, reinterpret_cast<const float*>(warps),
+          Shape::kWarpBytes / sizeof(float), end_shared);
+}
+
+// Calls visit(Stored{}, std::integral_constant<int, head_dim>{}) where there is a kernel for such a
+// cache.
+template <class Visit>
+static void WithAppendShape(const KvLayerView& cache, const Visit& visit) {
+  WithPageShape(cache, [&](auto stored, auto head_dim) {
+    if constexpr (!kIsKvCode<decltype(stored)>) visit(stored, head_dim);
+  });
+}
+
+bool AppendAttentionTakes(const NewRows& rows, const AttentionWork& work, const KvLayerView& cache,
+                          int multiprocessors) {
+  bool fits = false;
+  WithAppendShape(cache, [&](auto stored, auto head_dim) {
+    fits = kAppendSharedBytes<decltype(stored), decltype(head_dim)::value> <= MostSharedBytes();
+  });
+  const int group = rows.queries.columns / (cache.head_dim * cache.kv_heads);
+  if (!fits || group > kMaxTaskHeads) return false;
+  if (work.cut != AttentionCut::kByRowCount || work.max_tiles > 0) return false;
+  // About as many blocks as are on the device at a time.
+  constexpr int kBlocks = 3;
+  if (work.max_tasks > kBlocks * multiprocessors / cache.kv_heads) return false;
+  return rows.rope.dim % (2 * kRotatedRange) == 0 && cache.block_bytes % 16 == 0 &&
+         cache.keys_offset % 16 == 0 && cache.values_offset % 16 == 0 &&
+         MultiplesOf16({rows.queries.data, rows.keys.data, rows.values.data, cache.blocks,
+                        rows.rope.cosines, rows.rope.sines});
+}
+
+void LaunchAppendAndAttend(const CudaPass& pass, const AttentionWork& work,
+                           const AttentionRule& rule, const NewRows& rows, const KvLayerView& cache,
+                           Tensor out, const CudaAttentionScratch& scratch, cudaStream_t stream) {
+  if (work.max_tasks == 0) return;
+  const AttentionArgs args = AttentionArgsFor(pass, work, rule, rows.queries, cache, out, scratch);
+  WithAppendShape(cache, [&](auto stored, auto head_dim) {
+    using Stored = decltype(stored);
+    constexpr int kHeadDim = decltype(head_dim)::value;
+    Launch(AppendAttentionKernel<Stored, kHeadDim>,
+           {.grid = static_cast<unsigned>(work.max_tasks * cache.kv_heads),
+            .block = kAttentionThreads,
+            .shared_bytes = kAppendSharedBytes<Stored, kHeadDim>,
+            .stream = stream,
+            .may_start_early = true},
+           args, rows);
+  });
+}
+
+}  // namespace baton
