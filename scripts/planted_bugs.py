@@ -18,7 +18,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUGS = ROOT / "tests" / "planted_bugs"
-TIMEOUT_S = 120
+TIMEOUT_S = 300
 # Enough seeds of the simulation to notice a bug; the whole thousand would take longer than the build.
 ENVIRONMENT = {"BATON_SIM_SEEDS": "300"}
 

@@ -21,11 +21,11 @@ using std::min;
 
 inline void __syncthreads(BATON_SHIM_SITE) { baton::cuda_shim::BlockBarrier(site); }
 inline void __syncwarp(unsigned mask = 0xffffffffu, BATON_SHIM_SITE) {
-  baton::cuda_shim::MeetInWarp("__syncwarp", mask, nullptr, 0, site);
+  baton::cuda_shim::MeetInWarp("__syncwarp", mask, nullptr, 0, site, &baton::cuda_shim::OrderWarp);
 }
-inline void __threadfence() {}
+inline void __threadfence() { baton::cuda_shim::Fence(); }
 inline void __threadfence_block() {}
-inline void __threadfence_system() {}
+inline void __threadfence_system() { baton::cuda_shim::Fence(); }
 [[noreturn]] inline void __trap() { baton::cuda_shim::Fail("__trap()"); }
 
 namespace baton::cuda_shim {
@@ -88,28 +88,49 @@ inline int __all_sync(unsigned mask, int predicate, BATON_SHIM_SITE) {
   return __ballot_sync(mask, predicate, site) == 0xffffffffu;
 }
 
-// Threads are switched at collectives only, so plain operations are atomic.
-#define BATON_SHIM_ATOMICS(T)                                                               \
-  inline T atomicExch(T* at, T value) { return std::exchange(*at, value); }                 \
-  inline T atomicAdd(T* at, T value) {                                                      \
-    using U = std::make_unsigned_t<T>;                                                      \
-    return std::exchange(*at, static_cast<T>(static_cast<U>(*at) + static_cast<U>(value))); \
-  }                                                                                         \
-  inline T atomicMax(T* at, T value) { return std::exchange(*at, std::max(*at, value)); }   \
-  inline T atomicMin(T* at, T value) { return std::exchange(*at, std::min(*at, value)); }   \
-  inline T atomicOr(T* at, T value) { return std::exchange(*at, *at | value); }             \
-  inline T atomicAnd(T* at, T value) { return std::exchange(*at, *at & value); }            \
-  inline T atomicCAS(T* at, T expected, T value) {                                          \
-    return std::exchange(*at, *at == expected ? value : *at);                               \
+namespace baton::cuda_shim {
+
+// Threads are switched at collectives only, so plain operations are atomic. They are told to the
+// race detector as what they are.
+template <class T, class Change>
+__attribute__((no_sanitize("thread"))) T ChangeAtomically(T* at, const Change& change) {
+  NoteAtomic(at, sizeof(T));
+  const T before = *at;
+  *at = change(before);
+  return before;
+}
+
+}  // namespace baton::cuda_shim
+
+#define BATON_SHIM_ATOMIC(NAME, T, NEXT)                               \
+  inline T NAME(T* at, T value) {                                      \
+    return baton::cuda_shim::ChangeAtomically(                         \
+        at, [value]([[maybe_unused]] T before) -> T { return NEXT; }); \
   }
+#define BATON_SHIM_ATOMICS(T)                                                     \
+  BATON_SHIM_ATOMIC(atomicExch, T, value)                                         \
+  BATON_SHIM_ATOMIC(atomicAdd, T,                                                 \
+                    static_cast<T>(static_cast<std::make_unsigned_t<T>>(before) + \
+                                   static_cast<std::make_unsigned_t<T>>(value)))  \
+  BATON_SHIM_ATOMIC(atomicMax, T, std::max(before, value))                        \
+  BATON_SHIM_ATOMIC(atomicMin, T, std::min(before, value))                        \
+  BATON_SHIM_ATOMIC(atomicOr, T, before | value)                                  \
+  BATON_SHIM_ATOMIC(atomicAnd, T, before& value)                                  \
+  inline T atomicCAS(T* at, T expected, T value) {                                \
+    return baton::cuda_shim::ChangeAtomically(                                    \
+        at, [=](T before) { return before == expected ? value : before; });       \
+  }
+BATON_SHIM_ATOMIC(atomicExch, float, value)
 BATON_SHIM_ATOMICS(int)
 BATON_SHIM_ATOMICS(unsigned)
 BATON_SHIM_ATOMICS(unsigned long long)
 #undef BATON_SHIM_ATOMICS
+#undef BATON_SHIM_ATOMIC
 inline int atomicSub(int* at, int value) { return atomicAdd(at, -value); }
 inline unsigned atomicSub(unsigned* at, unsigned value) { return atomicAdd(at, 0u - value); }
 inline unsigned atomicInc(unsigned* at, unsigned last) {
-  return std::exchange(*at, *at >= last ? 0 : *at + 1);
+  return baton::cuda_shim::ChangeAtomically(
+      at, [last](unsigned before) { return before >= last ? 0 : before + 1; });
 }
 
 // Loads and stores with a hint for the caches, which is ignored.

@@ -83,6 +83,11 @@ size_t DeviceMemory::used_bytes() {
   return used_;
 }
 
+DeviceMemory::Range DeviceMemory::range() const {
+  if (!kProtected) return {};
+  return {begin_, kAddressSpace - kHugePageBytes};
+}
+
 // Takes the first free piece that is large enough, else memory behind all that was ever given.
 uint8_t* DeviceMemory::Take(size_t bytes) {
   if (!kProtected) return static_cast<uint8_t*>(::operator new(bytes, kAlignment));

@@ -24,6 +24,12 @@ class DeviceMemory {
   bool Free(void* data);
   bool Contains(const void* data, size_t bytes);
   size_t used_bytes();
+  // All addresses that Allocate gives come from there; empty under a sanitizer.
+  struct Range {
+    const uint8_t* begin = nullptr;
+    size_t bytes = 0;
+  };
+  Range range() const;
 
  private:
   friend class DeviceAccess;
@@ -35,7 +41,7 @@ class DeviceMemory {
   std::mutex mutex_;
   size_t used_ = 0;
   std::map<const uint8_t*, size_t> sizes_;
-  uint8_t* begin_ = nullptr;         // first address of the reserved address space; null: none yet
+  uint8_t* begin_ = nullptr;         // first address of the reserved address space
   uint8_t* end_ = nullptr;           // end of the addresses that were ever given
   std::map<uint8_t*, size_t> free_;  // pieces before end_, no two of them next to each other
   int accesses_ = 0;

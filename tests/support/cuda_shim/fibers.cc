@@ -12,6 +12,7 @@
 #include <boost/context/detail/fcontext.hpp>
 
 #include "tests/support/cuda_shim/fiber_stack.h"
+#include "tests/support/cuda_shim/race_detector.h"
 #include "tests/support/cuda_shim/thread_order.h"
 
 uint3 threadIdx;
@@ -34,7 +35,6 @@ using boost::context::detail::jump_fcontext;
 using boost::context::detail::make_fcontext;
 using boost::context::detail::transfer_t;
 
-constexpr int kLanes = 32;
 constexpr int kGuardByte = 0xa5;
 
 struct Thread {
@@ -129,12 +129,14 @@ void Executor::Run(const KernelLaunch& launch) {
   Arrange(order_, random_, blocks);
   std::memset(shared_memory + launch.shared_bytes, kGuardByte, kGuardBytes);
   PoisonAddresses(shared_memory + launch.shared_bytes, sizeof(shared_memory) - launch.shared_bytes);
+  RaceDetector::Get().LaunchBegins(launch);
   for (const int block : blocks) {
     const unsigned index = static_cast<unsigned>(block);
     blockIdx = {index % launch.grid.x, index / launch.grid.x % launch.grid.y,
                 index / launch.grid.x / launch.grid.y};
     RunBlock();
   }
+  RaceDetector::Get().LaunchEnds();
   UnpoisonAddresses(shared_memory, sizeof(shared_memory));
   for (size_t i = 0; i < kGuardBytes; ++i) {
     if (shared_memory[launch.shared_bytes + i] != kGuardByte) {
@@ -169,6 +171,7 @@ void Executor::RunBlock() {
   }
   ended_ = 0;
   at_barrier_ = 0;
+  RaceDetector::Get().BlockBegins();
   thread_order_.Restart(order_, random_, thread_count_);
   while (ended_ < thread_count_) {
     const int thread = thread_order_.First();
@@ -182,6 +185,7 @@ void Executor::RunBlock() {
 void Executor::Enter(int thread) {
   thread_order_.Take(thread);
   current_ = thread;
+  RaceDetector::Get().ThreadContinues(thread);
   Thread& entered = current();
   if (entered.state == Thread::State::kFresh) {
     entered.stack = stacks_.Take();
@@ -231,6 +235,7 @@ void Executor::RunThreads() {
     thread_order_.Take(next);
     FiberStack* const stack = current().stack;
     current_ = next;
+    RaceDetector::Get().ThreadContinues(next);
     current().stack = stack;
   }
   fiber_is_done_ = true;
@@ -253,6 +258,7 @@ void Executor::Barrier(const std::source_location& site) {
   current().state = Thread::State::kAtBarrier;
   if (++at_barrier_ == thread_count_) {
     at_barrier_ = 0;
+    RaceDetector::Get().BarrierPassed();
     thread_order_.Restart(order_, random_, thread_count_);
   }
   Suspend();
@@ -338,7 +344,22 @@ AsyncCopies& ThreadAsyncCopies() { return TheExecutor().current().copies; }
 
 int ThreadLane() { return TheExecutor().lane(); }
 
-void MarkWaitedForPreviousKernel() { TheExecutor().current().waited_for_previous_kernel = true; }
+void MarkWaitedForPreviousKernel() {
+  TheExecutor().current().waited_for_previous_kernel = true;
+  RaceDetector::Get().WaitedForPreviousKernel();
+}
+
+void OrderWarp(LaneData* /*lanes*/) { RaceDetector::Get().WarpSynchronised(); }
+void Fence() { RaceDetector::Get().Fence(); }
+void NoteAtomic(const void* data, size_t bytes) {
+  RaceDetector::Get().Access(RaceDetector::Kind::kAtomic, data, bytes, __builtin_return_address(0));
+}
+void NoteRead(const void* data, size_t bytes) {
+  RaceDetector::Get().Access(RaceDetector::Kind::kRead, data, bytes, __builtin_return_address(0));
+}
+void NoteWrite(const void* data, size_t bytes) {
+  RaceDetector::Get().Access(RaceDetector::Kind::kWrite, data, bytes, __builtin_return_address(0));
+}
 
 void RequireShared(const void* data, size_t bytes, const char* what) {
   const auto* at = static_cast<const uint8_t*>(data);

@@ -4,7 +4,8 @@
 // message:
 // - lanes of a warp, or threads of a block, do not meet at the same collective;
 // - a write goes beyond the shared memory of the launch;
-// - the launch allows an early start, and a thread ends without waiting for the kernel before it.
+// - the launch allows an early start, and a thread ends without waiting for the kernel before it;
+// - threads touch the same memory in no order (race_detector.h).
 //
 // Thread rule: any thread may launch; one launch runs at a time.
 #pragma once
@@ -34,6 +35,7 @@ inline constexpr int kPoison = 0xff;
 inline constexpr size_t kSharedBytesUsual = 48 * 1024;  // more must be requested for a kernel
 inline constexpr size_t kSharedBytesMost = 227 * 1024;
 inline constexpr int kThreadsMost = 1024;
+inline constexpr int kLanes = 32;  // of a warp
 
 struct KernelLaunch {
   dim3 grid;
@@ -77,6 +79,12 @@ struct AsyncCopies {
   int committed_groups = 0;
 };
 AsyncCopies& ThreadAsyncCopies();
+// What orders memory beside barriers, and accesses that only the shim sees (race_detector.h).
+void OrderWarp(LaneData* lanes);  // a `complete` of MeetInWarp
+void Fence();
+void NoteAtomic(const void* data, size_t bytes);
+void NoteRead(const void* data, size_t bytes);
+void NoteWrite(const void* data, size_t bytes);
 int ThreadLane();
 void MarkWaitedForPreviousKernel();
 // Ends the process unless [data, data + bytes) is shared memory of the launch and `data` is aligned

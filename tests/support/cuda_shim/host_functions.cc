@@ -10,6 +10,7 @@
 
 #include "common/base/check.h"
 #include "tests/support/cuda_shim/device_memory.h"
+#include "tests/support/cuda_shim/race_detector.h"
 #include "tests/support/cuda_shim/streams.h"
 
 namespace baton::cuda_shim {
@@ -179,7 +180,7 @@ cudaError_t cudaMalloc(void** data, size_t bytes) {
 }
 cudaError_t cudaFree(void* data) {
   if (Capturing()) return Report(cudaErrorStreamCaptureUnsupported);
-  RunStreams();
+  Enqueue(nullptr, [] { RaceDetector::Get().EarlierKernelsEnded(); });
   return ReportUnless(data == nullptr || DeviceMemory::Get().Free(data), cudaErrorInvalidValue);
 }
 cudaError_t cudaMallocHost(void** data, size_t bytes) {
@@ -207,6 +208,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   }
   Enqueue(stream, [=] {
     const DeviceAccess access;
+    RaceDetector::Get().EarlierKernelsEnded();
     std::memmove(to, from, bytes);
   });
   return cudaSuccess;
@@ -218,6 +220,7 @@ cudaError_t cudaMemsetAsync(void* data, int byte, size_t bytes, cudaStream_t str
   if (bytes > 0 && !DeviceMemory::Get().Contains(data, bytes)) return Report(cudaErrorInvalidValue);
   Enqueue(stream, [=] {
     const DeviceAccess access;
+    RaceDetector::Get().EarlierKernelsEnded();
     std::memset(data, byte, bytes);
   });
   return cudaSuccess;

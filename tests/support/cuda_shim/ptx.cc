@@ -7,11 +7,10 @@
 namespace baton {
 namespace {
 
+using cuda_shim::kLanes;
 using cuda_shim::LaneData;
 using cuda_shim::MeetInWarp;
 using cuda_shim::MultiplyData;
-
-constexpr int kLanes = 32;
 
 // --- mma.m16n8k16
 
@@ -50,6 +49,7 @@ template <int kCount, bool kTransposed>
 void Load(uint32_t (&out)[kCount], const void* row, const std::source_location& site) {
   constexpr const char* kName = "ldmatrix";
   cuda_shim::RequireShared(row, 16, kName);
+  if (cuda_shim::ThreadLane() < kCount * 8) cuda_shim::NoteRead(row, 16);
   const LaneData* const lanes =
       MeetInWarp(kName, 0xffffffffu, &row, sizeof(row), site, &LoadTiles<kCount, kTransposed>);
   std::memcpy(out, lanes[cuda_shim::ThreadLane()].bytes, sizeof(out));
@@ -63,6 +63,7 @@ void BeginCopy(void* shared, const void* global, int bytes, int valid_bytes) {
   if (valid_bytes < 0 || valid_bytes > bytes) {
     cuda_shim::Fail("cp.async: %d valid bytes of %d", valid_bytes, bytes);
   }
+  cuda_shim::NoteWrite(shared, static_cast<size_t>(bytes));
   std::memset(shared, cuda_shim::kPoison, static_cast<size_t>(bytes));
   cuda_shim::AsyncCopies& copies = cuda_shim::ThreadAsyncCopies();
   copies.pending.push_back({shared, global, bytes, valid_bytes, copies.committed_groups});
@@ -89,8 +90,11 @@ void cuda_shim::WaitForCopies(int pending_groups) {
   size_t done = 0;
   for (; done < pending.size() && pending[done].group < last_group; ++done) {
     uint8_t bytes[16] = {};
-    std::memcpy(bytes, pending[done].from, static_cast<size_t>(pending[done].valid_bytes));
-    std::memcpy(pending[done].to, bytes, static_cast<size_t>(pending[done].bytes));
+    const auto& [to, from, size, valid, group] = pending[done];
+    NoteRead(from, static_cast<size_t>(valid));
+    NoteWrite(to, static_cast<size_t>(size));
+    std::memcpy(bytes, from, static_cast<size_t>(valid));
+    std::memcpy(to, bytes, static_cast<size_t>(size));
   }
   pending.erase(pending.begin(), pending.begin() + static_cast<ptrdiff_t>(done));
 }

@@ -54,6 +54,11 @@ __device__ inline void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
+// Other threads may store there at the same time: one of their values stays.
+__device__ inline void StoreBesideOthers(float* global, float value) {
+  asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(global), "f"(value) : "memory");
+}
+
 // --- Tensor cores. All 32 lanes of a warp call these functions together. With g = lane / 4 and
 // --- t = lane % 4, each register of a lane holds two 16-bit elements, the lower column (of b: the
 // --- lower row) in the lower half; d is float32:

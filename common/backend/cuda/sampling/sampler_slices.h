@@ -7,6 +7,7 @@
 
 #include "common/backend/cuda/sampling/sampler_block.h"
 #include "common/backend/cuda/sampling/sampler_row.h"
+#include "ptx.h"
 
 namespace baton {
 
@@ -26,7 +27,8 @@ __device__ inline void EditSlice(const SamplerBatch& batch, const Row& row, cons
       const int token_id = i < row.end_id_count
                                ? batch.end_ids[i]
                                : batch.stop_ids[params.first_stop_id + i - row.end_id_count];
-      if (slice.Holds(token_id)) adjusted[token_id] = kMaskedLogit;
+      // An end may be a stop too.
+      if (slice.Holds(token_id)) StoreBesideOthers(adjusted + token_id, kMaskedLogit);
     }
     __syncthreads();
   }

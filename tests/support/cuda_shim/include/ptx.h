@@ -26,6 +26,8 @@ void WaitForCopies() {
   cuda_shim::WaitForCopies(kPending);
 }
 
+inline void StoreBesideOthers(float* global, float value) { atomicExch(global, value); }
+
 // Products are exact. They are added in ascending order of columns, with rounding after each.
 void MultiplyF16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], BATON_SHIM_SITE);
 void MultiplyBf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], BATON_SHIM_SITE);
