@@ -1,6 +1,6 @@
 """The Debian package is installed, upgraded, removed and purged as Debian has it, in a fresh Debian 12 with a systemd of its own.
 
-    package_life_test.py FOLDER_OF_BUILD
+    package_life_test.py FOLDER_OF_BUILD       (BATON_TEST_MODEL as for tests/integration)
 
 Exits 77, CTest's "skipped", with the reason where such a Debian or systemd cannot be made.
 """
@@ -19,6 +19,7 @@ import systemd_tree as tree  # noqa: E402
 from private_systemd import NOT_ALLOWED, NotAllowed, PrivateSystemd, until  # noqa: E402
 
 BUILD = None  # the folder of the build whose programs are packed
+REAL_MODEL = pathlib.Path(os.environ["BATON_TEST_MODEL"])
 UNITS = ["baton-router", "baton-prefill-worker@0", "baton-decode-worker@0"]
 CONFIGS = ["/etc/baton/router/router.toml", "/etc/baton/prefill/0.toml", "/etc/baton/decode/0.toml"]
 INSTALL_S = 300  # dpkg writes much, and the machine may be busy
@@ -42,13 +43,9 @@ def fresh_debian(package):
     return done.stdout.strip()
 
 
-def answer_of(run, program):
-    """The facts of an answer that took prefill, hand-off and decode."""
-    done = run(program, "run", f"--model={tree.MODEL}", "--disaggregate=always", "--temperature=0", "--max-tokens=12", "--json",
-               "--stats", "hello")
-    answer = json.loads(done.stdout)
-    assert int(answer["timings"]["kv_transfer_bytes"]) > 0, answer
-    return answer["text"], answer["usage"]
+def answer_of(run, *command):
+    """The facts of the greedy answer of that `baton run`."""
+    return json.loads(run(*command, "--temperature=0", "--max-tokens=12", "--json", "hello").stdout)
 
 
 def here(*command):
@@ -67,7 +64,7 @@ class Life(unittest.TestCase):
         self.first, self.archive = build_package(self.packages / "1", 1)
         self.second, _ = build_package(self.packages / "2", 2)
         try:
-            self.machine = PrivateSystemd(tree.ROOT, self.packages, root=fresh_debian(self.first))
+            self.machine = PrivateSystemd(tree.ROOT, self.packages, REAL_MODEL.parent, root=fresh_debian(self.first))
         except NotAllowed as reason:
             self.skipTest(str(reason))
         self.addCleanup(self.machine.close)
@@ -81,6 +78,14 @@ class Life(unittest.TestCase):
         others = [word for path in ("/var/cache/*", "/var/log/*") for word in ("-not", "-path", path)]
         return self.run_in("find", "/", "-xdev", "-iname", "*baton*", *others).stdout.split()
 
+    def assert_answers_of_the_build(self, program):
+        """They take prefill, hand-off and decode."""
+        for model in (tree.MODEL, REAL_MODEL):
+            flags = ["run", f"--model={model}", "--disaggregate=always"]
+            seen, right = answer_of(self.run_in, program, *flags), answer_of(here, BUILD / "bin/baton", *flags)
+            self.assertGreater(int(seen["timings"]["kv_transfer_bytes"]), 0)
+            self.assertEqual(seen["token_ids"], right["token_ids"])
+
     def test_the_life_of_the_package(self):
         self.run_the_archive()
         before = self.files()
@@ -93,7 +98,7 @@ class Life(unittest.TestCase):
     def run_the_archive(self):
         self.run_in("tar", "-C", "/opt", "-xzf", self.archive)
         (program,) = self.run_in("find", "/opt", "-path", "*/bin/baton").stdout.split()
-        self.assertEqual(answer_of(self.run_in, program), answer_of(here, BUILD / "bin/baton"))
+        self.assert_answers_of_the_build(program)
         self.run_in("bash", "-c", "rm -r /opt/baton-*")
 
     def install(self):
@@ -107,7 +112,7 @@ class Life(unittest.TestCase):
         self.assertEqual(verified.stdout + verified.stderr, "")
         for role in tree.PARTS:
             self.assertEqual(self.run_in("stat", "-c", "%U:%G %a", f"/etc/baton/{role}").stdout.strip(), "baton:baton 750")
-        self.assertEqual(answer_of(self.run_in, "baton"), answer_of(here, BUILD / "bin/baton"))
+        self.assert_answers_of_the_build("baton")
         self.run_in("tee", "/root/schema.json", input='{"type": "boolean"}')
         held = self.run_in("baton", "run", f"--model={tree.MODEL}", "--json-schema=/root/schema.json", "hello")
         self.assertIn(held.stdout.strip(), ("true", "false"))
@@ -116,13 +121,16 @@ class Life(unittest.TestCase):
         """Its commands for one machine, without the first ones, which the package stands for."""
         section = (tree.ROOT / "deploy/README.md").read_text().partition("\n## One machine\n")[2]
         _, commands = re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[:2]
-        printed = self.run_in("bash", "-euc", commands.replace("MODEL.gguf", str(tree.MODEL))).stdout
-        self.key = re.search(r"^\S{20,}$", printed, re.MULTILINE).group()
+        printed = self.run_in("bash", "-euc", commands.replace("MODEL.gguf", str(REAL_MODEL))).stdout
+        key = re.search(r"^\S{20,}$", printed, re.MULTILINE).group()
+        self.client = ["env", f"BATON_API_KEY={key}", "baton", "run", "--server=127.0.0.1:50051",
+                       "--tls-ca=/root/baton-certs/ca.crt"]
         until(self.answered, "an answer of the installed servers")
+        right = answer_of(here, BUILD / "bin/baton", "run", f"--model={REAL_MODEL}")
+        self.assertEqual(answer_of(self.run_in, *self.client)["token_ids"], right["token_ids"])
 
     def answered(self):
-        return self.run_in("env", f"BATON_API_KEY={self.key}", "baton", "run", "--server=127.0.0.1:50051",
-                           "--tls-ca=/root/baton-certs/ca.crt", "--max-tokens=4", "hello", check=False).returncode == 0
+        return self.run_in(*self.client, "--max-tokens=4", "hello", check=False).returncode == 0
 
     def upgrade(self):
         self.run_in("systemctl", "disable", "--now", UNITS[1])
