@@ -81,7 +81,7 @@ test_containers() {
     /usr/bin/python3 tests/deploy/containers_test.py build/dev/bin
 }
 if [[ $form == containers ]]; then
-  ninja -C build/dev baton-router baton-grammar-compiler baton-prefill-worker baton-decode-worker
+  ninja -C build/dev baton baton-router baton-grammar-compiler baton-prefill-worker baton-decode-worker
   test_containers
   exit
 fi

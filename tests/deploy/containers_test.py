@@ -1,95 +1,35 @@
-"""The images are built and the manifests of the overlay local-cpu run: a fleet of pods on a network of their own.
+"""The images are built and the manifests of the overlay local-cpu run, without and with the front: a fleet of pods on a network of
+their own.
 
     containers_test.py FOLDER_OF_BINARIES       (BATON_STUBS and BATON_TEST_MODEL as for tests/integration)
 
 With BATON_CONTAINERS=all also scaling, rolling updates and kills under load, and what each number of a manifest does. Exits with 77
 and the reason where podman cannot run. Policies of the network are not enforced here.
 """
-import copy
 import http.client
 import json
 import os
 import pathlib
 import random
 import signal
+import socket
 import subprocess
-import sys
 import threading
 import time
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "integration")]
-import private_podman  # noqa: E402
+from played_fleet import (BILLS, CAPITAL, CLUSTER, LONG_FORM, PATIENCE_S, TOKENS, OnPods, deployment, overlay, pod_spec, podman,
+                          right_tokens, rolled_out, told, tokens_over_http, tree)
 
-MODEL = os.environ.get("BATON_TEST_MODEL")
-try:
-    if not MODEL:
-        raise private_podman.NotAllowed("BATON_TEST_MODEL is not set: scripts/test.sh sets it")
-    private_podman.inside()
-    podman = private_podman.Podman()
-except private_podman.NotAllowed as why:
-    print(f"skipped: {why}")
-    sys.exit(77)
+import front_in_fleet
+import grpc
 
-import grpc  # noqa: E402
+from chaos import Load, load_requests
+from cluster import complete, request
+from stubs import rpc
 
-import deploy_tree as tree  # noqa: E402
-import kustomize_subset  # noqa: E402
-from little_cluster import Cluster  # noqa: E402
-
-BINARIES = pathlib.Path(sys.argv.pop(1)).resolve()
-os.environ.setdefault("BATON_BIN", str(BINARIES))
-from chaos import Load, load_requests  # noqa: E402
-from cluster import complete, request  # noqa: E402
-from stubs import rpc  # noqa: E402
-
-OVERLAY = tree.KUBERNETES / "overlays" / "local-cpu"
 PROGRAMS = {"baton-router": ["baton-router", "baton-grammar-compiler"], "baton-prefill-worker": ["baton-prefill-worker"],
             "baton-decode-worker": ["baton-decode-worker"]}  # of each image
-BILLS = podman.folder / "bills"
-PATIENCE_S = 120
-CAPITAL = "What is the capital of France?"
-LONG_FORM = os.environ.get("BATON_CONTAINERS") == "all"
-
-
-def told(text):
-    print(text, file=sys.stderr, flush=True)
-
-
-def model_claim():
-    """A folder with the model as the volume has it."""
-    folder = podman.folder / "model"
-    folder.mkdir()
-    (folder / "model.gguf").touch()
-    subprocess.run(["mount", "--bind", MODEL, str(folder / "model.gguf")], check=True)
-    return folder
-
-
-def setUpModule():
-    global CLUSTER
-    begin = time.monotonic()
-    command = [tree.ROOT / "scripts/build_images.sh", "--programs", BINARIES, "--bills", BILLS]
-    print(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout, end="", file=sys.stderr)
-    told(f"images built: {time.monotonic() - begin:.1f} s")
-    try:
-        CLUSTER = Cluster(podman, {"baton-model": model_claim()})
-    except private_podman.NotAllowed as why:
-        told(f"skipped: {why}")
-        os._exit(77)
-    unittest.addModuleCleanup(CLUSTER.__exit__)
-
-
-def overlay():
-    return copy.deepcopy(kustomize_subset.build(OVERLAY))
-
-
-def deployment(objects, role):
-    return next(item for item in objects if item["kind"] == "Deployment" and item["metadata"]["name"] == f"baton-{role}")
-
-
-def pod_spec(objects, role):
-    return deployment(objects, role)["spec"]["template"]["spec"]
 
 
 class Routers:
@@ -103,11 +43,7 @@ class Routers:
     stubs = property(lambda self: [self])  # what chaos.Load asks of a cluster
 
 
-def rolled_out(objects, why):
-    begin = time.monotonic()
-    CLUSTER.apply(objects)
-    CLUSTER.wait_rolled_out(PATIENCE_S)
-    told(f"{why}: {time.monotonic() - begin:.1f} s")
+Front = front_in_fleet.Front  # is run from here
 
 
 class Images(unittest.TestCase):
@@ -152,16 +88,6 @@ class Images(unittest.TestCase):
                 self.assertTrue(any(line.partition(":")[0] in packages for line in owner.stdout.splitlines()), library)
 
 
-class OnPods(unittest.TestCase):
-    """Tells of every pod where a test fails."""
-
-    def run(self, result=None):
-        before = len(result.failures) + len(result.errors)
-        super().run(result)
-        if len(result.failures) + len(result.errors) > before:
-            told(CLUSTER.describe())
-
-
 class Fleet(OnPods):
     """One pod of each."""
 
@@ -169,23 +95,17 @@ class Fleet(OnPods):
     def setUpClass(cls):
         rolled_out(overlay(), "one pod of each is ready")
 
-    def test_a_prompt_is_answered_by_grpc_and_by_http_and_was_handed_off(self):
-        made = request(chat=[("user", CAPITAL)], max_tokens=12, temperature=0)
+    def test_a_prompt_is_handed_off_and_has_the_source_trees_tokens_by_grpc_and_by_http(self):
+        made = request(chat=[("user", CAPITAL)], max_tokens=TOKENS, temperature=0)
         answer = complete(Routers(), made)
         self.assertFalse(answer.timings.local_prefill)
         self.assertRegex(answer.timings.prefill_worker, "^prefill-")
         self.assertRegex(answer.timings.decode_worker, "^decode-")
+        self.assertEqual(answer.token_ids, right_tokens())
         # A router without certificates answers only who calls it localhost, as a forwarded port does.
-        connection = http.client.HTTPConnection(CLUSTER.listed("baton-router")[0].address, 8080, timeout=PATIENCE_S)
-        self.addCleanup(connection.close)
-        connection.request("GET", "/v1/models", headers={"Host": "localhost"})
-        model = json.load(connection.getresponse())["data"][0]["id"]
-        body = {"model": model, "messages": [{"role": "user", "content": CAPITAL}], "max_tokens": 12, "temperature": 0}
-        connection.request("POST", "/v1/chat/completions", json.dumps(body),
-                           {"Host": "localhost", "Content-Type": "application/json"})
-        said = json.load(connection.getresponse())["choices"][0]["message"]["content"]
-        self.assertEqual(said, answer.text)
-        told(f"{CAPITAL} {said!r}")
+        connected = socket.create_connection((CLUSTER.listed("baton-router")[0].address, 8080), PATIENCE_S)
+        self.assertEqual(tokens_over_http(connected, "localhost"), right_tokens())
+        told(f"{CAPITAL} {answer.text!r}")
 
     def test_a_killed_decode_pod_loses_nothing(self):
         made = request(prompt=CAPITAL, max_tokens=150, ignore_eos=True, temperature=0, stream=True)

@@ -106,10 +106,7 @@ class Cluster:
         self.names = Names(self.resolve)
         threading.Thread(target=self._reconcile, daemon=True).start()
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def close(self):
         with self.lock:
             self.closed.set()
         pods = self.all_pods()
@@ -185,10 +182,11 @@ class Cluster:
             address = f"{SUBNET}.{self.next_address}"
             name = f"{deployment}-{self.next_address}"
             self.next_address += 1
-            maps = {item["metadata"]["name"]: item["data"] for item in self.of_kind("ConfigMap")}
+            files = {item["metadata"]["name"]: item[data] for kind, data in (("ConfigMap", "data"), ("Secret", "stringData"))
+                     for item in self.of_kind(kind)}
             dns = {"nameservers": [RESOLVER], "searches": [f"{namespace}.{DOMAIN}", DOMAIN],
                    "options": [{"name": "ndots", "value": "5"}]}
-            return Pod(self.podman, name, namespace, template, maps, NETWORK, address, dns)
+            return Pod(self.podman, name, namespace, template, files, NETWORK, address, dns)
         return start
 
     def _reconcile(self):

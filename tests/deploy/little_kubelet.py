@@ -1,5 +1,5 @@
-"""What the kubelet does and `podman kube play` of Debian 12 (4.3) does not: the downward API, gRPC probes, restarts, preStop and
-the grace period. Every number is the manifest's: one that is missing, or a field of a probe that is not known here, is an error."""
+"""What the kubelet does and `podman kube play` of Debian 12 (4.3) does not: the downward API, probes, restarts, preStop and the
+grace period. Every number is the manifest's: one that is missing, or a field of a probe that is not known here, is an error."""
 import contextlib
 import copy
 import json
@@ -9,6 +9,7 @@ import select
 import signal
 import threading
 import time
+import urllib.request
 
 import grpc
 
@@ -16,14 +17,20 @@ MINIMUM_GRACE_S = 2  # what the kubelet leaves a container after a preStop hook 
 BACKOFF_S, LONGEST_BACKOFF_S = 10, 300  # of the kubelet: before the second restart, doubled with each one, up to that
 HEALTHY = b"\x08\x01"  # a grpc.health.v1.HealthCheckResponse that says SERVING
 PROBES = {"startupProbe", "livenessProbe", "readinessProbe"}
-FIELDS_OF_PROBES = {"grpc", "periodSeconds", "timeoutSeconds", "failureThreshold"}
+KNOWN_PROBES = [{how, "periodSeconds", "timeoutSeconds", "failureThreshold"} for how in ("grpc", "httpGet")]
 NOT_PLAYED = PROBES | {"lifecycle", "ports"}  # of a container; podman would open its ports on the node
 
 
-def probe_once(address, probe):
-    """Whether the gRPC probe succeeds."""
+def probe_once(pod, probe):
+    """Whether the probe succeeds."""
+    if "httpGet" in probe:
+        (port,) = [item["containerPort"] for item in pod.container["ports"] if item["name"] == probe["httpGet"]["port"]]
+        with contextlib.suppress(OSError):  # a status that is an error is one too
+            urllib.request.urlopen(f"http://{pod.address}:{port}{probe['httpGet']['path']}", None, probe["timeoutSeconds"]).close()
+            return True
+        return False
     service = probe["grpc"]["service"].encode()
-    with grpc.insecure_channel(f"{address}:{probe['grpc']['port']}") as channel:
+    with grpc.insecure_channel(f"{pod.address}:{probe['grpc']['port']}") as channel:
         check = channel.unary_unary("/grpc.health.v1.Health/Check")
         try:
             return check(b"\x0a" + bytes([len(service)]) + service, timeout=probe["timeoutSeconds"]).startswith(HEALTHY)
@@ -31,12 +38,12 @@ def probe_once(address, probe):
             return False
 
 
-def watch(address, probe, ended, result):
+def watch(pod, probe, ended, result):
     """Probes until result(success) is not true or the container has `ended`; result is told when a threshold is reached."""
     failures, next_s = 0, time.monotonic()
     while not ended.wait(max(0, next_s - time.monotonic())):
         next_s = max(next_s + probe["periodSeconds"], time.monotonic())
-        success = probe_once(address, probe)
+        success = probe_once(pod, probe)
         failures = 0 if success else failures + 1
         if (success or failures >= probe["failureThreshold"]) and not result(success):
             return
@@ -45,14 +52,14 @@ def watch(address, probe, ended, result):
 class Pod:
     """One pod with one container. Its thread plays it, keeps it alive and, after delete(), ends it."""
 
-    def __init__(self, podman, name, namespace, template, config_maps, network, address, dns):
+    def __init__(self, podman, name, namespace, template, files, network, address, dns):
         self.podman, self.name, self.address = podman, name, address
         self.labels, self.spec, self.network = template["metadata"]["labels"], template["spec"], network
         (self.container,) = self.spec["containers"]
         for probe in PROBES:
-            if set(self.container[probe]) != FIELDS_OF_PROBES:
-                raise ValueError(f"{name}: {probe} has {set(self.container[probe])}, not {FIELDS_OF_PROBES}, which are known here")
-        self.document = self._played(namespace, config_maps, dns)
+            if set(self.container[probe]) not in KNOWN_PROBES:
+                raise ValueError(f"{name}: {probe} has {set(self.container[probe])}, none of {KNOWN_PROBES}, which are known here")
+        self.document = self._played(namespace, files, dns)
         self.ready, self.terminating, self.gone = False, False, threading.Event()
         self.restarts, self.exit_codes, self.error = 0, [], None
         self.history = []  # (time.monotonic(), what) of: started, ready, unready, deleted, stopping, killed, ended
@@ -83,7 +90,7 @@ class Pod:
         """A signal from outside."""
         os.kill(self.pid, number)
 
-    def _played(self, namespace, config_maps, dns):
+    def _played(self, namespace, files, dns):
         """The documents for podman: what podman does itself, with its own names for what it would share between pods."""
         fields = {"metadata.name": self.name, "metadata.namespace": namespace, "status.podIP": self.address}
         container = copy.deepcopy({key: value for key, value in self.container.items() if key not in NOT_PLAYED})
@@ -95,11 +102,12 @@ class Pod:
                 "dnsPolicy": "None", "dnsConfig": dns}
         documents = []
         for volume in spec["volumes"]:
-            if "configMap" in volume:
-                of_pod = f"{self.name}-{volume['configMap']['name']}"
-                documents.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": of_pod},
-                                  "data": config_maps[volume["configMap"]["name"]]})
-                volume["configMap"] = {"name": of_pod}
+            if "configMap" in volume or "secret" in volume:  # a Secret is played as a ConfigMap, whose files have the same bytes
+                source = volume.pop("secret", None) or volume["configMap"]
+                name = source.get("secretName") or source["name"]
+                of_pod = f"{self.name}-{name}"
+                documents.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": of_pod}, "data": files[name]})
+                volume["configMap"] = {"name": of_pod, "items": source.get("items", [])}
             elif "emptyDir" in volume:
                 of_pod = f"{self.name}-{volume['name']}"
                 for mount in container["volumeMounts"]:
@@ -157,23 +165,17 @@ class Pod:
 
     def _probe(self, ended, to_end):
         """Startup first; when it has succeeded, liveness and readiness side by side."""
-        def started(success):
-            return None if success else to_end.set()
-
-        def alive(success):
-            return success or to_end.set()
-
         def ready(success):
             if self.ready != success and not ended.is_set():
                 self.ready = success
                 self.tell("ready" if success else "unready")
             return True
 
-        watch(self.address, self.container["startupProbe"], ended, started)
+        watch(self, self.container["startupProbe"], ended, lambda success: None if success else to_end.set())
         if not ended.is_set() and not to_end.is_set():
-            liveness = (self.address, self.container["livenessProbe"], to_end, alive)
+            liveness = (self, self.container["livenessProbe"], to_end, lambda success: success or to_end.set())
             threading.Thread(target=watch, args=liveness, daemon=True).start()
-            watch(self.address, self.container["readinessProbe"], ended, ready)
+            watch(self, self.container["readinessProbe"], ended, ready)
 
     def _end(self, ended):
         """preStop, the image's stop signal, and SIGKILL when the grace is over, of which preStop uses its part."""
