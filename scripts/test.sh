@@ -14,7 +14,7 @@
 # 2 GB of the cache folder.
 # --packages: the dev build, and the package in a fresh Debian 12 (tests/deploy/package_life_test.py), which takes 400 MB there.
 # --containers: the dev build, the images, and the manifests of deploy/kubernetes run by podman: scaling, rolling updates and kills
-# under load. As root; three minutes after the build.
+# under load. As root; four minutes after the build.
 # --full: also the long forms, which take hours: 50,000 seeds of the simulation, two disturbances in every order of events,
 # answers by 300 JSON schemas, other people's clients, the package in a fresh Debian, SmolLM2 as a Hugging Face folder, Gemma 3 270M
 # (which it fetches under Gemma's terms), 100,000 malformed requests of HTTP, a stream that is silent for 92 s behind the front, a

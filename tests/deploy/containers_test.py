@@ -1,5 +1,4 @@
-"""The images are built and the manifests of the overlay local-cpu run, without and with the front: a fleet of pods on a network of
-their own.
+"""The images are built and the manifests of the overlay local-cpu run, without and with the front, on a network of pods.
 
     containers_test.py FOLDER_OF_BINARIES       (BATON_STUBS and BATON_TEST_MODEL as for tests/integration)
 
@@ -18,12 +17,13 @@ import threading
 import time
 import unittest
 
+# First, since it enters the namespaces and says where the other modules are.
 from played_fleet import (BILLS, CAPITAL, CLUSTER, LONG_FORM, PATIENCE_S, TOKENS, OnPods, deployment, overlay, pod_spec, podman,
                           right_tokens, rolled_out, told, tokens_over_http, tree)
 
-import front_in_fleet
 import grpc
 
+import front_in_fleet
 from chaos import Load, load_requests
 from cluster import complete, request
 from stubs import rpc
