@@ -255,6 +255,8 @@ void Coverage::Add(const Coverage& other) {
   scored += other.scored;
   scored_again += other.scored_again;
   blocks_of_refused += other.blocks_of_refused;
+  blocks_behind_windows += other.blocks_behind_windows;
+  window_pages_left_out += other.window_pages_left_out;
   messages += other.messages;
   steps += other.steps;
   copies += other.copies;
@@ -302,7 +304,9 @@ std::string Coverage::Table() const {
       " answers with log probabilities of the prompt, ", scored_again,
       " further attempts that compute them, ", deaths_in_runs, " deaths of a step with guesses, ",
       blocks_of_refused, " blocks of refused guesses, ", stops_in_runs,
-      " stop strings with tokens behind them, ", messages, " messages delivered, ", steps,
+      " stop strings with tokens behind them, ", blocks_behind_windows,
+      " blocks given back behind a window, ", window_pages_left_out,
+      " pages before a window not sent, ", messages, " messages delivered, ", steps,
       " steps of engines, ", copies, " copies, ", cached_tokens, " tokens held already, ",
       resumed_tokens, " resumed, ", joins, " streams joined, ", joined_streams_lost,
       " of them lost under way, ", reordered, " messages overtaken\n");
@@ -355,6 +359,8 @@ std::string Coverage::Missing() const {
   want(stops_in_runs, "a stop string with tokens behind it in its message");
   want(deaths_in_runs, "a worker that dies of a step with guesses");
   want(blocks_of_refused, "a block given back with refused guesses");
+  want(blocks_behind_windows, "a block given back because it is out of the window");
+  want(window_pages_left_out, "a push that leaves out pages before the window");
   want(cached_tokens, "a prefix held already");
   want(resumed_tokens, "an attempt resumed behind a checkpoint");
   want(joined_streams_lost, "a joined stream lost while the push went on");

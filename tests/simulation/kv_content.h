@@ -2,6 +2,7 @@
 // part, so that a stale, misplaced or foreign row is never equal to the right one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -15,13 +16,31 @@ namespace baton {
 
 inline constexpr int kSimWorkers = 3;  // workers of each kind
 inline constexpr int kSimLayers = 3;
+// One layer has a window: the keys that a query sees there. It ends within pages and blocks, and is
+// much shorter than most prompts.
+inline constexpr int kSimWindowLayer = 1;
+inline constexpr int kSimWindow = 37;
 
 // Prefill workers that forged KV: bit i is worker i's.
 using Forgers = uint32_t;
 
 // One K or V row is one 64-bit word.
 inline KvLayout SimLayout(int block_size) {
-  return {.layers = kSimLayers, .kv_heads = 1, .head_dim = 4, .block_size = block_size};
+  return {.layers = kSimLayers,
+          .kv_heads = 1,
+          .head_dim = 4,
+          .block_size = block_size,
+          .groups = KvLayerGroups({0, kSimWindow, 0})};
+}
+
+// What the model reads, told without KvLayerGroups, which is under test: the first token that a
+// query at `position` sees, and the first that the hand-off of `tokens` tokens has to carry.
+inline int SimFirstSeen(int layer, int position) {
+  return layer == kSimWindowLayer ? std::max(0, position + 1 - kSimWindow) : 0;
+}
+inline int SimFirstHandedOff(int layer, int tokens) {
+  const int first = SimFirstSeen(layer, std::max(0, tokens - kAuditRows));
+  return first - first % kKvPageTokens;
 }
 
 class KvContent {
@@ -80,11 +99,15 @@ class KvContent {
       }
     }
   }
-  // Who forged rows of these tokens; none where a row is neither the right one nor forged.
+  // Who forged rows of these tokens; none where a row is neither the right one nor forged, or has no
+  // block.
   std::optional<Forgers> ForgersOf(const KvBlocks& blocks, int layer, int first_token,
                                    int end_token) const {
     Forgers forgers = 0;
     for (int token = first_token; token < end_token; ++token) {
+      if (blocks.block_table[blocks.layout.TableIndex(layer, token)] == kNoBlock) {
+        return std::nullopt;
+      }
       for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
         uint64_t row = 0;
         std::memcpy(&row, blocks.Row(layer, part, token), sizeof(row));

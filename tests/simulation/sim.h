@@ -2,6 +2,8 @@
 // first thing that was wrong.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -28,11 +30,19 @@ struct SimRequest {
     // Outputs that a worker got wrong because it read forged KV, by their index: the last attempt
     // in which one did.
     std::map<int, uint32_t> wrong;
-    // What came of guesses, as decode workers told it with an output, by its index: of the attempt
-    // that told most.
+    // What came of guesses, as workers told it with an output, by its index. Several attempts may
+    // have given the output, one that was only hedged among them, and the router took any.
+    struct Count {
+      uint32_t least = UINT32_MAX;
+      uint32_t most = 0;
+      void Add(uint32_t told) {
+        least = std::min(least, told);
+        most = std::max(most, told);
+      }
+    };
     struct Guessed {
-      uint32_t accepted = 0;
-      uint32_t refused = 0;
+      Count accepted;
+      Count refused;
     };
     std::map<int, Guessed> guessed;
   };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "common/handoff/carried_tokens.h"
 #include "common/handoff/kv_digest.h"
 #include "common/rpc/limits.h"
 #include "tests/simulation/sim.h"
@@ -18,13 +19,14 @@ inline internal::v1::ModelIdentity SimIdentity() {
   return identity;
 }
 
-inline internal::v1::KvShape SimShape(int block_size) {
+inline internal::v1::KvShape SimShape(const KvLayout& layout) {
   internal::v1::KvShape shape;
-  shape.set_layers(kSimLayers);
+  shape.set_layers(static_cast<uint32_t>(layout.layers));
   shape.set_kv_heads(1);
   shape.set_head_dim(4);
   shape.set_dtype("f16");
-  shape.set_block_size(static_cast<uint32_t>(block_size));
+  shape.set_block_size(static_cast<uint32_t>(layout.block_size));
+  SetLayerStates(layout, shape);
   shape.set_numerics("cpu");
   shape.add_wire_dtypes("f16");
   return shape;
@@ -133,29 +135,54 @@ inline internal::v1::OutputToken TokenAfter(const SimAttempt& attempt, const Sim
   return token;
 }
 
-// I1, I5: the first tokens of one of the attempt's choices have exactly their K and V, but where
-// somebody forged them: returns who.
-inline Forgers CheckContent(Sim& sim, const SimAttempt& attempt, uint32_t choice,
-                            const KvBlocks& memory, int tokens, const char* when) {
+// What came of guesses, as a worker tells it with an output of the choice.
+inline void NoteGuesses(SimRequest::Choice& choice, const internal::v1::OutputToken& token) {
+  SimRequest::Choice::Guessed& guessed = choice.guessed[static_cast<int>(token.output_index())];
+  guessed.accepted.Add(token.guessed() ? 1 : 0);
+  guessed.refused.Add(token.refused_guesses());
+}
+
+// I1, I5: these tokens of one of the attempt's choices have exactly their K and V in the layer, but
+// where somebody forged them: returns who.
+inline Forgers CheckRows(Sim& sim, const SimAttempt& attempt, uint32_t choice,
+                         const KvBlocks& memory, const LayerTokens& rows, const char* when) {
+  const KvContent& right = *attempt.right->choices[choice].content;
+  const std::optional<Forgers> forgers =
+      right.ForgersOf(memory, rows.layer, rows.tokens.begin, rows.tokens.end);
+  if (!forgers.has_value()) {
+    sim.Violation("wrong KV in layer ", rows.layer, " of request ", attempt.request, " ", when);
+  }
+  return forgers.value_or(0);
+}
+
+// The same of all that the token behind the first `tokens` ones, or a later one, sees of these.
+inline Forgers CheckSeen(Sim& sim, const SimAttempt& attempt, uint32_t choice,
+                         const KvBlocks& memory, int tokens, const char* when) {
   Forgers all = 0;
   for (int layer = 0; layer < kSimLayers; ++layer) {
-    const KvContent& right = *attempt.right->choices[choice].content;
-    const std::optional<Forgers> forgers = right.ForgersOf(memory, layer, 0, tokens);
-    if (!forgers.has_value()) {
-      sim.Violation("wrong KV in layer ", layer, " of request ", attempt.request, " ", when);
-    }
-    all |= forgers.value_or(0);
+    const LayerTokens seen{layer, {SimFirstSeen(layer, tokens), tokens}};
+    all |= CheckRows(sim, attempt, choice, memory, seen, when);
   }
   return all;
 }
 
+// The same of all that the hand-off of the attempt's tokens has carried of its first `tokens` ones.
+inline void CheckHandedOff(Sim& sim, const SimAttempt& attempt, const KvBlocks& memory, int tokens,
+                           const char* when) {
+  const auto all = static_cast<int>(attempt.token_ids.size());
+  for (int layer = 0; layer < kSimLayers; ++layer) {
+    const LayerTokens carried{layer, {SimFirstHandedOff(layer, all), tokens}};
+    CheckRows(sim, attempt, attempt.key.choice(), memory, carried, when);
+  }
+}
+
 // The open of a prefill worker; now and then one that runs something else.
-inline internal::v1::PushOpen SimOpen(Sim& sim, const SimAttempt& attempt, int block_size) {
+inline internal::v1::PushOpen SimOpen(Sim& sim, const SimAttempt& attempt, const KvLayout& layout) {
   internal::v1::PushOpen open;
   *open.mutable_key() = attempt.key;
   open.set_capability(attempt.capability);
   *open.mutable_identity() = SimIdentity();
-  *open.mutable_shape() = SimShape(block_size);
+  *open.mutable_shape() = SimShape(layout);
   open.set_wire_dtype("f16");
   open.set_token_count(static_cast<uint32_t>(attempt.token_ids.size()));
   const std::vector<uint64_t> hashes = PageHashes(open.identity(), "", "cpu", attempt.token_ids);
@@ -163,7 +190,13 @@ inline internal::v1::PushOpen SimOpen(Sim& sim, const SimAttempt& attempt, int b
   if (sim.Strikes(Fault::kOtherModel)) {
     open.mutable_identity()->set_weights_digest(std::string(32, 'v'));
   }
-  if (sim.Strikes(Fault::kOtherShape)) open.mutable_shape()->set_head_dim(8);
+  if (sim.Strikes(Fault::kOtherShape)) {
+    if (sim.random.Chance(500)) {
+      open.mutable_shape()->set_head_dim(8);
+    } else {
+      open.mutable_shape()->mutable_layer_states(kSimWindowLayer)->set_window(kSimWindow + 1);
+    }
+  }
   return open;
 }
 

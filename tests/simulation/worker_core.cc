@@ -21,7 +21,7 @@ void WorkerCore::Boot() {
   info_.set_incarnation(sim_.random.Next());
   *info_.mutable_identity() = SimIdentity();
   if (serves_other_model_) info_.mutable_identity()->set_weights_digest(std::string(32, 'v'));
-  *info_.mutable_shape() = SimShape(block_size_);
+  *info_.mutable_shape() = SimShape(SimLayout(block_size_));
   info_.set_max_model_len(4096);
   info_.set_version("sim");
   info_.set_address(id_.address());

@@ -31,10 +31,12 @@ void DecodeAudit::CheckCommit(const SimAttempt& attempt) const {
 // What is compared is there already, and does not change: the time that it takes is all that is
 // left of the engine's work.
 void DecodeAudit::Begin(const SimDecodeCall& call) {
-  const int block_size = blocks_.layout().block_size;
+  const KvLayout& layout = blocks_.layout();
   const auto tokens = static_cast<int>(call.attempt.token_ids.size());
-  const std::optional<int> block =
-      chooser_.Choose(call.start_token / block_size, blocks_.layout().BlocksFor(tokens));
+  // The last block always can be audited, since none has more than kAuditRows tokens.
+  const int first =
+      std::max(call.start_token / layout.block_size, FirstAuditableBlock(layout, tokens));
+  const std::optional<int> block = chooser_.Choose(first, layout.BlocksFor(tokens));
   if (!block.has_value() || under_way_ || call.attempt.isolate) return;
   under_way_ = true;
   ++sim_.coverage.audits;
@@ -44,24 +46,28 @@ void DecodeAudit::Begin(const SimDecodeCall& call) {
   });
 }
 
+// The layers of a block may have come from several workers.
 std::optional<std::string> DecodeAudit::Compare(const SimDecodeCall& call, int block) const {
   if (!sim_.forged) return std::nullopt;
-  const int block_size = blocks_.layout().block_size;
+  const KvLayout& layout = blocks_.layout();
   const auto tokens = static_cast<int>(call.attempt.token_ids.size());
-  const auto forgers_of = [&](int index) {
-    Forgers forgers = 0;
-    const int end = std::min(tokens, (index + 1) * block_size);
-    for (int layer = 0; layer < blocks_.layout().layers; ++layer) {
-      forgers |= call.attempt.content->ForgersOf(call.held.memory, layer, index * block_size, end)
-                     .value_or(0);
-    }
-    return forgers;
+  const auto forgers_of = [&](int index, int layer) {
+    const int begin = std::max(index * layout.block_size, SimFirstHandedOff(layer, tokens));
+    const int end = std::min(tokens, (index + 1) * layout.block_size);
+    return call.attempt.content->ForgersOf(call.held.memory, layer, begin, end).value_or(0);
   };
-  if (forgers_of(block) == 0) return std::nullopt;
-  int first = 0;
-  while (forgers_of(first) == 0) ++first;
-  const std::string source = blocks_.sources().Of(call.held.blocks[static_cast<size_t>(first)]);
-  if (!source.empty() && forgers_of(first) != ForgerNamed(source)) {
+  const auto wrong_layer = [&](int index) {
+    int layer = 0;
+    while (layer < layout.layers && forgers_of(index, layer) == 0) ++layer;
+    return layer;
+  };
+  if (wrong_layer(block) == layout.layers) return std::nullopt;
+  int first = FirstAuditableBlock(layout, tokens);
+  while (wrong_layer(first) == layout.layers) ++first;
+  const int layer = wrong_layer(first);
+  const size_t entry = call.held.EntryOf(layer, first * layout.block_size);
+  const std::string source = blocks_.sources().Of(call.held.blocks[entry]);
+  if (!source.empty() && forgers_of(first, layer) != ForgerNamed(source)) {
     sim_.Violation("an audit blames ", source, " for what another forged");
   }
   return source;

@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "common/handoff/kv_blocks.h"
-#include "common/kv/block_pool.h"
 #include "common/kv/block_sources.h"
 #include "common/kv/prefix_cache.h"
 #include "common/kv/retained_prefixes.h"
 #include "tests/simulation/sim.h"
+#include "tests/simulation/sim_holding.h"
 
 namespace baton {
 
@@ -20,19 +19,10 @@ inline Forgers ForgerNamed(const std::string& address) { return Forgers{1} << (a
 
 class DecodeBlocks {
  public:
-  // What a sequence has of the cache.
-  struct Holding {
-    BlockPool::Reservation reservation;
-    std::vector<BlockPool::Block> blocks;
-    KvBlocks memory;
-    std::vector<uint32_t> generations;  // [block]
-    size_t shared_blocks = 0;           // the first ones, pinned: never written
-  };
-
   DecodeBlocks(Sim& sim, const KvLayout& layout);
 
   void Boot(const std::string& prefix_identity);
-  void Crash();  // every Holding is gone before
+  void Crash();  // every SimHolding is gone before
 
   const KvLayout& layout() const { return layout_; }
   BlockPool& pool() { return *pool_; }
@@ -42,36 +32,51 @@ class DecodeBlocks {
   const RetainedPrefixes& retained() const { return *retained_; }
   BlockSources& sources() { return *sources_; }
   const BlockSources& sources() const { return *sources_; }
-  // Blocks of the prefix cache with the first of these tokens.
-  std::vector<int32_t> Cached(const std::vector<int32_t>& token_ids) const {
-    return prefix_cache_->Find(token_ids, "", {.computes = true});
+  // Blocks of the prefix cache with the first of these tokens, as far as they serve `need`.
+  std::vector<int32_t> Cached(const std::vector<int32_t>& token_ids, const KvNeed& need) const {
+    return prefix_cache_->Find(token_ids, "", need);
   }
+  // The tokens of whole spans of a block table.
+  int TokensOf(const std::vector<int32_t>& table) const {
+    return static_cast<int>(table.size()) / layout_.groups.count() * layout_.block_size;
+  }
+  // The most blocks that a sequence of so many tokens has at once, computed here or pushed.
+  int BlocksForTokens(int tokens, bool computed_here) const;
+  // How many of these blocks somebody uses, so that they cost a sequence nothing. One that computes
+  // takes others in place of those that it gives back behind a window.
+  int UsedOf(const std::vector<int32_t>& table, bool computes) const;
 
-  // The first blocks of a sequence that has none. Returns how many of them somebody uses: those
-  // need no reservation.
-  int TakeCached(Holding& held, const std::vector<int32_t>& blocks);
+  // The first blocks of a sequence that has none. They need a reservation, but those in use.
+  void TakeCached(SimHolding& held, const std::vector<int32_t>& blocks);
   // Blocks without an owner whose content is kept, from the sequence's reservation.
-  void TakeKept(Holding& held, const std::vector<int32_t>& blocks);
-  // From the reservation, until there are enough for that many tokens.
-  void TakeReserved(Holding& held, int tokens);
-  // One block, from the reservation or else from the pool; false when there is none.
-  bool TakeOne(Holding& held);
-  // Enters the sequence's whole blocks into the prefix cache; all of `token_ids` are there.
-  void Enter(Holding& held, const std::vector<int32_t>& token_ids);
-  // The engine's BlockLedger::TakeAhead and SettleAhead: a block for guesses, which must be free;
-  // then, of a sequence with a block ahead, what keeps it to as many blocks as if it had none.
-  bool TakeAhead(Holding& held);
-  void SettleAhead(Holding& held, int tokens);
-  // A sibling with the same tokens: shares the blocks, and has a copy of the last one where it is
-  // not full.
-  void Fork(Holding& from, Holding& to, bool copies_last);
-  void Move(Holding& from, Holding& to);
-  void GiveBack(Holding& held);
+  void TakeKept(SimHolding& held, const std::vector<int32_t>& blocks);
+  // From the reservation, until there are enough for that many tokens: in layers with a window those
+  // that a push carries, or none.
+  void TakeReserved(SimHolding& held, int tokens, bool pushed);
+  // Those for the tokens [first, end), which are computed next; false where none is free for now.
+  bool TakeForChunk(SimHolding& held, int first, int end);
+  // Blocks for one span, from the reservation or else from the pool; false when there are none.
+  bool TakeSpan(SimHolding& held);
+  // Enters the sequence's whole blocks into the prefix cache; the first `tokens` of `token_ids` are
+  // there. `handed_off`: as in PrefixCache::Insert.
+  void Enter(SimHolding& held, const std::vector<int32_t>& token_ids, int tokens, int handed_off);
+  // The first `computed` tokens are there: gives back what no later one reads. The first `tokens`
+  // are computed in chunks, for which it takes others.
+  void GiveBackUnread(SimHolding& held, int computed, int tokens = 0);
+  // The engine's BlockLedger::TakeAhead and SettleAhead: a span for guesses, which must be free;
+  // then, of a sequence with a span ahead, what keeps it to as many blocks as if it had none.
+  bool TakeAhead(SimHolding& held);
+  void SettleAhead(SimHolding& held, int tokens);
+  // A sibling with the same tokens: shares the blocks, and has a copy of the last span's where it
+  // is not full.
+  void Fork(SimHolding& from, SimHolding& to, bool copies_last);
+  void Move(SimHolding& from, SimHolding& to);
+  void GiveBack(SimHolding& held);
 
-  // Whether this sequence, and no other, may write into its block of that index.
-  bool Owns(const Holding& held, size_t index) const;
+  // Whether this sequence, and no other, may write into its block of that entry.
+  bool Owns(const SimHolding& held, size_t entry) const;
   // Whether no other sequence reads it either.
-  bool IsAlone(const Holding& held, size_t index) const;
+  bool IsAlone(const SimHolding& held, size_t entry) const;
 
   // Nobody finds any block any more, since what came from `source` is wrong.
   void Distrust(const std::string& source);
@@ -86,15 +91,17 @@ class DecodeBlocks {
   void CheckAtRest(int worker);
 
  private:
-  static constexpr int kPoolBlocks = 44;
+  static constexpr int kPoolBlocks = 102;  // a span has three
 
-  void TakeOwn(Holding& held, BlockPool::Block block);
+  void TakeOwn(SimHolding& held, size_t entry, BlockPool::Block block);
+  // The block of that entry is this sequence's no more.
+  void Disown(const SimHolding& held, size_t entry);
   uint8_t* Bytes(int32_t block);
 
   Sim& sim_;
   const KvLayout layout_;
   std::vector<uint8_t> memory_;
-  std::vector<const Holding*> owners_;  // [block]: who may write into it
+  std::vector<const SimHolding*> owners_;  // [block]: who may write into it
   std::optional<BlockPool> pool_;
   std::optional<PrefixCache> prefix_cache_;
   std::optional<RetainedPrefixes> retained_;

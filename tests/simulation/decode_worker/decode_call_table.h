@@ -17,7 +17,7 @@ namespace baton {
 // A choice that decodes: a sequence of its own.
 struct SimDecodeChoice {
   uint64_t order = 0;  // order of arrival
-  DecodeBlocks::Holding held;
+  SimHolding held;
   int decoded_tokens = 0;        // beyond the attempt's own
   std::vector<int32_t> outputs;  // that it has given
   SimGrammar grammar;            // behind its outputs
@@ -34,9 +34,11 @@ struct SimDecodeCall {
   bool local = false;                          // its prompt is computed here
   std::set<uint32_t> going;                    // choices that have not ended
   std::map<uint32_t, SimDecodeChoice> parted;  // choices that go on alone after the commit
-  DecodeBlocks::Holding held;                  // until they part
+  SimHolding held;                             // until they part
   int start_token = 0;                         // tokens before it were there when it was granted
   int computed_tokens = 0;                     // computed tokens of a local prompt
+  Forgers forgers = 0;                         // whose KV its computed tokens rest on
+  bool lacks_blocks = false;                   // its next chunk waits for them
   bool accepted = false;
   bool granted = false;
   bool committed = false;  // decodes

@@ -120,7 +120,7 @@ void DecodeCalls::Begin(SimAttemptId id) {
   call.accepted = true;
   CountAttempt(sim_.coverage, call.attempt);
   DecodeResponse response;
-  *response.mutable_accepted()->mutable_shape() = SimShape(parts_.blocks.layout().block_size);
+  *response.mutable_accepted()->mutable_shape() = SimShape(parts_.blocks.layout());
   parts_.table.Tell(call, response);
   if (core_.failing()) {
     End(id, WithErrorInfo(absl::UnavailableError("it fails whatever it took"),
@@ -176,10 +176,12 @@ void DecodeCalls::EndAll() {
 // What a preempted choice has told may rest on blocks that it has no more.
 bool DecodeCalls::MayRestOn(const SimDecodeCall& call, const std::string& source) const {
   const BlockSources& sources = parts_.blocks.sources();
-  return (!call.local && PusherKey(call.attempt.pusher) == source) ||
-         sources.AnyFrom(call.held.blocks, source) ||
+  const auto rests_on = [&](const SimHolding& held) {
+    return held.former_sources.count(source) > 0 || sources.AnyFrom(held.blocks, source);
+  };
+  return (!call.local && PusherKey(call.attempt.pusher) == source) || rests_on(call.held) ||
          std::any_of(call.parted.begin(), call.parted.end(), [&](const auto& parted) {
-           return parted.second.was_preempted || sources.AnyFrom(parted.second.held.blocks, source);
+           return parted.second.was_preempted || rests_on(parted.second.held);
          });
 }
 
@@ -207,16 +209,18 @@ std::optional<int> DecodeCalls::TakeBlocks(SimAttemptId id) {
   if (call.granted || call.released) return std::nullopt;
   DecodeBlocks& blocks = parts_.blocks;
   const std::vector<int32_t>& tokens = call.attempt.token_ids;
-  const std::vector<int32_t> cached = blocks.Cached(tokens);
+  const KvNeed need = {.handed_off = static_cast<int>(tokens.size())};
+  const std::vector<int32_t> cached = blocks.Cached(tokens, need);
+  const int cached_tokens = blocks.TokensOf(cached);
   const std::string name = ResumeKey(call.attempt);
-  const RetainedPrefixes::Match more =
-      blocks.retained().Find(name, "", tokens, cached.size(), {.computes = true});
-  call.held.reservation.GiveUp(blocks.TakeCached(call.held, cached));
+  const RetainedPrefixes::Match more = blocks.retained().Find(
+      name, "", tokens, static_cast<size_t>(cached_tokens / blocks.layout().block_size), need);
+  call.held.reservation.GiveUp(blocks.UsedOf(cached, false));
+  blocks.TakeCached(call.held, cached);
   blocks.TakeKept(call.held, more.blocks);
   blocks.retained().Forget(name);
-  blocks.TakeReserved(call.held, static_cast<int>(tokens.size()));
+  blocks.TakeReserved(call.held, need.handed_off, true);
   call.granted = true;
-  const int cached_tokens = static_cast<int>(cached.size()) * blocks.layout().block_size;
   call.start_token = std::max(cached_tokens, more.tokens);
   blocks.sources().Opened(call.held.blocks, call.start_token, PusherKey(call.attempt.pusher));
   sim_.coverage.cached_tokens += static_cast<uint64_t>(cached_tokens);
@@ -234,7 +238,11 @@ void DecodeCalls::Commit(SimAttemptId id, const ReceiveAction::CommitSequence& c
   const int tokens = static_cast<int>(call.attempt.token_ids.size());
   call.committed = true;
   const uint32_t first = call.attempt.key.choice();
-  CheckContent(sim_, call.attempt, first, call.held.memory, tokens, "at its commit");
+  CheckHandedOff(sim_, call.attempt, call.held.memory, tokens, "at its commit");
+  const CarriedTokens carried(parts_.blocks.layout(), tokens);
+  const int left_out = carried.layer_begins()[kSimWindowLayer] - call.start_token;
+  sim_.coverage.window_pages_left_out +=
+      static_cast<uint64_t>(std::max(0, left_out) / kKvPageTokens);
   for (uint32_t i = 0; i < call.attempt.choices; ++i) {
     const auto token = static_cast<int32_t>(commit.first_tokens.at(i).token().token_id());
     const std::vector<int32_t>& output = call.attempt.right->choices[first + i].output;
@@ -242,7 +250,7 @@ void DecodeCalls::Commit(SimAttemptId id, const ReceiveAction::CommitSequence& c
       sim_.Violation("a wrong first token");
     }
   }
-  parts_.blocks.Enter(call.held, call.attempt.token_ids);
+  parts_.blocks.Enter(call.held, call.attempt.token_ids, tokens, tokens);
   parts_.audit.Begin(call);
   parts_.blocks.retained().Forget(ResumeKey(call.attempt));
   DecodeResponse response;
@@ -277,13 +285,13 @@ void DecodeCalls::Retain(const SimDecodeCall& call, int tokens) {
   if (!call.granted) return;
   tokens = std::max(tokens, call.start_token);
   tokens -= tokens % kKvPageTokens;
-  CheckContent(sim_, call.attempt, call.attempt.key.choice(), call.held.memory, tokens,
-               "when it was retained");
+  CheckHandedOff(sim_, call.attempt, call.held.memory, tokens, "when it was retained");
   const auto begin = call.attempt.token_ids.begin();
   parts_.blocks.retained().Retain(ResumeKey(call.attempt),
                                   {.token_ids = {begin, begin + tokens},
                                    .numerics = "",
-                                   .first_block = call.held.shared_blocks},
+                                   .first_block = call.held.entered_spans,
+                                   .handed_off = static_cast<int>(call.attempt.token_ids.size())},
                                   call.held.blocks, sim_.queue.time());
   core_.process().After(30'000'001,
                         [this] { parts_.blocks.retained().ForgetExpired(sim_.queue.time()); });

@@ -17,12 +17,6 @@ std::vector<int32_t> Tokens(const SimDecodeCall& call, uint32_t number) {
   return ids;
 }
 
-void NoteGuessed(SimRequest::Choice& output, const internal::v1::OutputToken& token) {
-  SimRequest::Choice::Guessed& most = output.guessed[static_cast<int>(token.output_index())];
-  most.accepted = std::max<uint32_t>(most.accepted, token.guessed());
-  most.refused = std::max(most.refused, token.refused_guesses());
-}
-
 }  // namespace
 
 DecodeEngine::DecodeEngine(Sim& sim, WorkerCore& core, DecodeBlocks& blocks, DecodeCallTable& table,
@@ -38,18 +32,21 @@ bool DecodeEngine::MustWait(SimAttemptId id) const {
     if (!call.attempt.isolate || call.released || call.paused) continue;
     const bool runs = std::any_of(call.parted.begin(), call.parted.end(),
                                   [](const auto& choice) { return !choice.second.preempted; });
-    if (runs || (call.local && call.granted && !call.committed)) return other != id;
+    const bool computes = call.local && call.granted && !call.committed && !call.lacks_blocks;
+    if (runs || computes) return other != id;
   }
   return false;
 }
 
-// Each other choice has a copy of a last block that is not full.
+// Each other choice has a copy of a last span that is not full.
 int DecodeEngine::BlocksToStart(const SimDecodeCall& call) const {
   const KvLayout& layout = blocks_.layout();
   const auto tokens = static_cast<int>(call.attempt.token_ids.size());
   const auto choices = static_cast<int>(call.going.size());
   const int copies = tokens % layout.block_size != 0 ? choices - 1 : 0;
-  return std::min(layout.BlocksFor(tokens) + copies + choices, blocks_.pool().total_blocks());
+  const int spans_more = copies + choices;
+  return std::min(blocks_.BlocksForTokens(tokens, call.local) + spans_more * layout.groups.count(),
+                  blocks_.pool().total_blocks());
 }
 
 void DecodeEngine::DropChoice(SimDecodeCall& call, uint32_t number) {
@@ -76,8 +73,9 @@ void DecodeEngine::BeginDecoding(SimAttemptId id) {
     NoteForgers(call, number, tokens);
     if (!joined) response.Clear();
     // Whoever pushes forges KV, not its own first token.
-    *response.mutable_tokens()->add_tokens() =
-        Give(call, number, tokens, call.local ? choice.forgers : 0);
+    internal::v1::OutputToken& token = *response.mutable_tokens()->add_tokens();
+    token = Give(call, number, tokens, call.local ? choice.forgers : 0);
+    NoteGuesses(call.attempt.right->choices[number], token);
     if (!joined) table_.Tell(call, response);
   }
   if (joined) table_.Tell(call, response);
@@ -93,16 +91,20 @@ void DecodeEngine::Part(SimDecodeCall& call) {
     SimDecodeChoice& choice = call.parted[number];
     choice.order = call.order + number - call.attempt.key.choice();
     choice.grammar = call.attempt.grammar;
+    choice.forgers = call.forgers;
     if (number != first) blocks_.Fork(call.held, choice.held, copies_last);
   }
-  blocks_.Move(call.held, call.parted.at(first).held);
+  SimHolding& held = call.parted.at(first).held;
+  blocks_.Move(call.held, held);
+  // What was reserved for windows while the prompt was computed here.
+  held.reservation.GiveUp(std::max(0, held.reservation.count() - held.groups()));
 }
 
 void DecodeEngine::NoteForgers(SimDecodeCall& call, uint32_t number, int tokens) {
   if (!sim_.forged) return;
   SimDecodeChoice& choice = call.parted.at(number);
-  choice.forgers =
-      CheckContent(sim_, call.attempt, number, choice.held.memory, tokens, "when it begins");
+  choice.forgers |=
+      CheckSeen(sim_, call.attempt, number, choice.held.memory, tokens, "when it begins");
 }
 
 // I7: nothing goes on that rests on what an audit has found.
@@ -149,7 +151,7 @@ void DecodeEngine::Step(SimAttemptId id, uint32_t number) {
   if (MustWait(id)) return Schedule(id, number);
   const int tokens = static_cast<int>(call.attempt.token_ids.size()) + choice->decoded_tokens;
   if (choice->ended) {
-    CheckContent(sim_, call.attempt, number, choice->held.memory, tokens, "at its end");
+    CheckSeen(sim_, call.attempt, number, choice->held.memory, tokens, "at its end");
     return choice_ended_(id, number);
   }
   if (!HasRoom(call, *choice, tokens + 1)) return;
@@ -173,9 +175,7 @@ DecodeEngine::Guesses DecodeEngine::Guess(const SimDecodeCall& call, SimDecodeCh
   Guesses guesses{.count = static_cast<int>(
                       std::min<int64_t>(sim_.random.Between(1, 16), length - tokens - 2))};
   if (guesses.count <= 0) return {};
-  const auto room = [&] {
-    return static_cast<int>(choice.held.blocks.size()) * blocks_.layout().block_size - tokens - 1;
-  };
+  const auto room = [&] { return choice.held.spans() * blocks_.layout().block_size - tokens - 1; };
   guesses.took_block = guesses.count > room() && blocks_.TakeAhead(choice.held);
   guesses.count = std::min(guesses.count, room());
   guesses.accepted = static_cast<int>(sim_.random.Between(0, guesses.count));
@@ -198,6 +198,9 @@ void DecodeEngine::Compute(const SimDecodeCall& call, uint32_t number, int token
   const int right_end = std::min(tokens + 1 + guesses.accepted, content.tokens());
   const int end = tokens + 1 + guesses.count;
   CheckMayDecode(choice, tokens, end);
+  CheckRows(sim_, call.attempt, number, choice.held.memory,
+            {kSimWindowLayer, {SimFirstSeen(kSimWindowLayer, tokens), tokens}},
+            "when a step reads it");
   for (int layer = 0; layer < blocks_.layout().layers; ++layer) {
     content.Write(choice.held.memory, layer, tokens, right_end);
     KvContent::WriteRefused(choice.held.memory, layer, right_end, end);
@@ -220,7 +223,7 @@ void DecodeEngine::GiveRun(SimDecodeCall& call, uint32_t number, int tokens,
       const int accepted = std::min(guesses.accepted, given);
       token.set_refused_guesses(static_cast<uint32_t>(guesses.count - accepted));
     }
-    NoteGuessed(call.attempt.right->choices[number], token);
+    NoteGuesses(call.attempt.right->choices[number], token);
     if (more && sim_.random.Chance(700)) continue;
     table_.Tell(call, response);
     response.Clear();
@@ -228,24 +231,25 @@ void DecodeEngine::GiveRun(SimDecodeCall& call, uint32_t number, int tokens,
   choice.decoded_tokens += given;
   sim_.coverage.runs += given > 1 ? 1 : 0;
   sim_.coverage.runs_by_grammar += given > 1 && !call.attempt.right->grammar.empty() ? 1 : 0;
+  blocks_.GiveBackUnread(choice.held, tokens + given);
   if (guesses.took_block) blocks_.SettleAhead(choice.held, tokens + given);
 }
 
 // I3: what a choice decodes goes into blocks that no other sequence has.
 void DecodeEngine::CheckMayDecode(const SimDecodeChoice& choice, int first_token, int end_token) {
   const int block_size = blocks_.layout().block_size;
-  for (int index = first_token / block_size; index <= (end_token - 1) / block_size; ++index) {
-    if (!blocks_.IsAlone(choice.held, static_cast<size_t>(index))) {
+  const size_t behind = choice.held.Entry((end_token - 1) / block_size + 1, 0);
+  for (size_t entry = choice.held.Entry(first_token / block_size, 0); entry < behind; ++entry) {
+    if (!blocks_.IsAlone(choice.held, entry)) {
       sim_.Violation("a step writes into a block that is another's too");
     }
   }
 }
 
-// Takes a block where one is needed; when there is none, the youngest gives way, who may be this.
+// Takes a span where one is needed; when there is none, the youngest gives way, who may be this.
 bool DecodeEngine::HasRoom(SimDecodeCall& call, SimDecodeChoice& choice, int tokens) {
-  const auto needed = static_cast<size_t>(blocks_.layout().BlocksFor(tokens));
-  while (choice.held.blocks.size() < needed) {
-    if (blocks_.TakeOne(choice.held)) continue;
+  while (choice.held.spans() < blocks_.layout().BlocksFor(tokens)) {
+    if (blocks_.TakeSpan(choice.held)) continue;
     if (&PreemptYoungest(call) == &choice) return false;
   }
   return true;
@@ -296,26 +300,41 @@ void DecodeEngine::GoOnWithPreempted() {
 // False when there is no room. What its siblings share it finds again.
 bool DecodeEngine::Recompute(SimDecodeCall& call, uint32_t number) {
   SimDecodeChoice& choice = call.parted.at(number);
-  const KvLayout& layout = blocks_.layout();
-  BlockPool& pool = blocks_.pool();
   const std::vector<int32_t> ids = Tokens(call, number);
   const auto tokens = static_cast<int>(ids.size());
-  const std::vector<int32_t> cached = blocks_.Cached(ids);
-  const auto used = std::count_if(cached.begin(), cached.end(), [&pool](int32_t block) {
-    return pool.reference_count(block) > 0;
-  });
-  auto reservation = pool.TryReserve(layout.BlocksFor(tokens) + 1 - static_cast<int>(used));
+  const std::vector<int32_t> cached = blocks_.Cached(ids, {.computes = true});
+  const int head_room = blocks_.layout().groups.count();
+  const int most =
+      std::min(blocks_.BlocksForTokens(tokens, true) + head_room, blocks_.pool().total_blocks());
+  auto reservation = blocks_.pool().TryReserve(most - blocks_.UsedOf(cached, true));
   if (!reservation.has_value()) return false;
-  DecodeBlocks::Holding& held = choice.held;
+  choice.forgers = 0;
+  SimHolding& held = choice.held;
   held.reservation = *std::move(reservation);
   blocks_.TakeCached(held, cached);
-  blocks_.TakeReserved(held, tokens);
-  const int first = static_cast<int>(cached.size()) * layout.block_size;
-  for (int layer = 0; layer < layout.layers; ++layer) {
-    call.attempt.right->choices[number].content->Write(held.memory, layer, first, tokens);
+  blocks_.TakeReserved(held, tokens, false);
+  for (int first = blocks_.TokensOf(cached), end = 0; first < tokens; first = end) {
+    end = std::min(tokens, (first / kSimChunk + 1) * kSimChunk);
+    if (!ComputeChunk(call.attempt, number, held, {first, end}, choice.forgers)) {
+      blocks_.GiveBack(held);
+      return false;
+    }
+    blocks_.GiveBackUnread(held, end, tokens);
   }
+  held.reservation.GiveUp(std::max(0, held.reservation.count() - head_room));
   choice.preempted = false;
   NoteForgers(call, number, tokens);
+  return true;
+}
+
+// What the chunk sees of the tokens before it must be there.
+bool DecodeEngine::ComputeChunk(const SimAttempt& attempt, uint32_t number, SimHolding& held,
+                                TokenRange chunk, Forgers& forgers) {
+  if (!blocks_.TakeForChunk(held, chunk.begin, chunk.end)) return false;
+  forgers |= CheckSeen(sim_, attempt, number, held.memory, chunk.begin, "when a chunk reads it");
+  for (int layer = 0; layer < blocks_.layout().layers; ++layer) {
+    attempt.right->choices[number].content->Write(held.memory, layer, chunk.begin, chunk.end);
+  }
   return true;
 }
 

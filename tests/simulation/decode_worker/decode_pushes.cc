@@ -33,7 +33,7 @@ ReceiveConfig ConfigFor(const SimAttempt& attempt, const KvLayout& layout,
           .pusher = attempt.pusher,
           .secure = true,
           .identity = SimIdentity(),
-          .shape = SimShape(layout.block_size),
+          .shape = SimShape(layout),
           .layout = layout,
           .token_ids = attempt.token_ids,
           .page_hashes = PageHashes(SimIdentity(), "", "cpu", attempt.token_ids),
@@ -41,6 +41,16 @@ ReceiveConfig ConfigFor(const SimAttempt& attempt, const KvLayout& layout,
           .choices = static_cast<int>(attempt.choices),
           .vocab_size = kSimVocab,
           .limits = limits};
+}
+
+// Whether it tells the head and the windows of the simulated model.
+bool SameModel(const internal::v1::KvShape& shape) {
+  const internal::v1::KvShape right = SimShape(SimLayout(kKvPageTokens));
+  bool same = shape.head_dim() == right.head_dim() && shape.layer_states_size() == kSimLayers;
+  for (int layer = 0; same && layer < kSimLayers; ++layer) {
+    same = shape.layer_states(layer).window() == right.layer_states(layer).window();
+  }
+  return same;
 }
 
 }  // namespace
@@ -131,6 +141,10 @@ void DecodePushes::Open(Network::StreamId stream, const std::string& bytes) {
       const bool opened = message.has_open() && push->receiver.state() != before;
       if (opened && message.open().capability() != attempt.capability) {
         sim_.Violation("a push opened without its attempt's secret");
+      }
+      const bool goes_on = opened && push->receiver.state() == ReceiveMachine::State::kOpen;
+      if (goes_on && !SameModel(message.open().shape())) {
+        sim_.Violation("a push of a model of another shape was opened");
       }
       if (opened && peer != attempt.pusher.peer_id()) {
         sim_.Violation("a push was opened by another than the router named");
@@ -240,12 +254,12 @@ bool DecodePushes::MayWrite(const SimDecodeCall& call, const LayerTokens& range)
   const int tokens = static_cast<int>(call.attempt.token_ids.size());
   const int end = range.tokens.end;
   if (range.layer < 0 || range.layer >= blocks_.layout().layers ||
-      range.tokens.begin < call.start_token || end > tokens) {
+      range.tokens.begin < call.start_token ||
+      range.tokens.begin < SimFirstHandedOff(range.layer, tokens) || end > tokens) {
     return false;
   }
   for (int token = range.tokens.begin; token < end; token += kKvPageTokens) {
-    const auto index = static_cast<size_t>(token / blocks_.layout().block_size);
-    if (!blocks_.Owns(call.held, index)) return false;
+    if (!blocks_.Owns(call.held, call.held.EntryOf(range.layer, token))) return false;
   }
   return true;
 }

@@ -89,7 +89,7 @@ WorkerCore::Load DecodeSim::Load() const {
 }
 
 int DecodeSim::HeldTokens(const std::vector<int32_t>& prompt) const {
-  return static_cast<int>(blocks_.Cached(prompt).size()) * blocks_.layout().block_size;
+  return blocks_.TokensOf(blocks_.Cached(prompt, {.handed_off = static_cast<int>(prompt.size())}));
 }
 
 void DecodeSim::CheckAtRest() {

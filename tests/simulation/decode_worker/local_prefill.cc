@@ -23,10 +23,13 @@ void LocalPrefill::ComputeChunk(SimAttemptId id) {
   }
   const auto tokens = static_cast<int>(call->attempt.token_ids.size());
   const int end = std::min(tokens, (first / kSimChunk + 1) * kSimChunk);
-  for (int layer = 0; layer < blocks_.layout().layers; ++layer) {
-    call->attempt.content->Write(call->held.memory, layer, first, end);
-  }
+  const uint32_t number = call->attempt.key.choice();
+  call->lacks_blocks =
+      !engine_.ComputeChunk(call->attempt, number, call->held, {first, end}, call->forgers);
+  if (call->lacks_blocks) return core_.Work(2'000, [this, id] { ComputeChunk(id); });
   call->computed_tokens = end;
+  blocks_.Enter(call->held, call->attempt.token_ids, end, 0);
+  blocks_.GiveBackUnread(call->held, end, tokens);
   if (auto scores = ScoresOf(call->attempt, first, end)) {
     internal::v1::DecodeResponse response;
     *response.mutable_prompt_logprobs() = *std::move(scores);
@@ -39,13 +42,14 @@ void LocalPrefill::ComputeChunk(SimAttemptId id) {
 
 void LocalPrefill::TakeBlocks(SimDecodeCall& call) {
   const std::vector<int32_t>& ids = call.attempt.token_ids;
-  DecodeBlocks::Holding& held = call.held;
+  SimHolding& held = call.held;
   const std::vector<int32_t> cached =
-      call.attempt.scored ? std::vector<int32_t>() : blocks_.Cached(ids);
-  held.reservation.GiveUp(blocks_.TakeCached(held, cached));
-  blocks_.TakeReserved(held, static_cast<int>(ids.size()));
+      call.attempt.scored ? std::vector<int32_t>() : blocks_.Cached(ids, {.computes = true});
+  held.reservation.GiveUp(blocks_.UsedOf(cached, true));
+  blocks_.TakeCached(held, cached);
+  blocks_.TakeReserved(held, static_cast<int>(ids.size()), false);
   call.granted = true;
-  call.computed_tokens = static_cast<int>(held.shared_blocks) * blocks_.layout().block_size;
+  call.computed_tokens = blocks_.TokensOf(cached);
   ++sim_.coverage.local_prefills;
   TellProgress(call);
 }
@@ -64,7 +68,6 @@ void LocalPrefill::Finish(SimAttemptId id) {
     return sim_.kill_worker(false, core_.id().index);
   }
   call.committed = true;
-  blocks_.Enter(call.held, call.attempt.token_ids);
   engine_.BeginDecoding(id);
 }
 

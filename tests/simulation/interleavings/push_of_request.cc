@@ -28,8 +28,7 @@ internal::v1::PushOpen InterleavedOpen(int request, int messages) {
   open.mutable_key()->set_attempt(1);
   open.set_capability("0123456789abcdef");
   *open.mutable_identity() = SimIdentity();
-  *open.mutable_shape() = SimShape(kKvPageTokens);
-  open.mutable_shape()->set_layers(1);
+  *open.mutable_shape() = SimShape(InterleavedLayout());
   open.set_wire_dtype("f16");
   const std::vector<int32_t> tokens = InterleavedTokens(request, messages);
   open.set_token_count(static_cast<uint32_t>(tokens.size()));

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "tests/simulation/worker_core.h"
+
 namespace baton {
 
 PrefillBlocks::PrefillBlocks(Sim& sim, const KvLayout& layout, int worker)
     : sim_(sim), layout_(layout), worker_(worker) {
   memory_.resize(static_cast<size_t>(kPoolBlocks) * layout_.block_bytes());
-  page_crcs_.resize(static_cast<size_t>(kPoolBlocks * layout_.layers * layout_.pages_per_block()));
+  page_crcs_.resize(static_cast<size_t>(kPoolBlocks * layout_.pages_per_block()));
 }
 
 void PrefillBlocks::Boot(const std::string& prefix_identity) {
@@ -23,9 +25,13 @@ void PrefillBlocks::Crash() {
   pool_.reset();
 }
 
+std::vector<int32_t> PrefillBlocks::Cached(const std::vector<int32_t>& token_ids) const {
+  const auto tokens = static_cast<int>(token_ids.size());
+  return prefix_cache_->Find(token_ids, "", {.computes = true, .handed_off = tokens});
+}
+
 int PrefillBlocks::HeldTokens(const std::vector<int32_t>& token_ids) const {
-  return static_cast<int>(prefix_cache_->Find(token_ids, "", {.computes = true}).size()) *
-         layout_.block_size;
+  return static_cast<int>(Cached(token_ids).size()) / layout_.groups.count() * layout_.block_size;
 }
 
 void PrefillBlocks::CheckUnused(const BlockPool::Block& block) {
@@ -35,59 +41,91 @@ void PrefillBlocks::CheckUnused(const BlockPool::Block& block) {
   }
 }
 
-bool PrefillBlocks::Take(Holding& held, const std::vector<int32_t>& token_ids, bool take_cached) {
-  const auto needed = static_cast<size_t>(layout_.BlocksFor(static_cast<int>(token_ids.size())));
+void PrefillBlocks::TakeReserved(SimHolding& held, size_t entry) {
+  held.Put(entry, held.reservation.Take(), *pool_);
+  CheckUnused(held.blocks[entry]);
+}
+
+bool PrefillBlocks::Take(SimHolding& held, const std::vector<int32_t>& token_ids,
+                         bool take_cached) {
+  const KvLayerGroups& groups = layout_.groups;
+  const auto tokens = static_cast<int>(token_ids.size());
   std::vector<int32_t> cached;
-  if (take_cached) cached = prefix_cache_->Find(token_ids, "", {.computes = true});
-  int kept = 0;
-  for (const int32_t id : cached) kept += pool_->reference_count(id) == 0 ? 1 : 0;
-  const int used = static_cast<int>(cached.size()) - kept;
-  auto reservation = pool_->TryReserve(static_cast<int>(needed) - used);
+  if (take_cached) cached = Cached(token_ids);
+  // A block of a window that is given back makes room for another, so that it costs one anyway.
+  int used = 0;
+  for (size_t entry = 0; entry < cached.size(); ++entry) {
+    const bool windowed = groups.window(static_cast<int>(entry) % groups.count()) > 0;
+    used += !windowed && pool_->reference_count(cached[entry]) > 0 ? 1 : 0;
+  }
+  const auto most = static_cast<int>(groups.BlocksOf(tokens, layout_.block_size, kSimChunk));
+  auto reservation = pool_->TryReserve(most - used);
   if (!reservation.has_value()) return false;
-  for (const int32_t id : cached) {
-    held.blocks.push_back(pool_->reference_count(id) == 0 ? reservation->TakeKept(id)
-                                                          : pool_->Share(id));
-  }
-  while (held.blocks.size() < needed) {
-    held.blocks.push_back(reservation->Take());
-    CheckUnused(held.blocks.back());
-  }
-  held.entered_blocks = cached.size();
+  held.reservation = *std::move(reservation);
   held.memory = {memory_.data(), layout_, {}};
-  for (const BlockPool::Block& block : held.blocks) {
-    held.memory.block_table.push_back(block.id());
-    held.generations.push_back(pool_->generation(block.id()));
+  for (const int32_t id : cached) {
+    if (id == kNoBlock) {
+      held.Add({}, *pool_);
+    } else {
+      const bool is_used = pool_->reference_count(id) > 0;
+      held.Add(is_used ? pool_->Share(id) : held.reservation.TakeKept(id), *pool_);
+    }
+  }
+  held.entered_spans = static_cast<size_t>(held.spans());
+  while (held.spans() < layout_.BlocksFor(tokens)) held.AddSpan(*pool_);
+  for (const size_t entry :
+       held.Lacking(static_cast<int>(held.entered_spans) * layout_.block_size, tokens)) {
+    const bool windowed = groups.window(static_cast<int>(entry) % groups.count()) > 0;
+    if (!windowed) TakeReserved(held, entry);
   }
   return true;
 }
 
-void PrefillBlocks::Enter(Holding& held, const std::vector<int32_t>& token_ids, int tokens) {
+bool PrefillBlocks::TakeForChunk(SimHolding& held, int first, int end) {
+  for (const size_t entry : held.Lacking(first, end)) {
+    if (held.reservation.count() == 0 && !held.reservation.TryGrow()) return false;
+    TakeReserved(held, entry);
+  }
+  return true;
+}
+
+void PrefillBlocks::Enter(SimHolding& held, const std::vector<int32_t>& token_ids, int tokens) {
   const auto whole = static_cast<size_t>(tokens / layout_.block_size);
-  for (size_t& next = held.entered_blocks; next < whole; ++next) {
+  for (size_t& next = held.entered_spans; next < whole; ++next) {
     for (BlockPool::Block& block : prefix_cache_->Insert(token_ids, "", held.blocks, next)) {
       held.replaced.push_back(std::move(block));
     }
   }
 }
 
-void PrefillBlocks::GiveBack(Holding& held) {
+void PrefillBlocks::GiveBackUnread(SimHolding& held, int computed, int tokens) {
+  for (const size_t entry : held.Unread(computed, {.computes = true, .handed_off = tokens})) {
+    held.Put(entry, {}, *pool_);
+    ++sim_.coverage.blocks_behind_windows;
+    if (computed < tokens) held.reservation.TryGrow();
+  }
+  if (computed == tokens) held.reservation = BlockPool::Reservation();
+}
+
+void PrefillBlocks::GiveBack(SimHolding& held) {
   while (!held.blocks.empty()) held.blocks.pop_back();  // the last block first
   held.replaced.clear();
+  held.reservation = BlockPool::Reservation();
 }
 
-uint32_t& PrefillBlocks::PageCrc(const Holding& held, int layer, int token) {
+uint32_t& PrefillBlocks::PageCrc(const SimHolding& held, int layer, int token) {
   const int page = token % layout_.block_size / kKvPageTokens;
-  return page_crcs_[static_cast<size_t>(
-      (BlockOf(held, token) * layout_.layers + layer) * layout_.pages_per_block() + page)];
+  const int block = BlockOf(held, layer, token);
+  return page_crcs_[static_cast<size_t>(block * layout_.pages_per_block() + page)];
 }
 
-void PrefillBlocks::Written(const Holding& held, int layer, int first, int end) {
+void PrefillBlocks::Written(const SimHolding& held, int layer, int first, int end) {
   for (const TokenRange page : PagesOf({first / kKvPageTokens * kKvPageTokens, end})) {
     PageCrc(held, layer, page.begin) = held.memory.PageCrc(layer, page);
   }
 }
 
-SendEvent::LayerReady PrefillBlocks::Ready(const Holding& held, int layer, int first, int end) {
+SendEvent::LayerReady PrefillBlocks::Ready(const SimHolding& held, int layer, int first, int end) {
   SendEvent::LayerReady ready{{layer, {first, end}}, {}};
   for (const TokenRange page : PagesOf({first, end})) {
     ready.page_crcs.push_back(PageCrc(held, layer, page.begin));
@@ -95,11 +133,19 @@ SendEvent::LayerReady PrefillBlocks::Ready(const Holding& held, int layer, int f
   return ready;
 }
 
-std::vector<int32_t> PrefillBlocks::HoldSlices(const Holding& held, int first, int end) {
+std::vector<int32_t> PrefillBlocks::HoldSlices(const SimHolding& held, const LayerTokens& rows,
+                                               int layers) {
   std::vector<int32_t> blocks;
-  for (const TokenRange page : PagesOf({first, end})) {
-    blocks.push_back(BlockOf(held, page.begin));
-    ++live_slices_[static_cast<size_t>(blocks.back())];
+  for (int layer = rows.layer; layer < rows.layer + layers; ++layer) {
+    for (const TokenRange page : PagesOf(rows.tokens)) {
+      const int32_t block = BlockOf(held, layer, page.begin);
+      if (block == kNoBlock) {
+        sim_.Violation("prefill worker ", worker_, " sends of a block that it has given back");
+        continue;
+      }
+      blocks.push_back(block);
+      ++live_slices_[static_cast<size_t>(block)];
+    }
   }
   return blocks;
 }
@@ -108,15 +154,16 @@ void PrefillBlocks::ReleaseSlices(const std::vector<int32_t>& blocks) {
   for (const int32_t block : blocks) --live_slices_[static_cast<size_t>(block)];
 }
 
-bool PrefillBlocks::Intact(const Holding& held) const {
+bool PrefillBlocks::Intact(const SimHolding& held) const {
   for (size_t i = 0; i < held.generations.size(); ++i) {
-    if (pool_->generation(held.memory.block_table[i]) != held.generations[i]) return false;
+    const int32_t block = held.memory.block_table[i];
+    if (block != kNoBlock && pool_->generation(block) != held.generations[i]) return false;
   }
   return true;
 }
 
 void PrefillBlocks::Squeeze() {
-  while (pool_->available_blocks() > 2) {
+  while (pool_->available_blocks() > 2 * layout_.groups.count()) {
     squeezed_.push_back(*pool_->TryAllocate());
     CheckUnused(squeezed_.back());
     uint8_t* first =

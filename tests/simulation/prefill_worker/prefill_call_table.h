@@ -12,9 +12,10 @@ namespace baton {
 
 struct SimPrefillCall {
   SimAttempt attempt;
-  PrefillBlocks::Holding held;
+  SimHolding held;
   int cached_tokens = 0;
   int computed_tokens = 0;
+  bool lacks_blocks = false;  // its next chunk waits for them
   bool engine_stopped = false;
   bool computed = false;
   bool pushed = false;

@@ -44,7 +44,7 @@ void PrefillEngine::Begin(SimAttemptId id) {
 // One sequence may have to be alone in the batch.
 bool PrefillEngine::MustWait(SimAttemptId id) const {
   for (const auto& [other, call] : table_.calls()) {
-    if (call.engine_stopped || !call.attempt.isolate) continue;
+    if (call.engine_stopped || call.lacks_blocks || !call.attempt.isolate) continue;
     return other != id;
   }
   return false;
@@ -62,6 +62,12 @@ void PrefillEngine::Compute(SimAttemptId id, int layer) {
     ++call->attempt.right->kills;
     return sim_.kill_worker(true, core_.id().index);
   }
+  if (layer == 0) {
+    const int first = call->computed_tokens;
+    call->lacks_blocks = !blocks_.TakeForChunk(call->held, first, ChunkEnd(*call, first));
+    if (call->lacks_blocks) return core_.Work(2'000, [this, id] { Compute(id, 0); });
+    CheckWindow(*call);
+  }
   ComputeLayer(id, *call, layer);
   if (table_.Find(id) == nullptr) return;
   const int next = (layer + 1) % blocks_.layout().layers;
@@ -77,7 +83,7 @@ void PrefillEngine::ComputeLayer(SimAttemptId id, SimPrefillCall& call, int laye
   const bool pushes = pushes_.Has(id);
   if (pushes && layer == 0 && first == call.cached_tokens && first > 0) {
     for (int cached = 0; cached < blocks_.layout().layers; ++cached) {
-      pushes_.Deliver(id, blocks_.Ready(call.held, cached, 0, first));
+      TellReady(call, cached, 0, first);
     }
   }
   call.attempt.content->Write(call.held.memory, layer, first, end);
@@ -85,9 +91,33 @@ void PrefillEngine::ComputeLayer(SimAttemptId id, SimPrefillCall& call, int laye
   blocks_.Written(call.held, layer, first, end);
   if (!pushes) return;
   MaybeRot(call, layer, first);
-  pushes_.Deliver(id, blocks_.Ready(call.held, layer, first, end));
+  TellReady(call, layer, first, end);
   // As where layers are staged and there is no room for the next before this one is sent.
   if (id.second % 2 == 0) pushes_.Deliver(id, SendEvent::Flush{});
+}
+
+// I1: what the next chunk sees in the layer with a window is there, where no byte has changed since
+// it was written. Most of it is not handed off, so that no receiver looks at it.
+void PrefillEngine::CheckWindow(const SimPrefillCall& call) {
+  const int end = call.computed_tokens;
+  const int first = SimFirstSeen(kSimWindowLayer, end);
+  for (const TokenRange page : PagesOf({first - first % kKvPageTokens, end})) {
+    const TokenRange seen{std::max(page.begin, first), page.end};
+    const bool is_there =
+        call.held.memory.block_table[call.held.EntryOf(kSimWindowLayer, page.begin)] != kNoBlock;
+    if (is_there && !blocks_.IsAsWritten(call.held, kSimWindowLayer, page)) continue;
+    CheckRows(sim_, call.attempt, call.attempt.key.choice(), call.held.memory,
+              {kSimWindowLayer, seen}, "when a prompt's next chunk reads it");
+  }
+}
+
+// Of a layer with a window the tokens before those that are handed off may have no block any more.
+void PrefillEngine::TellReady(const SimPrefillCall& call, int layer, int first, int end) {
+  const auto tokens = static_cast<int>(call.attempt.token_ids.size());
+  first = std::max(first, FirstHandedOff(blocks_.layout(), layer, tokens));
+  if (first < end) {
+    pushes_.Deliver(call.attempt.id(), blocks_.Ready(call.held, layer, first, end));
+  }
 }
 
 // Before its pages have a CRC, so that only an audit can tell.
@@ -113,6 +143,7 @@ void PrefillEngine::ChunkDone(SimAttemptId id) {
   const int end = ChunkEnd(call, first);
   call.computed_tokens = end;
   blocks_.Enter(call.held, call.attempt.token_ids, end);
+  blocks_.GiveBackUnread(call.held, end, static_cast<int>(call.attempt.token_ids.size()));
   if (auto scores = ScoresOf(call.attempt, first, end)) {
     PrefillResponse scored;
     *scored.mutable_prompt_logprobs() = *std::move(scores);

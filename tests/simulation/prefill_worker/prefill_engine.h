@@ -22,6 +22,8 @@ class PrefillEngine {
  private:
   void Compute(SimAttemptId id, int layer);
   void ComputeLayer(SimAttemptId id, SimPrefillCall& call, int layer);
+  void CheckWindow(const SimPrefillCall& call);
+  void TellReady(const SimPrefillCall& call, int layer, int first, int end);
   void ChunkDone(SimAttemptId id);
   bool MustWait(SimAttemptId id) const;
   void MaybeForge(const SimPrefillCall& call, int layer, int first, int end);

@@ -34,7 +34,7 @@ void PrefillPushes::Crash() {
 void PrefillPushes::Add(SimAttemptId id) {
   SimPrefillCall& call = *table_.Find(id);
   SendMachine sender(SendConfig{
-      .open = SimOpen(sim_, call.attempt, blocks_.layout().block_size),
+      .open = SimOpen(sim_, call.attempt, blocks_.layout()),
       .layout = blocks_.layout(),
       .token_ids = call.attempt.token_ids,
       .limits = {.max_payload_bytes = max_payload_bytes_, .min_payload_bytes = min_payload_bytes_},
@@ -124,7 +124,9 @@ void PrefillPushes::SendData(Push& push, const SendAction::SendData& data) {
   ++push.live_messages;
   const auto first = static_cast<int>(data.header.first_token());
   const int end = first + static_cast<int>(data.header.token_count());
-  const std::vector<int32_t> blocks = blocks_.HoldSlices(push.call.held, first, end);
+  const LayerTokens rows{static_cast<int>(data.header.first_layer()), {first, end}};
+  const std::vector<int32_t> blocks =
+      blocks_.HoldSlices(push.call.held, rows, static_cast<int>(data.header.layer_count()));
   const auto stream = push.streams.find(data.stream);
   network_.Send(stream == push.streams.end() ? 0 : stream->second,
                 {.is_data = true,
@@ -151,7 +153,7 @@ std::string PrefillPushes::Flatten(SimAttemptId id, const internal::v1::KvDataHe
     sim_.Violation("the network reads blocks that were given back");
     return "?";
   }
-  const PrefillBlocks::Holding& held = push->call.held;
+  const SimHolding& held = push->call.held;
   if (!blocks_.Intact(held)) sim_.Violation("the network reads a block in its next life");
   return EncodeData(header, held.memory);
 }

@@ -134,7 +134,7 @@ void PrefillSim::StartWaiting() {
       return;
     }
     waiting_.pop_front();
-    call.cached_tokens = static_cast<int>(call.held.entered_blocks) * blocks_.layout().block_size;
+    call.cached_tokens = static_cast<int>(call.held.entered_spans) * blocks_.layout().block_size;
     call.computed_tokens = call.cached_tokens;
     const bool pushes = call.attempt.decode >= 0;
     const bool isolate = call.attempt.isolate;
@@ -161,6 +161,7 @@ void PrefillSim::PromptDone(SimAttemptId id) {
     *response.mutable_first_token() =
         TokenAfter(attempt, attempt.grammar, attempt.key.choice() + i, tokens);
     attempt.right->gave_tokens.insert(attempt.attempt);
+    NoteGuesses(attempt.right->choices[attempt.key.choice() + i], response.first_token());
     table_.Tell(*call, response);
     first_tokens.push_back(response.first_token());
     all_end &= response.first_token().ends_sequence();
