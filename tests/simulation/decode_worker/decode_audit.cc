@@ -38,12 +38,21 @@ void DecodeAudit::Begin(const SimDecodeCall& call) {
       std::max(call.start_token / layout.block_size, FirstAuditableBlock(layout, tokens));
   const std::optional<int> block = chooser_.Choose(first, layout.BlocksFor(tokens));
   if (!block.has_value() || under_way_ || call.attempt.isolate) return;
+  CheckAuditable(*block, tokens);
   under_way_ = true;
   ++sim_.coverage.audits;
   core_.Work(sim_.random.Between(200, 20'000), [this, source = Compare(call, *block)] {
     under_way_ = false;
     if (source.has_value()) Judge(*source);
   });
+}
+
+// Whoever computes the block once more reads only what the hand-off carries.
+void DecodeAudit::CheckAuditable(int block, int tokens) const {
+  const int first = block * blocks_.layout().block_size;
+  if (SimFirstSeen(kSimWindowLayer, first) < SimFirstHandedOff(kSimWindowLayer, tokens)) {
+    sim_.Violation("an audit computes a block over rows that were not handed off");
+  }
 }
 
 // The layers of a block may have come from several workers.

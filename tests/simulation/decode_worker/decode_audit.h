@@ -30,6 +30,7 @@ class DecodeAudit {
   void CheckCommit(const SimAttempt& attempt) const;
 
  private:
+  void CheckAuditable(int block, int tokens) const;
   // Who is to blame for the first block that is wrong, up to `block`; none: that one is right.
   std::optional<std::string> Compare(const SimDecodeCall& call, int block) const;
   void Judge(const std::string& source);
