@@ -99,8 +99,8 @@ class KvContent {
       }
     }
   }
-  // Who forged rows of these tokens; none where a row is neither the right one nor forged, or has no
-  // block.
+  // Who forged rows of these tokens; none where a row is neither the right one nor forged, or has
+  // no block.
   std::optional<Forgers> ForgersOf(const KvBlocks& blocks, int layer, int first_token,
                                    int end_token) const {
     Forgers forgers = 0;

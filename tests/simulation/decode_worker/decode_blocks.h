@@ -50,8 +50,8 @@ class DecodeBlocks {
   void TakeCached(SimHolding& held, const std::vector<int32_t>& blocks);
   // Blocks without an owner whose content is kept, from the sequence's reservation.
   void TakeKept(SimHolding& held, const std::vector<int32_t>& blocks);
-  // From the reservation, until there are enough for that many tokens: in layers with a window those
-  // that a push carries, or none.
+  // From the reservation, until there are enough for that many tokens: in layers with a window
+  // those that a push carries, or none.
   void TakeReserved(SimHolding& held, int tokens, bool pushed);
   // Those for the tokens [first, end), which are computed next; false where none is free for now.
   bool TakeForChunk(SimHolding& held, int first, int end);
