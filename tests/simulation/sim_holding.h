@@ -29,7 +29,9 @@ struct SimHolding {
 
   int groups() const { return memory.layout.groups.count(); }
   int spans() const { return static_cast<int>(blocks.size()) / groups(); }
-  size_t Entry(int span, int group) const { return static_cast<size_t>(span * groups() + group); }
+  size_t Entry(int span, int group) const {
+    return static_cast<size_t>(span) * static_cast<size_t>(groups()) + static_cast<size_t>(group);
+  }
   // The entry of the block that has this token in `layer`.
   size_t EntryOf(int layer, int token) const { return memory.layout.TableIndex(layer, token); }
 

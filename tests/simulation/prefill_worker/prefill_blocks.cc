@@ -10,7 +10,7 @@ namespace baton {
 PrefillBlocks::PrefillBlocks(Sim& sim, const KvLayout& layout, int worker)
     : sim_(sim), layout_(layout), worker_(worker) {
   memory_.resize(static_cast<size_t>(kPoolBlocks) * layout_.block_bytes());
-  page_crcs_.resize(static_cast<size_t>(kPoolBlocks * layout_.pages_per_block()));
+  page_crcs_.resize(kPoolBlocks * static_cast<size_t>(layout_.pages_per_block()));
 }
 
 void PrefillBlocks::Boot(const std::string& prefix_identity) {
@@ -114,9 +114,9 @@ void PrefillBlocks::GiveBack(SimHolding& held) {
 }
 
 uint32_t& PrefillBlocks::PageCrc(const SimHolding& held, int layer, int token) {
-  const int page = token % layout_.block_size / kKvPageTokens;
-  const int block = BlockOf(held, layer, token);
-  return page_crcs_[static_cast<size_t>(block * layout_.pages_per_block() + page)];
+  const auto page = static_cast<size_t>(token % layout_.block_size / kKvPageTokens);
+  const auto block = static_cast<size_t>(BlockOf(held, layer, token));
+  return page_crcs_[block * static_cast<size_t>(layout_.pages_per_block()) + page];
 }
 
 void PrefillBlocks::Written(const SimHolding& held, int layer, int first, int end) {
