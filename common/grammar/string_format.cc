@@ -44,8 +44,8 @@ std::string Uri() {
   const std::string host = absl::StrCat(name, "(\\.", name, ")*");
   const std::string mark = absl::StrCat("([A-Za-z0-9._~!$&'()*+,;=:@-]|%", kHex, "{2})");
   const std::string more = absl::StrCat("([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%", kHex, "{2})*");
-  return absl::StrCat("[A-Za-z][A-Za-z0-9+.-]*:(//", host, "(:[0-9]{1,5})?|", mark, "+)(/",
-                      mark, "*)*(\\?", more, ")?(#", more, ")?");
+  return absl::StrCat("[A-Za-z][A-Za-z0-9+.-]*:(//", host, "(:[0-9]{1,5})?|", mark, "+)(/", mark,
+                      "*)*(\\?", more, ")?(#", more, ")?");
 }
 
 // Years to days, hours to seconds, or weeks; nothing is left out in between.
