@@ -23,15 +23,13 @@ Schedule Scheduler::Next(int row_budget) {
   Schedule schedule;
   sitting_out_ = 0;
   std::vector<Sequence*> members = BatchMembers();
-  int decode_rows = ScheduleDecodes(members, schedule);
+  int room = ScheduleMembers(members, row_budget, schedule);
   const bool isolated = !members.empty() && members.front()->request.isolate;
   if (isolated && sitting_out_ > 0) {
     // It waits for the blocks of sequences that must run to their end to give them back.
     members = BatchMembers(/*without=*/members.front());
-    decode_rows = ScheduleDecodes(members, schedule);
+    room = ScheduleMembers(members, row_budget, schedule);
   }
-  int room = std::max(row_budget - decode_rows, kChunkTokens);
-  room = SchedulePrefills(members, room, schedule);
   int places = isolated ? 0 : max_num_seqs_;
   for (const Sequence* member : members) places -= PlacesOf(*member);
   Admit(places, room, schedule);
@@ -66,6 +64,13 @@ std::vector<Sequence*> Scheduler::BatchMembers(const Sequence* without) const {
     if (places >= 0) members.push_back(sequence);
   }
   return members;
+}
+
+int Scheduler::ScheduleMembers(const std::vector<Sequence*>& members, int row_budget,
+                               Schedule& schedule) {
+  const int decode_rows = ScheduleDecodes(members, schedule);
+  const int room = std::max(row_budget - decode_rows, kChunkTokens);
+  return SchedulePrefills(members, room, schedule);
 }
 
 int Scheduler::ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& schedule) {

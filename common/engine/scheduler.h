@@ -68,6 +68,8 @@ class Scheduler {
  private:
   int PlacesOf(const Sequence& sequence) const;
   std::vector<Sequence*> BatchMembers(const Sequence* without = nullptr) const;
+  // The rows that are left for sequences to be admitted.
+  int ScheduleMembers(const std::vector<Sequence*>& members, int row_budget, Schedule& schedule);
   int ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& schedule);
   int SchedulePrefills(const std::vector<Sequence*>& members, int room, Schedule& schedule);
   void Admit(int places, int room, Schedule& schedule);

@@ -34,11 +34,24 @@ class SchedulerTest : public testing::Test {
   static constexpr int kMaxModelLen = 1 << 30;  // as good as none
 
   void Make(int blocks, int max_num_seqs = 8) {
+    Make(blocks, max_num_seqs, {.block_size = kBlockSize});
+  }
+  // A layer without a window, one with a window of 16 blocks, and a prefix cache.
+  void MakeWithWindow(int blocks) {
+    const KvLayout layout = {.block_size = kBlockSize,
+                             .groups = KvLayerGroups({0, 16 * kBlockSize})};
+    Make(blocks, 8,
+         {.block_size = kBlockSize, .groups = layout.groups, .chunk_tokens = kChunkTokens},
+         &layout);
+  }
+  void Make(int blocks, int max_num_seqs, const BlockLedger::Options& options,
+            const KvLayout* cached = nullptr) {
     sequences_.reset();  // gives its blocks back to the last pool
+    cache_.reset();
     pool_ = std::make_unique<BlockPool>(blocks);
     steps_ = std::make_unique<StepsInFlight>();
-    ledger_ = std::make_unique<BlockLedger>(BlockLedger::Options{.block_size = kBlockSize}, *pool_,
-                                            nullptr, *steps_);
+    if (cached != nullptr) cache_ = std::make_unique<PrefixCache>("model", *cached, *pool_);
+    ledger_ = std::make_unique<BlockLedger>(options, *pool_, cache_.get(), *steps_);
     sequences_ = std::make_unique<SequenceTable>(kMaxModelLen, *ledger_, *steps_);
     scheduler_ = std::make_unique<Scheduler>(max_num_seqs, *sequences_, *ledger_);
   }
@@ -71,6 +84,7 @@ class SchedulerTest : public testing::Test {
 
   std::unique_ptr<BlockPool> pool_;
   std::unique_ptr<StepsInFlight> steps_;
+  std::unique_ptr<PrefixCache> cache_;
   std::unique_ptr<BlockLedger> ledger_;
   std::unique_ptr<SequenceTable> sequences_;
   std::unique_ptr<Scheduler> scheduler_;
@@ -255,6 +269,22 @@ TEST_F(SchedulerTest, AnIsolatedSequenceThatSitsOutLetsThoseFinishWhoHaveTheBloc
   sequences_->Remove(sent);
   for (int i = 0; i < 30; ++i) Step(64);
   EXPECT_THAT(finished_, testing::ElementsAre(2));
+}
+
+// It gives back blocks of its window that another still has, so that nothing comes free for the
+// next ones.
+TEST_F(SchedulerTest, AnIsolatedPromptThatSitsOutLetsThoseFinishWhoHaveTheBlocks) {
+  MakeWithWindow(200);
+  Add(Mode::kLocal, 700, 3, /*isolate=*/true);
+  for (int i = 0; i < 3; ++i) Step(64);
+  Sequence& sharer = Add(Mode::kReceive, 276, 20);
+  Step(64);
+  sequences_->OpenReceive(sharer, "");
+  sequences_->Commit(sharer, {1});
+  ASSERT_EQ(sharer.kv.cached_tokens, 256);
+  const auto others = pool_->TryReserve(pool_->available_blocks());
+  for (int i = 0; i < 40; ++i) Step(64);
+  EXPECT_THAT(finished_, testing::ElementsAre(2, 1));
 }
 
 // Random life on small pools: the books balance after every step, nobody is stuck, whoever is not
