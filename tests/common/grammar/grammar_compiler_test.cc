@@ -84,7 +84,7 @@ TEST_F(GrammarCompilerTest, HostileSpecsEndWithinTheLimits) {
     const char* error;  // "": it compiles
   } cases[] = {
       {"states without end",
-       SpecOf(GrammarKind::kRegex, "(" + Repeated(kStatesWithoutEnd, 60) + "){1,999}"), kTooLong},
+       SpecOf(GrammarKind::kRegex, "(" + Repeated(kStatesWithoutEnd, 600) + "){1,999}"), kTooLong},
       {"repetitions of repetitions",
        SpecOf(GrammarKind::kRegex, "((((a{1,9999}){1,9999}){1,9999}){1,9999}){1,9999}"),
        "more than "},  // a fast machine compiles it in time, and it is too large
@@ -175,7 +175,7 @@ TEST_F(GrammarCompilerTest, AProgramThatDoesNotAnswerIsEndedAtTheDeadline) {
 
 TEST_F(GrammarCompilerTest, WhatNobodyWantsAnyMoreIsEnded) {
   const GrammarSpec spec =
-      SpecOf(GrammarKind::kRegex, "(" + Repeated(kStatesWithoutEnd, 60) + "){1,999}");
+      SpecOf(GrammarKind::kRegex, "(" + Repeated(kStatesWithoutEnd, 600) + "){1,999}");
   int asked = 0;
   const auto compiled = compiler_->Compile(spec, [&] { return ++asked < 3; });
   EXPECT_EQ(compiled.status().code(), absl::StatusCode::kCancelled) << compiled.status();
