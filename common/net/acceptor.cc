@@ -245,6 +245,7 @@ bool Acceptor::AcceptOne(int listener) {
   if (SameAddress(from, probe_name_)) {
     last_heard_ms_ = NowMilliseconds();
     CloseForGood(fd);
+    probe_name_ = {};  // the port is free for others now
     return true;
   }
   Forget(fd);

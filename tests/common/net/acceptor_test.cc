@@ -97,6 +97,26 @@ TEST_F(AcceptorTest, OneConnectionTooManyIsClosedUntilAnotherEnds) {
   EXPECT_TRUE(TakesAgain(2));  // it looks for closed connections ten times a second
 }
 
+// A client from the port by which it connected to itself is a client like others.
+TEST_F(AcceptorTest, WhoComesFromAnyPortIsGivenAway) {
+  constexpr int kMany = 1 << 20;
+  Start({.max_connections = kMany,
+         .max_connections_of_peer = kMany,
+         .silent_timeout = absl::Hours(1)});
+  const TestSocket behind_its_own = Connected();
+  ASSERT_TRUE(HasTaken(1));
+  int first = 0, last = 0, connected = 1;
+  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> first >> last;
+  ASSERT_LT(first, last);
+  for (int port = first; port <= last; ++port) {
+    TestSocket socket("127.0.0.1", static_cast<uint16_t>(port));
+    if (!socket.Connect(acceptor_->address())) continue;  // somebody else's port
+    if (++connected % 500 == 0) CloseTaken();
+  }
+  EXPECT_GT(connected, (last - first) / 2);
+  EXPECT_TRUE(HasTaken(connected));
+}
+
 TEST_F(AcceptorTest, OnePeerCannotHaveAllConnections) {
   Start({.max_connections = 3, .max_connections_of_peer = 2});
   const TestSocket first = Connected(), second = Connected();

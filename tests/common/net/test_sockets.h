@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -21,14 +22,17 @@ namespace baton {
 // What a client of TLS may send of its handshake before it falls silent.
 inline constexpr char kBeginOfHandshake[] = "\x16\x03\x01\x02\x01\x01";
 
-// A TCP client that connects from `source`. A read gives up after 10 s.
+// A TCP client that connects from `source`, and from `port`, which is free again at once when it
+// ends; 0: from any. A read gives up after 10 s.
 class TestSocket {
  public:
-  explicit TestSocket(const std::string& source = "127.0.0.1")
+  explicit TestSocket(const std::string& source = "127.0.0.1", uint16_t port = 0)
       : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     const timeval patience{.tv_sec = 10, .tv_usec = 0};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    const sockaddr_in from = Address(source, 0);
+    const linger at_once{.l_onoff = port != 0 ? 1 : 0, .l_linger = 0};
+    setsockopt(fd_, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    const sockaddr_in from = Address(source, port);
     bound_ = bind(fd_, reinterpret_cast<const sockaddr*>(&from), sizeof(from)) == 0;
   }
   TestSocket(TestSocket&& other) noexcept
