@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <utility>
@@ -46,6 +47,19 @@ struct SimHolding {
     generations.push_back(0);
     blocks.emplace_back();
     Put(blocks.size() - 1, std::move(block), pool);
+  }
+  // Begins with blocks of the prefix cache: those that somebody uses are shared, the others come out
+  // of the reservation.
+  void AddCached(const std::vector<int32_t>& cached, BlockPool& pool) {
+    for (const int32_t id : cached) {
+      if (id == kNoBlock) {
+        Add({}, pool);
+      } else {
+        const bool is_used = pool.reference_count(id) > 0;
+        Add(is_used ? pool.Share(id) : reservation.TakeKept(id), pool);
+      }
+    }
+    entered_spans = static_cast<size_t>(spans());
   }
   void AddSpan(const BlockPool& pool) {
     for (int group = 0; group < groups(); ++group) Add({}, pool);

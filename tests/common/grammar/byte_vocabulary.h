@@ -45,7 +45,7 @@ inline const GrammarVocabulary& ByteVocabulary() {
   return *vocabulary;
 }
 
-// Of a grammar as XGrammar has it, whatever CheckDeadEnds says of it.
+// The compiled form of a grammar as XGrammar has it, whatever CheckDeadEnds says of that.
 inline CompiledGrammar CompiledAsItIs(const xgrammar::Grammar& grammar) {
   xgrammar::GrammarCompiler compiler(ByteVocabulary().info(), /*max_threads=*/1,
                                      /*cache_enabled=*/false);

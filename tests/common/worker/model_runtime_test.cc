@@ -198,7 +198,7 @@ TEST(ModelRuntime, QuantisedWeightsAreOtherWeightsAndTakeLess) {
   options.model = std::string(BATON_TEST_DATA) + "/tiny/tiny-llama-f32.gguf";
   const auto plain = LoadModelRuntime(options);
   options.quantisation = Quantisation::kQ8_0;
-  // Of the file, whatever is made of it.
+  // The SHA-256 is that of the file, whatever is made of its weights.
   options.model_sha256 = ToHex(GgufFile::Open(options.model)->Digest());
   const auto quantised = LoadModelRuntime(options);
   ASSERT_TRUE(quantised.ok()) << quantised.status();

@@ -72,15 +72,7 @@ void DecodeBlocks::TakeCached(SimHolding& held, const std::vector<int32_t>& bloc
   held.memory = {memory_.data(), layout_, {}};
   held.generations.clear();
   held.former_sources.clear();
-  for (const int32_t id : blocks) {
-    if (id == kNoBlock) {
-      held.Add({}, *pool_);
-    } else {
-      const bool is_used = pool_->reference_count(id) > 0;
-      held.Add(is_used ? pool_->Share(id) : held.reservation.TakeKept(id), *pool_);
-    }
-  }
-  held.entered_spans = static_cast<size_t>(held.spans());
+  held.AddCached(blocks, *pool_);
 }
 
 void DecodeBlocks::TakeKept(SimHolding& held, const std::vector<int32_t>& blocks) {

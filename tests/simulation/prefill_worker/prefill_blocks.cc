@@ -63,15 +63,7 @@ bool PrefillBlocks::Take(SimHolding& held, const std::vector<int32_t>& token_ids
   if (!reservation.has_value()) return false;
   held.reservation = *std::move(reservation);
   held.memory = {memory_.data(), layout_, {}};
-  for (const int32_t id : cached) {
-    if (id == kNoBlock) {
-      held.Add({}, *pool_);
-    } else {
-      const bool is_used = pool_->reference_count(id) > 0;
-      held.Add(is_used ? pool_->Share(id) : held.reservation.TakeKept(id), *pool_);
-    }
-  }
-  held.entered_spans = static_cast<size_t>(held.spans());
+  held.AddCached(cached, *pool_);
   while (held.spans() < layout_.BlocksFor(tokens)) held.AddSpan(*pool_);
   for (const size_t entry :
        held.Lacking(static_cast<int>(held.entered_spans) * layout_.block_size, tokens)) {
