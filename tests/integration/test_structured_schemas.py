@@ -1,5 +1,6 @@
 """Answers obey their schemas, also when the workers that make them die. STRUCTURED_SCHEMAS=all asks by all schemas, three times
-each, and sends 200 requests under the kills; without it both are short."""
+each, and sends 200 requests under the kills; without it both are short. Then the first is for Qwen2.5-Coder-0.5B, since a model must
+be able to end what it begins, and the second for SmolLM2, which is loaded before the next kill."""
 import concurrent.futures
 import itertools
 import os
@@ -42,8 +43,7 @@ def test_finished_answers_are_valid_and_almost_all_finish(running):
     assert not faults, "\n".join(faults)
     ends = [done.finish_reason == pb.FINISH_REASON_STOP for (case, _), done in zip(pairs, answers) if case["valid"]]
     print(f"{len(pairs)} answers by {len(pairs) // len(SEEDS)} schemas: {sum(ends)} of {len(ends)} by schemas with an instance finish")
-    # Of a suite's schemas many have `1` or `[]` as their longest instance, and a small model begins with more than three of those.
-    assert sum(ends) >= 0.8 * len(ends) if ALL else any(ends)
+    assert sum(ends) >= 0.95 * len(ends) if ALL else any(ends)
 
 
 def test_killed_workers_change_no_answer(running):
