@@ -145,10 +145,10 @@ void HttpTarget::End(LoadRecord& record, const LoadHttpResult& result) {
   record.end_ns = SteadyNanoseconds();
   Answer& answer = *answers_.at(&record);
   const std::string wrong = answer.stream.End();
-  if (result.status == kTooManyRequests) {
+  if (result.status == kTooManyRequests || answer.stream.refused()) {
     record.outcome = RequestOutcome::kRefused;
     record.kind = "HTTP 429";
-    record.error = ErrorText(answer.error_body);
+    record.error = answer.stream.refused() ? wrong : ErrorText(answer.error_body);
   } else if (result.status == kOk && result.error.empty() && wrong.empty()) {
     record.outcome = RequestOutcome::kCompleted;
   } else if (record.cut && result.cancelled) {

@@ -14,6 +14,7 @@ using Json = nlohmann::json;
 
 constexpr size_t kMaxLineBytes = 16 << 20;
 constexpr size_t kMaxErrorBytes = 200;
+constexpr char kRefusal[] = "rate_limit_error";  // OpenAI's type of an error with the status 429
 constexpr double kMaxStageMs = 1e9;
 
 // The field, if it is there and is no null.
@@ -93,6 +94,8 @@ void OpenAiStream::TakeEvent(const Json& event, int64_t now_ns) {
                                  ? message->get<std::string>()
                                  : error->dump(-1, ' ', false, Json::error_handler_t::replace);
     error_ = absl::StrCat("the stream told an error: ", text.substr(0, kMaxErrorBytes));
+    const Json* const type = Field(*error, "type");
+    refused_ = type != nullptr && *type == kRefusal && record_.messages.empty();
     return;
   }
   const Json* const usage = Field(event, "usage");

@@ -25,6 +25,9 @@ class OpenAiStream {
   // The body has ended: settles how many tokens the messages had, as TokensTold says. Returns what
   // is wrong with the answer; empty: it is whole.
   std::string End();
+  // Whether the answer was refused before its first token, for now: a server may find out that it
+  // has too much to do after the stream's status, 200, is sent. Valid behind End().
+  bool refused() const { return refused_; }
 
  private:
   void TakeLine(absl::string_view line, int64_t now_ns);
@@ -38,6 +41,7 @@ class OpenAiStream {
   std::string partial_;  // a line that has not ended
   std::string error_;
   bool done_ = false;
+  bool refused_ = false;
   bool by_ids_ = false, by_usage_ = false, by_messages_ = false;
   uint64_t counted_ = 0;  // tokens of messages so far
   uint64_t told_ = 0;     // tokens of the answer, as the last usage says; 0: none did

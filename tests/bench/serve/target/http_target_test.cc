@@ -167,6 +167,11 @@ TEST_F(HttpTargetTest, RefusalsAndFailuresHaveTheirKinds) {
   EXPECT_EQ(failed.outcome, RequestOutcome::kFailed);
   EXPECT_EQ(failed.kind, "HTTP 500");
   EXPECT_EQ(failed.error, "HTTP 500: broken");
+  const std::string too_late = "data: {\"error\": {\"type\": \"rate_limit_error\"}}\n\n";
+  const LoadRecord refused_late = answer(200, too_late);
+  EXPECT_EQ(refused_late.outcome, RequestOutcome::kRefused);
+  EXPECT_THAT(refused_late.error, HasSubstr("rate_limit_error"));
+  EXPECT_EQ(answer(200, kOneToken + too_late).outcome, RequestOutcome::kFailed);
   const LoadRecord cut = answer(200, kOneToken);
   EXPECT_EQ(cut.outcome, RequestOutcome::kFailed);
   EXPECT_THAT(cut.error, HasSubstr("INCOMPLETE: the stream ended without [DONE]"));
