@@ -250,6 +250,8 @@ void Coverage::Add(const Coverage& other) {
   runs += other.runs;
   stops_in_runs += other.stops_in_runs;
   deaths_in_runs += other.deaths_in_runs;
+  told_kills += other.told_kills;
+  untold_kills += other.untold_kills;
   runs_by_grammar += other.runs_by_grammar;
   replayed_grammars += other.replayed_grammars;
   scored += other.scored;
@@ -303,7 +305,8 @@ std::string Coverage::Table() const {
       replayed_grammars, " attempts with outputs by a grammar, ", scored,
       " answers with log probabilities of the prompt, ", scored_again,
       " further attempts that compute them, ", deaths_in_runs, " deaths of a step with guesses, ",
-      blocks_of_refused, " blocks of refused guesses, ", stops_in_runs,
+      told_kills, " deaths by an output where the router knew, ", untold_kills,
+      " where it did not, ", blocks_of_refused, " blocks of refused guesses, ", stops_in_runs,
       " stop strings with tokens behind them, ", blocks_behind_windows,
       " blocks given back behind a window, ", window_pages_left_out,
       " pages before a window not sent, ", messages, " messages delivered, ", steps,
@@ -358,6 +361,8 @@ std::string Coverage::Missing() const {
   want(scored_again, "a further attempt that computes them");
   want(stops_in_runs, "a stop string with tokens behind it in its message");
   want(deaths_in_runs, "a worker that dies of a step with guesses");
+  want(told_kills, "a worker that dies of an output where the router knows");
+  want(untold_kills, "a worker that dies of an output where the router does not know");
   want(blocks_of_refused, "a block given back with refused guesses");
   want(blocks_behind_windows, "a block given back because it is out of the window");
   want(window_pages_left_out, "a push that leaves out pages before the window");

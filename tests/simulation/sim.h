@@ -58,7 +58,13 @@ struct SimRequest {
   int deadly_output = -1;
   uint32_t deadly_choice = 0;
   int deadly_chunk = -1;
-  int kills = 0;
+  // A worker that died of it, by the attempt that it computed, and what it had told before.
+  struct Kill {
+    bool decoded = false;  // it died in a decode, else in a prompt
+    int computed = 0;      // tokens of the prompt; not of one that it decoded
+    int outputs = 0;       // outputs that there were then, those of earlier attempts too
+  };
+  std::map<uint32_t, Kill> kills;
   // Attempts in which a worker gave a token; those that their decode worker ended because of who
   // pushed; and those of these that the router heard of while the request ran.
   std::set<uint32_t> gave_tokens;

@@ -158,7 +158,9 @@ void DecodeEngine::Step(SimAttemptId id, uint32_t number) {
   const Guesses guesses = Guess(call, *choice, tokens);
   if (Kills(call, number, tokens, guesses.accepted)) {
     sim_.coverage.deaths_in_runs += guesses.accepted > 0 ? 1 : 0;
-    ++call.attempt.right->kills;
+    call.attempt.right->kills[id.second] = {
+        .decoded = true,
+        .outputs = OutputIndex(call.attempt) + static_cast<int>(choice->outputs.size())};
     return sim_.kill_worker(false, core_.id().index);
   }
   Compute(call, number, tokens, guesses);

@@ -18,7 +18,7 @@ void LocalPrefill::ComputeChunk(SimAttemptId id) {
   const int first = call->computed_tokens;
   SimRequest& right = *call->attempt.right;
   if (right.deadly_chunk >= 0 && first / kSimChunk == right.deadly_chunk) {
-    ++right.kills;
+    right.kills[id.second] = {.computed = first, .outputs = OutputIndex(call->attempt)};
     return sim_.kill_worker(false, core_.id().index);
   }
   const auto tokens = static_cast<int>(call->attempt.token_ids.size());
@@ -63,8 +63,9 @@ void LocalPrefill::TellProgress(const SimDecodeCall& call) {
 
 void LocalPrefill::Finish(SimAttemptId id) {
   SimDecodeCall& call = *table_.Find(id);
-  if (IsDeadly(call.attempt, OutputIndex(call.attempt))) {
-    ++call.attempt.right->kills;
+  const int output = OutputIndex(call.attempt);
+  if (IsDeadly(call.attempt, output)) {
+    call.attempt.right->kills[id.second] = {.computed = call.computed_tokens, .outputs = output};
     return sim_.kill_worker(false, core_.id().index);
   }
   call.committed = true;

@@ -59,7 +59,8 @@ void PrefillEngine::Compute(SimAttemptId id, int layer) {
   }
   const int deadly = call->attempt.right->deadly_chunk;
   if (deadly >= 0 && call->computed_tokens / kSimChunk == deadly) {
-    ++call->attempt.right->kills;
+    call->attempt.right->kills[id.second] = {.computed = call->computed_tokens,
+                                             .outputs = OutputIndex(call->attempt)};
     return sim_.kill_worker(true, core_.id().index);
   }
   if (layer == 0) {

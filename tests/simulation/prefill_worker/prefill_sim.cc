@@ -151,7 +151,7 @@ void PrefillSim::PromptDone(SimAttemptId id) {
   const SimAttempt& attempt = call->attempt;
   const auto tokens = static_cast<int>(attempt.token_ids.size());
   if (IsDeadly(attempt, OutputIndex(attempt))) {
-    ++attempt.right->kills;
+    attempt.right->kills[attempt.attempt] = {.computed = tokens, .outputs = OutputIndex(attempt)};
     return sim_.kill_worker(true, core_.id().index);
   }
   std::vector<internal::v1::OutputToken> first_tokens;  // by choice

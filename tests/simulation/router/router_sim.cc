@@ -13,6 +13,7 @@
 #include "router/request/errors.h"
 #include "router/runner/request_runner.h"
 #include "tests/simulation/router/sim_rpcs.h"
+#include "tests/simulation/router/told_kills.h"
 #include "tests/simulation/router/virtual_loop.h"
 
 namespace baton {
@@ -23,15 +24,24 @@ struct RequestMachineState {
     const Attempt::State over = Attempt::Over{};
     return machine.done() ? over.index() : machine.choices_.front().attempt().state.index();
   }
+  // The attempt that computes the choice; null: none does.
+  static const Attempt* AttemptAt(const RequestMachine& machine, uint32_t choice) {
+    if (machine.done()) return nullptr;
+    for (const Choices& choices : machine.choices_) {
+      if (!choices.done() && choices.attempt().Find(choice).has_value()) return &choices.attempt();
+    }
+    return nullptr;
+  }
 };
 
 namespace {
 
 // Traces what the machines go through, and counts their transitions. Notes the attempts whose
-// decode worker has ended them because of who pushed.
+// decode worker has ended them because of who pushed, and the workers that a request has killed.
 class TransitionObserver final : public RequestObserver {
  public:
-  TransitionObserver(Sim& sim, RequestObserver& metrics) : sim_(sim), metrics_(metrics) {}
+  TransitionObserver(Sim& sim, RequestObserver& metrics)
+      : sim_(sim), metrics_(metrics), kills_(sim) {}
 
   void Handled(const RequestMachine& machine, const RequestEvent& event, Seen& seen,
                absl::Time now) override {
@@ -43,6 +53,9 @@ class TransitionObserver final : public RequestObserver {
     }
     sim_.Trace(90 + event.index(), request, phase);
     NoteDistrust(machine, event);
+    const SimRequest& right = *sim_.requests.at(request);
+    kills_.Handled(right, event, RequestMachineState::AttemptAt(machine, right.deadly_choice),
+                   machine.log(right.deadly_choice).size());
     CountStopInRun(machine, event);
     metrics_.Handled(machine, event, seen, now);
   }
@@ -74,6 +87,7 @@ class TransitionObserver final : public RequestObserver {
   RequestObserver& metrics_;
   std::map<uint64_t, size_t> phases_;  // [request]: 0, kChoosing, before its first event
   std::set<uint64_t> done_;            // requests
+  ToldKills kills_;
 };
 
 // Place. Counts where a worker that holds some of the prompt was taken that would not have been by
@@ -143,6 +157,7 @@ struct RouterSim::Process {
                 .on_lost = [this](uint64_t id,
                                   const absl::Status& why) { runner->WorkerLost(id, why); },
                 .on_up = [](const WorkerTarget&, bool) {},
+                .on_quarantine = nullptr,
                 .on_pages = nullptr})),
         runner(std::make_unique<RequestRunner>(
             RequestRunner::Parts{

@@ -12,8 +12,6 @@ namespace {
 constexpr Micros kPatience = 30'000'000;  // RequestMachineOptions::worker_timeout
 // What a broken worker may cost a request, in all: being noticed, and its work done again.
 constexpr Micros kGentleTime = 6'000'000;
-// Four deaths at one place end a request (AttemptHistory). In steps with guesses it may die before.
-constexpr int kMostKills = 8;
 constexpr Micros kGrace = 2'000'000;  // Dispatcher::Options::no_worker_grace
 
 std::string ErrorStage(const absl::Status& status) {
@@ -42,8 +40,8 @@ const TokenTable& SimTokenTable() {
   return kTable;
 }
 
-SimClient::Choice::Choice(const SimRequest::Choice& output, const std::string& stop)
-    : output(output), stop(stop) {
+SimClient::Choice::Choice(const SimRequest::Choice& right, const std::string& stop_string)
+    : output(right), stop(stop_string) {
   Expect();
 }
 
@@ -263,11 +261,6 @@ void SimClient::End(const absl::Status& status) {
     sim_.Violation("request ", index(), " takes ", took, " us, in ", complete_.timings().attempts(),
                    " attempts: ", complete_.timings().ShortDebugString());
   }
-  const SimRequest& right = *request_.right;
-  if (right.deadly_output >= 0 && right.deadly_chunk < 0 && right.kills > kMostKills) {
-    sim_.Violation("request ", index(), " kills ", right.kills, " workers by output ",
-                   right.deadly_output);
-  }
   if (status.ok()) return CheckComplete();
   CheckFailure();
 }
@@ -302,7 +295,7 @@ void SimClient::CheckFailure() const {
       break;
     case absl::StatusCode::kInternal:
       // Four deaths in a row may meet one request at one place by chance.
-      if (reason != kReasonPoisonRequest || (request_.right->kills == 0 && sim_.deaths < 4)) {
+      if (reason != kReasonPoisonRequest || (request_.right->kills.empty() && sim_.deaths < 4)) {
         wrong("by mistake");
       }
       return;

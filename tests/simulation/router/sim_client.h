@@ -68,7 +68,7 @@ class SimClient {
  private:
   enum class State { kNotYet, kRunning, kEnded };
   struct Choice {
-    Choice(const SimRequest::Choice& output, const std::string& stop);
+    Choice(const SimRequest::Choice& right, const std::string& stop_string);
     // Sets what has to come. Where what came is what a worker gave that read forged KV, that has to
     // come.
     void Expect();
