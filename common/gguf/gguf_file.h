@@ -123,10 +123,10 @@ class GgufFile {
   // They stay readable: the kernel reads them from the file again.
   void Release(const GgufTensor& tensor) const;
 
-  // SHA-256 (32 bytes) over the whole file, as `sha256sum` prints it. Of several files it is that
-  // of the list of their SHA-256 (model_files.h). It reads every byte, which takes one thread
-  // 0.05 s for 100 MB where the CPU has instructions for it, and then releases them (see Release).
-  // `progress`, if it is not null, is called with the fraction done, 0 to 1.
+  // The SHA-256 (32 bytes) of the whole file, as `sha256sum` prints it; for a model in several
+  // files, the SHA-256 of the list of their digests (model_files.h). The call reads every byte,
+  // which takes one thread 0.05 s for 100 MB where the CPU has instructions for it, and then
+  // releases the bytes (see Release). `progress`, if not null, gets the fraction done, 0 to 1.
   std::string Digest(const std::function<void(double)>& progress = nullptr) const;
   // Calls work(thread, index) once for each index in [0, count), on any threads, and returns when
   // all calls have returned. Thread 0 is the calling one.

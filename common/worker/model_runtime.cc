@@ -24,8 +24,10 @@ namespace {
 
 constexpr uint64_t kDefaultKvBytes = uint64_t{1} << 30;
 constexpr uint64_t kFreeMemoryShare = 4;  // a quarter
-constexpr double kCheckShare = 0.2;       // of the progress, for the check of the file's SHA-256
-constexpr double kIdentityShare = 0.2;    // of the rest, for the weights' identity
+// The check of the file's SHA-256, where it is made, is this share of the progress that is told.
+constexpr double kCheckShare = 0.2;
+// Making the weights' identity is this share of the progress that the check leaves.
+constexpr double kIdentityShare = 0.2;
 
 struct OpenedModel {
   GgufFile file;

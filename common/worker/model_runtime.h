@@ -44,7 +44,7 @@ struct ModelRuntime {
   uint64_t draft_weight_bytes = 0;  // bytes of the draft model's tensors; 0: there is none
   std::string weights_digest;       // QuantisedDigest of GgufFile::PiecewiseDigest, 32 bytes
   std::string tokenizer_digest;     // Tokenizer::digest; the router compares it with its own
-  LoadTimes times;                  // of what LoadModelRuntime did
+  LoadTimes times;                  // how long each step of LoadModelRuntime took
   std::unique_ptr<Engine> engine;
 };
 

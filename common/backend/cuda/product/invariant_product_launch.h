@@ -15,9 +15,9 @@ namespace baton {
 // InvariantTileKernel multiplies about 2.5 times as fast as InvariantPartsKernel if its tiles keep
 // every multiprocessor busy: from so many rows on, and if there are enough tiles.
 inline constexpr int kInvariantTilesFrom = 65;
-// The same where a tile has 64 rows, from as many rows on as InvariantPartsKernel would need two
-// blocks of them. It reads the rows' input once for 16 outputs, and a tile once for 128: at 64 rows
-// of a model of 8 billion weights that is 60 GB a step, more than the L2 cache gives in 10 ms.
+// For tiles of 64 rows the limit is where InvariantPartsKernel takes a second block of rows. That
+// one reads the rows' input once for 16 outputs, InvariantTileKernel once for 128. At 64 rows of a
+// model of 8 billion weights it reads 60 GB a step, more than the L2 cache gives in 10 ms.
 inline constexpr int kInvariantSmallTilesFrom = 33;
 template <class Block, int kTerms>
 inline constexpr int kTilesFrom =
