@@ -297,6 +297,7 @@ void BlockLedger::EnterSpans(Sequence& sequence, int computed_tokens) {
   SequenceBlocks& blocks = sequence.blocks;
   const size_t whole = static_cast<size_t>(computed_tokens / block_size_);
   for (size_t& next = blocks.entered; next < whole; ++next) {
+    NoteContinued(sequence, static_cast<int>(next));
     std::vector<BlockPool::Block> replaced =
         prefix_cache_->Insert(sequence.tokens.ids, sequence.request.cache_salt, blocks.held, next,
                               sequence.kv.received_tokens);
@@ -312,6 +313,17 @@ void BlockLedger::EnterSpans(Sequence& sequence, int computed_tokens) {
         steps_.Keep({.last_step = sequence.last_step, .block = std::move(block)});
       }
     }
+  }
+}
+
+// A peer wrote the span's first rows, and the others were computed here.
+void BlockLedger::NoteContinued(const Sequence& sequence, int span) {
+  const int begin = span * block_size_;
+  const int received = sequence.kv.received_tokens;
+  if (received <= begin || received >= begin + block_size_) return;
+  for (int group = 0; group < groups_.count(); ++group) {
+    const BlockPool::Block& block = sequence.blocks.held[Entry(span, group)];
+    if (!block.empty()) sources_.ContinuedHere(block);
   }
 }
 

@@ -108,7 +108,8 @@ class BlockLedger {
   // Takes the sequence's blocks out of the prefix cache, because their content is wrong.
   void ForgetBlocks(const Sequence& sequence);
 
-  // Who wrote which block: the kv_source of the sequence that it was opened for.
+  // Who wrote which block: the kv_source of the sequence that it was opened for. A block that is
+  // computed on here has another writer from when it is whole.
   const BlockSources& sources() const { return sources_; }
   // Nobody finds anything in blocks any more that hold the beginnings of others.
   void ForgetAllHeld();
@@ -146,6 +147,7 @@ class BlockLedger {
   void TakeReserved(Sequence& sequence);
   void CheckWrittenBlocksAreItsOwn(const Sequence& sequence) const;
   void EnterSpans(Sequence& sequence, int computed_tokens);
+  void NoteContinued(const Sequence& sequence, int span);
   void GiveBackUnread(Sequence& sequence, int computed_tokens);
 
   const KvLayout layout_;        // only the block size and the groups are set

@@ -14,8 +14,8 @@ BlockSources::BlockSources(const KvLayout& layout, const BlockPool& pool)
 // Where a block begins with retained pages, another may have written those.
 void BlockSources::Opened(const std::vector<BlockPool::Block>& held, int first_token,
                           const std::string& name) {
-  const int first_row = first_token / block_size_;
-  for (auto index = static_cast<size_t>(first_row * groups_); index < held.size(); ++index) {
+  const auto first_row = static_cast<size_t>(first_token / block_size_);
+  for (size_t index = first_row * static_cast<size_t>(groups_); index < held.size(); ++index) {
     if (held[index].empty()) continue;
     std::set<std::string> names;
     if (static_cast<int>(index) / groups_ * block_size_ < first_token) {
@@ -25,6 +25,14 @@ void BlockSources::Opened(const std::vector<BlockPool::Block>& held, int first_t
     names.insert(name);
     Set(held[index], std::move(names));
   }
+}
+
+// What was computed here may rest on what others wrote.
+void BlockSources::ContinuedHere(const BlockPool::Block& block) {
+  std::set<std::string> names = NamesOf(block);
+  if (names.empty()) return;
+  names.insert("");
+  Set(block, std::move(names));
 }
 
 void BlockSources::Copied(const BlockPool::Block& from, const BlockPool::Block& to) {

@@ -13,7 +13,8 @@ namespace baton {
 
 // Remembers who wrote each block in its present life: the kv_source of a sequence whose KV came
 // from elsewhere. A block that one broken push began and another completed was written by both.
-// Nobody wrote a block that was computed here.
+// Nobody wrote a block that was computed here; of one that a sequence went on in, what came from
+// elsewhere is only a part.
 //
 // Does no I/O. Thread rule: one thread, the pool's. Borrows the pool.
 class BlockSources {
@@ -24,6 +25,8 @@ class BlockSources {
   // `name` is about to write the tokens from `first_token` on, of a sequence that has `held`: its
   // block table, in which blocks may be empty.
   void Opened(const std::vector<BlockPool::Block>& held, int first_token, const std::string& name);
+  // Its last rows were computed here.
+  void ContinuedHere(const BlockPool::Block& block);
   // `to` is a copy of `from`.
   void Copied(const BlockPool::Block& from, const BlockPool::Block& to);
 

@@ -228,6 +228,23 @@ TEST_F(BlockLedgerTest, ABlockKeepsItsSourceForOneLifeAndHasNoneWhereTwoWroteIt)
   EXPECT_THAT(sources(*local), testing::Each(""));
 }
 
+TEST_F(BlockLedgerTest, ABlockThatIsComputedOnHereIsNotFromItsPeerAlone) {
+  const auto sequence = Make(Mode::kReceive, 40);
+  sequence->request.kv_source = "a";
+  ASSERT_TRUE(ledger_.TryStart(*sequence));
+  ledger_.Open(*sequence, "");
+  ledger_.Commit(*sequence);
+  ledger_.Computed(*sequence, 40);
+  const auto source = [&](size_t block) {
+    return ledger_.sources().Of(sequence->blocks.held[block]);
+  };
+  EXPECT_EQ(source(2), "a") << "as long as nobody else finds it";
+  sequence->tokens.ids.resize(48, 1);
+  ledger_.Computed(*sequence, 48);
+  EXPECT_EQ(source(1), "a");
+  EXPECT_EQ(source(2), "");
+}
+
 TEST_F(BlockLedgerTest, AForksCopyOfTheLastBlockIsFromWhoeverWroteThatOne) {
   const auto first = Make(Mode::kReceive, 20, /*choices=*/2);
   first->request.kv_source = "a";

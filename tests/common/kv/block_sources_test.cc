@@ -43,6 +43,15 @@ TEST_F(BlockSourcesTest, ABlockThatWasBegunHereIsNotFromTheOneAloneWhoCompletedI
   EXPECT_TRUE(sources_.AnyFrom(held_, ""));
 }
 
+TEST_F(BlockSourcesTest, ABlockThatWasContinuedHereIsNotFromTheOneAloneWhoBeganIt) {
+  Take(2);
+  sources_.Opened(held_, 0, "a");
+  sources_.ContinuedHere(held_[1]);
+  EXPECT_EQ(sources_.Of(held_[0]), "a");
+  EXPECT_EQ(sources_.Of(held_[1]), "");
+  EXPECT_EQ(sources_.NamesOf(held_[1]).count("a"), 1u);
+}
+
 TEST_F(BlockSourcesTest, ACopyIsFromWhoeverWroteTheOriginal) {
   Take(1);
   sources_.Opened(held_, 0, "a");
