@@ -27,19 +27,24 @@ void BlockAuditor::Begin(SequenceId id, const Sequence& sequence,
   audit.request.grammar = sequence.tokens.grammar;
   if (audit.request.grammar) audit.request.grammar->Rollback(1);
   audit.first_tokens = first_tokens;
-  const auto entries =
-      static_cast<size_t>((audit.order.block + 1) * cache_.layout().groups.count());
-  for (size_t entry = 0; entry < entries; ++entry) {
+  for (size_t entry = 0; entry < Entry(audit.order.block + 1, 0); ++entry) {
+    Received& received = audit.received.emplace_back();
     const BlockPool::Block& block = sequence.blocks.held[entry];
-    audit.received.push_back(block.empty() ? BlockPool::Block() : block.Share());
+    if (block.empty()) continue;
+    received = {.block = block.Share(), .source = ledger_.sources().Of(block)};
   }
   audit_ = std::move(audit);
-  if (!MayCompute(audit_->order.block) || !Compute(audit_->order.block)) End({});
+  if (!MayCompute(audit_->order.block)) return End({});
+  std::optional<BlockPool::Reservation> reservation = pool_.TryReserve(OwnBlocks());
+  if (!reservation) return End({});
+  audit_->reservation = *std::move(reservation);
+  Compute(audit_->order.block);
 }
 
-// A block of the audited sequence; empty where it did not receive that one.
-const BlockPool::Block& BlockAuditor::Received(int block, int group) const {
-  return audit_->received[static_cast<size_t>(block * cache_.layout().groups.count() + group)];
+// The place of a group's block of span `block` in a block table.
+size_t BlockAuditor::Entry(int block, int group) const {
+  const auto groups = static_cast<size_t>(cache_.layout().groups.count());
+  return static_cast<size_t>(block) * groups + static_cast<size_t>(group);
 }
 
 // Whether the sequence received all that the block's tokens see, and the block itself.
@@ -48,18 +53,44 @@ bool BlockAuditor::MayCompute(int block) const {
   for (int group = 0; group < layout.groups.count(); ++group) {
     const int first = layout.groups.FirstSeen(group, block * layout.block_size) / layout.block_size;
     for (int seen = first; seen <= block; ++seen) {
-      if (Received(seen, group).empty()) return false;
+      if (audit_->received[Entry(seen, group)].block.empty()) return false;
     }
   }
   return true;
 }
 
-// Makes the hidden sequence that computes `block`. False where too few blocks are free for it.
-bool BlockAuditor::Compute(int block) {
+// All blocks up to the audited one were received from who committed the first tokens.
+bool BlockAuditor::AllFromPusher() const {
+  return std::all_of(
+      audit_->received.begin(), audit_->received.end(), [&](const Received& received) {
+        return received.block.empty() || received.source == audit_->request.kv_source;
+      });
+}
+
+// The first token that the sequence certainly received in the layers of `group`.
+int BlockAuditor::FirstReceived(int group) const {
+  const auto tokens = static_cast<int>(audit_->request.token_ids.size());
+  return cache_.layout().groups.FirstHandedOff(group, tokens);
+}
+
+// The most blocks that the audit has at once: those of the span that it computes, and while it
+// compares from the begin on those that this one sees through its windows.
+int BlockAuditor::OwnBlocks() const {
+  const KvLayout& layout = cache_.layout();
+  int blocks = layout.groups.count();
+  if (AllFromPusher()) return blocks;
+  const int begin = audit_->order.block * layout.block_size;
+  for (int group = 0; group < layout.groups.count(); ++group) {
+    if (layout.groups.window(group) == 0) continue;
+    blocks += layout.BlocksFor(begin - layout.groups.FirstSeen(group, begin));
+  }
+  return blocks;
+}
+
+// Makes the hidden sequence that computes `block`.
+void BlockAuditor::Compute(int block) {
   Audit& audit = *audit_;
-  audit.hidden.reset();  // gives its blocks back
   const int groups = cache_.layout().groups.count();
-  if (pool_.available_blocks() < groups) return false;
   const int block_size = cache_.layout().block_size;
   SequenceRequest request = audit.request;
   const size_t end = static_cast<size_t>(block + 1) * static_cast<size_t>(block_size);
@@ -68,15 +99,43 @@ bool BlockAuditor::Compute(int block) {
   audit.block = block;
   audit.hidden = std::make_unique<Sequence>(audit.id, 0, std::move(request), most);
   Sequence& hidden = *audit.hidden;
-  for (int entry = 0; entry < block * groups; ++entry) {
-    const BlockPool::Block& before = audit.received[static_cast<size_t>(entry)];
+  for (size_t entry = 0; entry < Entry(block, 0); ++entry) {
+    const BlockPool::Block& before = audit.received[entry].block;
     hidden.blocks.Add(before.empty() ? BlockPool::Block() : before.Share());
   }
-  for (int group = 0; group < groups; ++group) hidden.blocks.Add(*pool_.TryAllocate());
+  for (int group = 0; group < groups; ++group) {
+    if (audit.spare.empty()) audit.spare.push_back(audit.reservation.Take());
+    hidden.blocks.Add(std::move(audit.spare.back()));
+    audit.spare.pop_back();
+  }
   hidden.kv.computed_tokens = block * block_size;
   hidden.kv.vouched = false;
   hidden.Enter(Sequence::State::kRunning);
-  return true;
+}
+
+// Takes the hidden sequence's span back. Where that is `right`, its blocks take the place of those
+// that did not come whole, until no window reaches them any more.
+void BlockAuditor::TakeBack(bool right) {
+  Audit& audit = *audit_;
+  const KvLayout& layout = cache_.layout();
+  const auto is_whole = [&](int block, int group) {
+    return block * layout.block_size >= FirstReceived(group);
+  };
+  const int next = (audit.block + 1) * layout.block_size;
+  for (int group = 0; group < layout.groups.count(); ++group) {
+    const size_t entry = Entry(audit.block, group);
+    BlockPool::Block own = audit.hidden->blocks.Put(entry, {});
+    if (right && !is_whole(audit.block, group)) {
+      audit.received[entry].block = std::move(own);
+    } else {
+      audit.spare.push_back(std::move(own));
+    }
+    const int unseen = layout.groups.FirstSeen(group, next) / layout.block_size - 1;
+    if (!right || unseen < 0 || is_whole(unseen, group)) continue;
+    BlockPool::Block& left = audit.received[Entry(unseen, group)].block;
+    if (!left.empty()) audit.spare.push_back(std::move(left));
+  }
+  audit.hidden.reset();
 }
 
 int BlockAuditor::rows() const {
@@ -113,43 +172,41 @@ void BlockAuditor::Computed(const ScheduledTokens& scheduled,
   std::optional<AuditResult> wrong = FindDifference();
   for (size_t i = 0; !wrong && !audit.found && i < tokens.size(); ++i) {
     if (tokens[i].ok() && tokens[i]->token_id == audit.first_tokens[i].token_id) continue;
-    wrong = {.outcome = Outcome::kMismatch, .block = audit.block, .wrong_token = true};
+    wrong = {.outcome = Outcome::kMismatch,
+             .block = audit.block,
+             .wrong_token = true,
+             .source = audit.request.kv_source};
   }
-  if (wrong) wrong->source = ledger_.sources().Of(Received(audit.block, 0));
   if (!wrong && !audit.found) return End({.outcome = Outcome::kMatch});
-  if (audit.found ? wrong.has_value() : OneSource()) return End(*std::move(wrong));
-  int next = audit.found ? audit.block + 1 : 0;
+  if (audit.found ? wrong.has_value() : AllFromPusher()) return End(*wrong);
+  const int next = audit.found ? audit.block + 1 : 0;
+  TakeBack(/*right=*/audit.found.has_value());
   if (!audit.found) audit.found = std::move(wrong);
-  while (next < audit.order.block && !MayCompute(next)) ++next;
-  if (next == audit.order.block) return End(*std::move(audit.found));
-  // The blocks that the last one gave back are free.
-  BATON_CHECK(Compute(next), "blocks are free");
-}
-
-// All blocks up to the audited one were received from who pushed that one.
-bool BlockAuditor::OneSource() const {
-  const std::vector<BlockPool::Block>& received = audit_->received;
-  return std::all_of(received.begin(), received.end(), [&](const BlockPool::Block& block) {
-    return block.empty() || ledger_.sources().Of(block) == ledger_.sources().Of(received.back());
-  });
+  // Where all before it is right, so was what the audited block was compared with.
+  if (next == audit.order.block) return End(*audit.found);
+  Compute(next);
 }
 
 // The first page whose bytes differ, in the first layer in which they do.
 std::optional<AuditResult> BlockAuditor::FindDifference() const {
   const Audit& audit = *audit_;
-  const int begin = audit.block * cache_.layout().block_size;
+  const KvLayout& layout = cache_.layout();
+  const int begin = audit.block * layout.block_size;
   for (const TokenRange& page : PagesOf({begin, audit.hidden->tokens.count()})) {
-    for (int layer = 0; layer < cache_.layout().layers; ++layer) {
-      const int32_t received = Received(audit.block, cache_.layout().groups.GroupOf(layer)).id();
-      const int32_t computed =
-          audit.hidden->blocks.table[cache_.layout().TableIndex(layer, page.begin)];
-      if (SamePage(received, computed, layer, (page.begin - begin) / kKvPageTokens, page.size())) {
+    for (int layer = 0; layer < layout.layers; ++layer) {
+      const int group = layout.groups.GroupOf(layer);
+      if (page.begin < FirstReceived(group)) continue;
+      const Received& received = audit.received[Entry(audit.block, group)];
+      const int32_t computed = audit.hidden->blocks.table[layout.TableIndex(layer, page.begin)];
+      if (SamePage(received.block.id(), computed, layer, (page.begin - begin) / kKvPageTokens,
+                   page.size())) {
         continue;
       }
       return AuditResult{.outcome = Outcome::kMismatch,
                          .block = audit.block,
                          .layer = layer,
-                         .page = page.begin / kKvPageTokens};
+                         .page = page.begin / kKvPageTokens,
+                         .source = received.source};
     }
   }
   return std::nullopt;
@@ -177,10 +234,9 @@ void BlockAuditor::GiveWay() {
   if (audit_.has_value() && !audit_->found.has_value()) End({});
 }
 
-void BlockAuditor::End(AuditResult result) {
-  const AuditOrder order = std::move(audit_->order);
+void BlockAuditor::End(const AuditResult& result) {
+  audit_->order.done(result);  // which may be the audit's own
   audit_.reset();
-  order.done(result);
 }
 
 }  // namespace baton

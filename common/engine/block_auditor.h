@@ -1,8 +1,10 @@
 // Recomputes blocks of KV that were received, and compares: equal numerics give equal bits.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,6 +26,9 @@ namespace baton {
 //
 // The blocks before may come from others. Then a mismatch tells only that one of them is wrong, so
 // the blocks are compared from the sequence's begin on: the first that differs is the wrong one.
+// Each is computed from what proved to be equal so far. What the sequence did not receive, behind
+// the windows of its layers, is computed from the tokens too. So who is found wrong is so, whatever
+// others pushed before it; the blocks that this takes are reserved when the audit begins.
 //
 // The hidden sequence is in no table. It is of kPrefillOnly, whose steps are done before the next
 // is chosen, so between steps nothing is in flight.
@@ -39,8 +44,8 @@ class BlockAuditor {
   BlockAuditor(const Options& options, KvCache& cache, BlockPool& pool, const BlockLedger& ledger);
 
   // `sequence` has committed `first_tokens`, one for each choice that it was asked for. Where an
-  // audit is under way already, too few blocks are free, or the sequence did not receive all that
-  // the block's tokens see, this one is skipped at once. `id` names the hidden sequence. REQUIRES:
+  // audit is under way already, too few blocks are free (to find out who is to blame, too), or the
+  // sequence did not receive all that the block's tokens see, this one is skipped at once. `id` names the hidden sequence. REQUIRES:
   // order.block is a span of the tokens before first_tokens.
   void Begin(SequenceId id, const Sequence& sequence, const std::vector<OutputToken>& first_tokens,
              AuditOrder order);
@@ -58,26 +63,37 @@ class BlockAuditor {
   void GiveWay();
 
  private:
+  // A block of the audited sequence; empty where it did not receive that one.
+  struct Received {
+    BlockPool::Block block{};
+    std::string source{};  // BlockSources::Of, before the sequence goes on in the block itself
+  };
   struct Audit {
     SequenceId id = 0;
     AuditOrder order;
     SequenceRequest request;                  // what the hidden sequence computes, all tokens
     std::vector<OutputToken> first_tokens{};  // by choice
-    // Spans [0, order.block] of the sequence's blocks; flat, as in SequenceBlocks.
-    std::vector<BlockPool::Block> received{};
-    int block = 0;  // the span that is computed now
+    // Spans [0, order.block] of the sequence's blocks; flat, as in SequenceBlocks. While the blocks
+    // are compared, those before `block` that did not come whole are ours, as far as they are seen.
+    std::vector<Received> received{};
+    BlockPool::Reservation reservation{};   // OwnBlocks() less those that were taken
+    std::vector<BlockPool::Block> spare{};  // taken and not in use
+    int block = 0;                          // the span that is computed now
     std::unique_ptr<Sequence> hidden{};
     std::optional<AuditResult> found{};  // order.block is wrong; those before it are being compared
   };
 
-  const BlockPool::Block& Received(int block, int group) const;
+  size_t Entry(int block, int group) const;
   bool MayCompute(int block) const;
-  bool Compute(int block);
+  bool AllFromPusher() const;
+  int FirstReceived(int group) const;
+  int OwnBlocks() const;
+  void Compute(int block);
+  void TakeBack(bool right);
   bool EndsPrompt(const Audit& audit) const;
   std::optional<AuditResult> FindDifference() const;
   bool SamePage(int32_t a, int32_t b, int layer, int page_in_block, int tokens) const;
-  bool OneSource() const;
-  void End(AuditResult result);
+  void End(const AuditResult& result);
 
   const Options options_;
   KvCache& cache_;

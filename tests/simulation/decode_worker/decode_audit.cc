@@ -71,7 +71,7 @@ std::optional<std::string> DecodeAudit::Compare(const SimDecodeCall& call, int b
     return layer;
   };
   if (wrong_layer(block) == layout.layers) return std::nullopt;
-  int first = FirstAuditableBlock(layout, tokens);
+  int first = 0;
   while (wrong_layer(first) == layout.layers) ++first;
   const int layer = wrong_layer(first);
   const size_t entry = call.held.EntryOf(layer, first * layout.block_size);
