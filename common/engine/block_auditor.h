@@ -45,8 +45,8 @@ class BlockAuditor {
 
   // `sequence` has committed `first_tokens`, one for each choice that it was asked for. Where an
   // audit is under way already, too few blocks are free (to find out who is to blame, too), or the
-  // sequence did not receive all that the block's tokens see, this one is skipped at once. `id` names the hidden sequence. REQUIRES:
-  // order.block is a span of the tokens before first_tokens.
+  // sequence did not receive all that the block's tokens see, this one is skipped at once. `id`
+  // names the hidden sequence. REQUIRES: order.block is a span of the tokens before first_tokens.
   void Begin(SequenceId id, const Sequence& sequence, const std::vector<OutputToken>& first_tokens,
              AuditOrder order);
   // The rows that the audit asks of the next step, at most kChunkTokens; 0: none is under way.
