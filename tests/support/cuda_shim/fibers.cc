@@ -40,7 +40,6 @@ constexpr int kGuardByte = 0xa5;
 struct Thread {
   enum class State : uint8_t { kFresh, kSuspended, kAtBarrier, kInWarp, kEnded };
   State state = State::kFresh;
-  bool waited_for_previous_kernel = false;
   uint3 index = {};
   FiberStack* stack = nullptr;   // set from the fiber's start to its end
   fcontext_t context = nullptr;  // set while the fiber is suspended
@@ -165,7 +164,6 @@ void Executor::RunBlock() {
   for (int i = 0; i < thread_count_; ++i) {
     Thread& thread = threads_[static_cast<size_t>(i)];
     thread.state = Thread::State::kFresh;
-    thread.waited_for_previous_kernel = false;
     thread.copies.pending.clear();
     thread.copies.committed_groups = 0;
   }
@@ -224,7 +222,7 @@ void Executor::RunThreads() {
     threadIdx = current().index;
     current().state = Thread::State::kSuspended;
     launch_.run_thread(launch_.arguments);
-    if (launch_.may_start_early && !current().waited_for_previous_kernel) {
+    if (launch_.may_start_early && !RaceDetector::Get().HasWaitedForPreviousKernel()) {
       Fail("thread %d ended without WaitForPreviousKernel(), in a launch that may start early",
            current_);
     }
@@ -344,10 +342,7 @@ AsyncCopies& ThreadAsyncCopies() { return TheExecutor().current().copies; }
 
 int ThreadLane() { return TheExecutor().lane(); }
 
-void MarkWaitedForPreviousKernel() {
-  TheExecutor().current().waited_for_previous_kernel = true;
-  RaceDetector::Get().WaitedForPreviousKernel();
-}
+void MarkWaitedForPreviousKernel() { RaceDetector::Get().WaitedForPreviousKernel(); }
 
 void OrderWarp(LaneData* /*lanes*/) { RaceDetector::Get().WarpSynchronised(); }
 void Fence() { RaceDetector::Get().Fence(); }

@@ -51,6 +51,7 @@ class RaceDetector {
   void WarpSynchronised() { warp_tick_[static_cast<size_t>(thread_ / kLanes)] = ++tick_; }
   void Fence();
   void WaitedForPreviousKernel() { threads_[static_cast<size_t>(thread_)].waited = true; }
+  bool HasWaitedForPreviousKernel() const { return threads_[static_cast<size_t>(thread_)].waited; }
 
   // An access of the running thread, by the instruction behind which `code` is.
   void Access(Kind kind, const void* data, size_t bytes, const void* code) {

@@ -13,22 +13,31 @@
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
 
-#define BATON_SHIM_VECTOR(Scalar, name, alignment2, alignment4)                     \
-  struct name##1 {                                                                  \
-    Scalar x;                                                                       \
-  };                                                                                \
-  struct alignas(alignment2) name##2 {                                              \
-    Scalar x, y;                                                                    \
-  };                                                                                \
-  struct name##3 {                                                                  \
-    Scalar x, y, z;                                                                 \
-  };                                                                                \
-  struct alignas(alignment4) name##4 {                                              \
-    Scalar x, y, z, w;                                                              \
-  };                                                                                \
-  inline name##2 make_##name##2(Scalar x, Scalar y) { return {x, y}; }              \
-  inline name##3 make_##name##3(Scalar x, Scalar y, Scalar z) { return {x, y, z}; } \
-  inline name##4 make_##name##4(Scalar x, Scalar y, Scalar z, Scalar w) { return {x, y, z, w}; }
+// An access of a vector is one access, as on a device. It would be one of each element where `*at =
+// {x, y}` stored them one by one: the constructors make a vector first, which is then copied whole.
+// `*at = {}` is still one of each.
+#define BATON_SHIM_PAIR(Scalar, name, alignment)       \
+  struct alignas(alignment) name {                     \
+    Scalar x, y;                                       \
+    name() = default;                                  \
+    constexpr name(Scalar a, Scalar b) : x(a), y(b) {} \
+  };                                                   \
+  constexpr name make_##name(Scalar a, Scalar b) { return {a, b}; }
+#define BATON_SHIM_VECTOR(Scalar, name, alignment2, alignment4)                           \
+  struct name##1 {                                                                        \
+    Scalar x;                                                                             \
+  };                                                                                      \
+  BATON_SHIM_PAIR(Scalar, name##2, alignment2)                                            \
+  struct name##3 {                                                                        \
+    Scalar x, y, z;                                                                       \
+  };                                                                                      \
+  struct alignas(alignment4) name##4 {                                                    \
+    Scalar x, y, z, w;                                                                    \
+    name##4() = default;                                                                  \
+    constexpr name##4(Scalar a, Scalar b, Scalar c, Scalar d) : x(a), y(b), z(c), w(d) {} \
+  };                                                                                      \
+  inline name##3 make_##name##3(Scalar a, Scalar b, Scalar c) { return {a, b, c}; }       \
+  constexpr name##4 make_##name##4(Scalar a, Scalar b, Scalar c, Scalar d) { return {a, b, c, d}; }
 
 BATON_SHIM_VECTOR(float, float, 8, 16)
 BATON_SHIM_VECTOR(int, int, 8, 16)
@@ -37,20 +46,11 @@ BATON_SHIM_VECTOR(short, short, 4, 8)
 BATON_SHIM_VECTOR(unsigned short, ushort, 4, 8)
 BATON_SHIM_VECTOR(signed char, char, 2, 4)
 BATON_SHIM_VECTOR(unsigned char, uchar, 2, 4)
+BATON_SHIM_PAIR(double, double2, 16)
+BATON_SHIM_PAIR(long long, longlong2, 16)
+BATON_SHIM_PAIR(unsigned long long, ulonglong2, 16)
 #undef BATON_SHIM_VECTOR
-
-struct alignas(16) double2 {
-  double x, y;
-};
-struct alignas(16) longlong2 {
-  long long x, y;
-};
-struct alignas(16) ulonglong2 {
-  unsigned long long x, y;
-};
-inline double2 make_double2(double x, double y) { return {x, y}; }
-inline longlong2 make_longlong2(long long x, long long y) { return {x, y}; }
-inline ulonglong2 make_ulonglong2(unsigned long long x, unsigned long long y) { return {x, y}; }
+#undef BATON_SHIM_PAIR
 
 struct dim3 {
   unsigned int x, y, z;
