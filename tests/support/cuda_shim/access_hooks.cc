@@ -3,19 +3,35 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tests/support/cuda_shim/access_counter.h"
 #include "tests/support/cuda_shim/race_detector.h"
 
 #if !defined(__SANITIZE_THREAD__)
 
+using baton::cuda_shim::AccessCounts;
+using baton::cuda_shim::AccessKind;
 using baton::cuda_shim::RaceDetector;
 
-#define BATON_HOOKS(BYTES)                                                                         \
-  void __tsan_read##BYTES(void* at) {                                                              \
-    RaceDetector::Get().Access(RaceDetector::Kind::kRead, at, BYTES, __builtin_return_address(0)); \
-  }                                                                                                \
-  void __tsan_write##BYTES(void* at) {                                                             \
-    RaceDetector::Get().Access(RaceDetector::Kind::kWrite, at, BYTES,                              \
-                               __builtin_return_address(0));                                       \
+namespace {
+
+template <AccessKind kKind>
+inline void Note(const void* at, size_t bytes, const void* code) {
+  constexpr bool kReads = kKind == AccessKind::kRead;
+  RaceDetector::Get().Access(kReads ? RaceDetector::Kind::kRead : RaceDetector::Kind::kWrite, at,
+                             bytes, code);
+  if (AccessCounts* const counts = AccessCounts::Active()) [[unlikely]] {
+    counts->Access(kKind, at, bytes, code);
+  }
+}
+
+}  // namespace
+
+#define BATON_HOOKS(BYTES)                                            \
+  void __tsan_read##BYTES(void* at) {                                 \
+    Note<AccessKind::kRead>(at, BYTES, __builtin_return_address(0));  \
+  }                                                                   \
+  void __tsan_write##BYTES(void* at) {                                \
+    Note<AccessKind::kWrite>(at, BYTES, __builtin_return_address(0)); \
   }
 
 extern "C" {
@@ -25,10 +41,10 @@ BATON_HOOKS(4)
 BATON_HOOKS(8)
 BATON_HOOKS(16)
 void __tsan_read_range(void* at, size_t bytes) {
-  RaceDetector::Get().Access(RaceDetector::Kind::kRead, at, bytes, __builtin_return_address(0));
+  Note<AccessKind::kRead>(at, bytes, __builtin_return_address(0));
 }
 void __tsan_write_range(void* at, size_t bytes) {
-  RaceDetector::Get().Access(RaceDetector::Kind::kWrite, at, bytes, __builtin_return_address(0));
+  Note<AccessKind::kWrite>(at, bytes, __builtin_return_address(0));
 }
 void __tsan_vptr_update(void** /*at*/, void* /*value*/) {}
 void __tsan_init() {}

@@ -11,6 +11,7 @@
 
 #include <boost/context/detail/fcontext.hpp>
 
+#include "tests/support/cuda_shim/access_counter.h"
 #include "tests/support/cuda_shim/fiber_stack.h"
 #include "tests/support/cuda_shim/race_detector.h"
 #include "tests/support/cuda_shim/thread_order.h"
@@ -71,6 +72,7 @@ class Executor {
   const LaneData* Meet(const char* collective, uint32_t mask, const void* data, size_t bytes,
                        const std::source_location& site, void (*complete)(LaneData* lanes));
   Thread& current() { return threads_[static_cast<size_t>(current_)]; }
+  int number() const { return current_; }
   int lane() const { return current_ % kLanes; }
   size_t shared_bytes() const { return launch_.shared_bytes; }
   const KernelLaunch& launch() const { return launch_; }
@@ -129,13 +131,18 @@ void Executor::Run(const KernelLaunch& launch) {
   std::memset(shared_memory + launch.shared_bytes, kGuardByte, kGuardBytes);
   PoisonAddresses(shared_memory + launch.shared_bytes, sizeof(shared_memory) - launch.shared_bytes);
   RaceDetector::Get().LaunchBegins(launch);
+  AccessCounts* const counts = AccessCounts::Active();
+  if (counts != nullptr) counts->LaunchBegins(launch);
   for (const int block : blocks) {
     const unsigned index = static_cast<unsigned>(block);
     blockIdx = {index % launch.grid.x, index / launch.grid.x % launch.grid.y,
                 index / launch.grid.x / launch.grid.y};
+    if (counts != nullptr) counts->BlockBegins();
     RunBlock();
+    if (counts != nullptr) counts->BlockEnds();
   }
   RaceDetector::Get().LaunchEnds();
+  if (counts != nullptr) counts->LaunchEnds();
   UnpoisonAddresses(shared_memory, sizeof(shared_memory));
   for (size_t i = 0; i < kGuardBytes; ++i) {
     if (shared_memory[launch.shared_bytes + i] != kGuardByte) {
@@ -257,6 +264,7 @@ void Executor::Barrier(const std::source_location& site) {
   if (++at_barrier_ == thread_count_) {
     at_barrier_ = 0;
     RaceDetector::Get().BarrierPassed();
+    if (AccessCounts* const counts = AccessCounts::Active()) counts->BarrierPassed();
     thread_order_.Restart(order_, random_, thread_count_);
   }
   Suspend();
@@ -287,6 +295,7 @@ const LaneData* Executor::Meet(const char* collective, uint32_t mask, const void
     warp.arrived = 0;
     warp.phase ^= 1;
     if (complete != nullptr) complete(lanes);
+    if (AccessCounts* const counts = AccessCounts::Active()) counts->WarpMeets();
     for (int i = 0; i < kLanes; ++i) thread_order_.MakeRunnable(first + i);
   }
   Suspend();
@@ -340,6 +349,7 @@ const LaneData* MeetInWarp(const char* collective, uint32_t mask, const void* da
 
 AsyncCopies& ThreadAsyncCopies() { return TheExecutor().current().copies; }
 
+int ThreadNumber() { return TheExecutor().number(); }
 int ThreadLane() { return TheExecutor().lane(); }
 
 void MarkWaitedForPreviousKernel() { RaceDetector::Get().WaitedForPreviousKernel(); }

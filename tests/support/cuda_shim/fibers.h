@@ -42,6 +42,7 @@ struct KernelLaunch {
   dim3 block;
   size_t shared_bytes = 0;
   bool may_start_early = false;  // programmatic stream serialization
+  const void* kernel = nullptr;  // its code
   void (*run_thread)(const void* arguments) = nullptr;
   const void* arguments = nullptr;
 };
@@ -79,12 +80,14 @@ struct AsyncCopies {
   int committed_groups = 0;
 };
 AsyncCopies& ThreadAsyncCopies();
-// What orders memory beside barriers, and accesses that only the shim sees (race_detector.h).
+// What orders memory beside barriers, and accesses that only the shim sees (race_detector.h). None
+// of these counts for access_counter.h.
 void OrderWarp(LaneData* lanes);  // a `complete` of MeetInWarp
 void Fence();
 void NoteAtomic(const void* data, size_t bytes);
 void NoteRead(const void* data, size_t bytes);
 void NoteWrite(const void* data, size_t bytes);
+int ThreadNumber();  // in its block
 int ThreadLane();
 void MarkWaitedForPreviousKernel();
 // Ends the process unless [data, data + bytes) is shared memory of the launch and `data` is aligned

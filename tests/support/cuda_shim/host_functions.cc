@@ -70,7 +70,8 @@ cudaError_t LaunchKernel(const cudaLaunchConfig_t& config, const void* kernel,
   const KernelLaunch launch = {.grid = config.gridDim,
                                .block = config.blockDim,
                                .shared_bytes = config.dynamicSmemBytes,
-                               .may_start_early = early};
+                               .may_start_early = early,
+                               .kernel = kernel};
   Enqueue(config.stream, [launch, kernel, run_thread = std::move(run_thread)] {
     BATON_CHECK(launch.shared_bytes <= SharedLimit(kernel),
                 "a recorded launch whose limit was lowered since");

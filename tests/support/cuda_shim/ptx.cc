@@ -1,12 +1,16 @@
 #include "tests/support/cuda_shim/include/ptx.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "tests/support/cuda_shim/access_counter.h"
 #include "tests/support/cuda_shim/tensor_tiles.h"
 
 namespace baton {
 namespace {
 
+using cuda_shim::AccessCounts;
+using cuda_shim::AccessKind;
 using cuda_shim::kLanes;
 using cuda_shim::LaneData;
 using cuda_shim::MeetInWarp;
@@ -20,6 +24,8 @@ void Multiply(const char* collective, float (&d)[4], const uint32_t (&a)[4], con
   std::memcpy(data.a, a, sizeof(a));
   std::memcpy(data.b, b, sizeof(b));
   std::memcpy(data.d, d, sizeof(d));
+  AccessCounts* const counts = AccessCounts::Active();
+  if (counts != nullptr && cuda_shim::ThreadLane() == 0) ++counts->running().multiplications;
   const LaneData* const lanes =
       MeetInWarp(collective, 0xffffffffu, &data, sizeof(data), site, complete);
   std::memcpy(d, lanes[cuda_shim::ThreadLane()].bytes, sizeof(d));
@@ -45,23 +51,35 @@ void LoadTiles(LaneData* lanes) {
   }
 }
 
+// `code` is behind the call in the kernel.
 template <int kCount, bool kTransposed>
-void Load(uint32_t (&out)[kCount], const void* row, const std::source_location& site) {
+void Load(uint32_t (&out)[kCount], const void* row, const std::source_location& site,
+          const void* code) {
   constexpr const char* kName = "ldmatrix";
   cuda_shim::RequireShared(row, 16, kName);
-  if (cuda_shim::ThreadLane() < kCount * 8) cuda_shim::NoteRead(row, 16);
+  const int lane = cuda_shim::ThreadLane();
+  if (lane < kCount * 8) cuda_shim::NoteRead(row, 16);
+  if (AccessCounts* const counts = AccessCounts::Active()) {
+    if (lane < kCount * 8) counts->Access(AccessKind::kRead, row, 16, code);
+    if (lane == 0) ++counts->running().matrix_loads;
+  }
   const LaneData* const lanes =
       MeetInWarp(kName, 0xffffffffu, &row, sizeof(row), site, &LoadTiles<kCount, kTransposed>);
   std::memcpy(out, lanes[cuda_shim::ThreadLane()].bytes, sizeof(out));
 }
 
-void BeginCopy(void* shared, const void* global, int bytes, int valid_bytes) {
+// `code` is behind the call in the kernel.
+void BeginCopy(void* shared, const void* global, int bytes, int valid_bytes, const void* code) {
   cuda_shim::RequireShared(shared, static_cast<size_t>(bytes), "cp.async");
   if (reinterpret_cast<uintptr_t>(global) % static_cast<uintptr_t>(bytes) != 0) {
     cuda_shim::Fail("cp.async: %p is not a multiple of %d", global, bytes);
   }
   if (valid_bytes < 0 || valid_bytes > bytes) {
     cuda_shim::Fail("cp.async: %d valid bytes of %d", valid_bytes, bytes);
+  }
+  if (AccessCounts* const counts = AccessCounts::Active()) {
+    counts->Access(AccessKind::kRead, global, static_cast<size_t>(valid_bytes), code);
+    counts->Access(AccessKind::kWrite, shared, static_cast<size_t>(bytes), code);
   }
   cuda_shim::NoteWrite(shared, static_cast<size_t>(bytes));
   std::memset(shared, cuda_shim::kPoison, static_cast<size_t>(bytes));
@@ -71,14 +89,16 @@ void BeginCopy(void* shared, const void* global, int bytes, int valid_bytes) {
 
 }  // namespace
 
-void CopyAsync16(void* shared, const void* global) { CopyAsync16(shared, global, 16); }
+void CopyAsync16(void* shared, const void* global) {
+  BeginCopy(shared, global, 16, 16, __builtin_return_address(0));
+}
 
 void CopyAsync16(void* shared, const void* global, int valid_bytes) {
-  BeginCopy(shared, global, 16, valid_bytes);
+  BeginCopy(shared, global, 16, valid_bytes, __builtin_return_address(0));
 }
 
 void CopyAsync4(void* shared, const void* global, bool valid) {
-  BeginCopy(shared, global, 4, valid ? 4 : 0);
+  BeginCopy(shared, global, 4, valid ? 4 : 0, __builtin_return_address(0));
 }
 
 void CommitCopies() { ++cuda_shim::ThreadAsyncCopies().committed_groups; }
@@ -99,6 +119,21 @@ void cuda_shim::WaitForCopies(int pending_groups) {
   pending.erase(pending.begin(), pending.begin() + static_cast<ptrdiff_t>(done));
 }
 
+float Exp2Approximate(float x) {
+  if (AccessCounts* const counts = AccessCounts::Active()) ++counts->running().exponentials;
+  const float out = std::exp2(x);
+  return std::fpclassify(out) == FP_SUBNORMAL ? 0 : out;
+}
+
+void PrefetchToL2(const void* global, int bytes) {
+  const auto* const data = static_cast<const volatile uint8_t*>(global);
+  if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(global) % 16 != 0) {
+    cuda_shim::Fail("PrefetchToL2(%p, %d): not multiples of 16", global, bytes);
+  }
+  cuda_shim::NoteRead(global, static_cast<size_t>(bytes));
+  for (int i = 0; i < bytes; i += 16) static_cast<void>(data[i]);
+}
+
 void MultiplyF16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                  const std::source_location& site) {
   Multiply("mma f16", d, a, b, site, &cuda_shim::MultiplyF16Tiles);
@@ -108,16 +143,16 @@ void MultiplyBf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
   Multiply("mma bf16", d, a, b, site, &cuda_shim::MultiplyBf16Tiles);
 }
 void LoadMatrices(uint32_t (&out)[4], const void* row, const std::source_location& site) {
-  Load<4, false>(out, row, site);
+  Load<4, false>(out, row, site, __builtin_return_address(0));
 }
 void LoadMatrices(uint32_t (&out)[2], const void* row, const std::source_location& site) {
-  Load<2, false>(out, row, site);
+  Load<2, false>(out, row, site, __builtin_return_address(0));
 }
 void LoadMatricesTransposed(uint32_t (&out)[4], const void* row, const std::source_location& site) {
-  Load<4, true>(out, row, site);
+  Load<4, true>(out, row, site, __builtin_return_address(0));
 }
 void LoadMatricesTransposed(uint32_t (&out)[2], const void* row, const std::source_location& site) {
-  Load<2, true>(out, row, site);
+  Load<2, true>(out, row, site, __builtin_return_address(0));
 }
 
 }  // namespace baton

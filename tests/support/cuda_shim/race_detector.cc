@@ -1,11 +1,10 @@
 #include "tests/support/cuda_shim/race_detector.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstdio>
 
 #include "tests/support/cuda_shim/device_memory.h"
+#include "tests/support/cuda_shim/program_lines.h"
 
 namespace baton {
 
@@ -19,16 +18,6 @@ constexpr size_t kPageWords = 1 << 14;
 
 // Stamp::others of reads: none, lanes of the same warp, warps of the same block, other blocks.
 enum Others : uint64_t { kNone, kInWarp, kInBlock, kInLaunch };
-
-// What a program of any place in memory calls the instruction: bytes behind its begin.
-uintptr_t ProgramBegin() {
-  static const uintptr_t begin = [] {
-    Dl_info about = {};
-    dladdr(reinterpret_cast<const void*>(&ProgramBegin), &about);
-    return reinterpret_cast<uintptr_t>(about.dli_fbase);
-  }();
-  return begin;
-}
 
 const char* NameOf(RaceDetector::Kind kind) {
   return kind == RaceDetector::Kind::kRead    ? "reads"
@@ -85,7 +74,7 @@ void RaceDetector::Fence() {
 
 void RaceDetector::AccessShared(Kind kind, size_t offset, size_t bytes, const void* code) {
   in_shared_ = true;
-  const auto place = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(code) - ProgramBegin());
+  const uint32_t place = ProgramOffset(code);
   const size_t end = std::min(offset + bytes, shared_bytes_);
   while (offset < end) {
     const size_t first = offset % kWordBytes;
@@ -97,7 +86,7 @@ void RaceDetector::AccessShared(Kind kind, size_t offset, size_t bytes, const vo
 
 void RaceDetector::AccessDevice(Kind kind, size_t offset, size_t bytes, const void* code) {
   in_shared_ = false;
-  const auto place = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(code) - ProgramBegin());
+  const uint32_t place = ProgramOffset(code);
   if (kind == Kind::kAtomic) ReleaseAndAcquire(offset);
   const size_t end = offset + bytes;
   while (offset < end) {
@@ -117,7 +106,7 @@ void RaceDetector::AccessWord(Word& word, Kind kind, uint64_t bytes, uint32_t co
                      .thread = static_cast<uint64_t>(thread_),
                      .bytes = bytes,
                      .atomic = kind == Kind::kAtomic};
-  if (early_ && !in_shared_ && !threads_[static_cast<size_t>(thread_)].waited) {
+  if (early_ && !in_shared_ && !HasWaitedForPreviousKernel()) {
     const bool by_kernel = word.write.tick >= waited_tick_ && word.write.tick < launch_tick_;
     if (kind != Kind::kRead || (by_kernel && (word.write.bytes & bytes) != 0)) {
       FailOf(word, word.write, kind, code);
@@ -195,7 +184,7 @@ void RaceDetector::FailOf(const Word& word, const Stamp& before, Kind kind, uint
   const uint32_t code_before = was_read ? word.read_code : word.write_code;
   const char* const memory = in_shared_ ? "shared" : "device";
   std::fprintf(stderr, "cuda shim: addr2line -e PROGRAM %#x %#x tells where\n", code, code_before);
-  if (!in_shared_ && early_ && !threads_[static_cast<size_t>(thread_)].waited) {
+  if (!in_shared_ && early_ && !HasWaitedForPreviousKernel()) {
     Fail("race: block (%u,%u,%u): thread %d %s %s memory, and has not waited for the kernel before",
          blockIdx.x, blockIdx.y, blockIdx.z, thread_, NameOf(kind), memory);
   }

@@ -75,7 +75,7 @@ class RaceDetector {
   struct Word {
     Stamp write;
     Stamp read;
-    uint32_t write_code = 0;  // bytes behind the program's begin
+    uint32_t write_code = 0;  // program_lines.h
     uint32_t read_code = 0;
   };
   // Up to which tick a block has seen the accesses of other blocks of the launch, by number.

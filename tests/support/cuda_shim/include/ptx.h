@@ -3,7 +3,6 @@
 
 #include <cuda_runtime.h>
 
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -40,10 +39,7 @@ inline uint32_t MaskAndSet(uint32_t bits, uint32_t mask, uint32_t ones) {
   return (bits & mask) | ones;
 }
 
-inline float Exp2Approximate(float x) {
-  const float out = std::exp2(x);
-  return std::fpclassify(out) == FP_SUBNORMAL ? 0 : out;
-}
+float Exp2Approximate(float x);
 
 inline uint4 LoadStreamed16(const void* global) {
   uint4 out;
@@ -54,13 +50,7 @@ inline uint4 LoadStreamed16(const void* global) {
 inline uint4 LoadInPlace16(const void* global) { return LoadStreamed16(global); }
 
 // Reads the bytes, so that a sanitizer checks their addresses.
-inline void PrefetchToL2(const void* global, int bytes) {
-  const auto* const data = static_cast<const volatile uint8_t*>(global);
-  if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(global) % 16 != 0) {
-    cuda_shim::Fail("PrefetchToL2(%p, %d): not multiples of 16", global, bytes);
-  }
-  for (int i = 0; i < bytes; i += 16) static_cast<void>(data[i]);
-}
+void PrefetchToL2(const void* global, int bytes);
 
 inline void WaitForPreviousKernel() { cuda_shim::MarkWaitedForPreviousKernel(); }
 inline void LetNextKernelStart() {}
