@@ -296,22 +296,30 @@ void BlockLedger::EnterSpans(Sequence& sequence, int computed_tokens) {
   if (prefix_cache_ == nullptr || !sequence.kv.shareable()) return;
   SequenceBlocks& blocks = sequence.blocks;
   const size_t whole = static_cast<size_t>(computed_tokens / block_size_);
+  const bool takes_others = computed_tokens < sequence.kv.prefill_tokens;
   for (size_t& next = blocks.entered; next < whole; ++next) {
-    NoteContinued(sequence, static_cast<int>(next));
+    const auto span = static_cast<int>(next);
+    NoteContinued(sequence, span);
     std::vector<BlockPool::Block> replaced =
         prefix_cache_->Insert(sequence.tokens.ids, sequence.request.cache_salt, blocks.held, next,
                               sequence.kv.received_tokens);
-    for (int group = 0; group < groups_.count(); ++group) {
-      const size_t entry = Entry(static_cast<int>(next), group);
-      blocks.table[entry] = blocks.held[entry].empty() ? kNoBlock : blocks.held[entry].id();
-    }
+    const auto own = blocks.table.begin() + static_cast<std::ptrdiff_t>(Entry(span, 0));
     for (BlockPool::Block& block : replaced) {
-      const bool peer_reads = sequence.request.mode == Mode::kPrefillOnly;
-      if (peer_reads) {
+      const auto group = static_cast<int>(std::find(own, own + groups_.count(), block.id()) - own);
+      if (PeerReads(sequence, span, group)) {
         blocks.replaced.push_back(std::move(block));
-      } else if (steps_.Have(sequence)) {
+        continue;
+      }
+      if (steps_.Have(sequence)) {
         steps_.Keep({.last_step = sequence.last_step, .block = std::move(block)});
       }
+      block = {};
+      // When the block in its place is given back, nothing comes free as long as others have it.
+      if (takes_others && groups_.window(group) > 0) blocks.reservation.TryGrow();
+    }
+    for (int group = 0; group < groups_.count(); ++group) {
+      const size_t entry = Entry(span, group);
+      blocks.table[entry] = blocks.held[entry].empty() ? kNoBlock : blocks.held[entry].id();
     }
   }
 }
@@ -325,6 +333,12 @@ void BlockLedger::NoteContinued(const Sequence& sequence, int span) {
     const BlockPool::Block& block = sequence.blocks.held[Entry(span, group)];
     if (!block.empty()) sources_.ContinuedHere(block);
   }
+}
+
+// The hand-off carries tokens of the block.
+bool BlockLedger::PeerReads(const Sequence& sequence, int span, int group) const {
+  return sequence.request.mode == Mode::kPrefillOnly &&
+         (span + 1) * block_size_ > groups_.FirstHandedOff(group, sequence.tokens.count());
 }
 
 // No later token, and no hand-off, reads what comes before the windows.

@@ -148,6 +148,7 @@ class BlockLedger {
   void CheckWrittenBlocksAreItsOwn(const Sequence& sequence) const;
   void EnterSpans(Sequence& sequence, int computed_tokens);
   void NoteContinued(const Sequence& sequence, int span);
+  bool PeerReads(const Sequence& sequence, int span, int group) const;
   void GiveBackUnread(Sequence& sequence, int computed_tokens);
 
   const KvLayout layout_;        // only the block size and the groups are set

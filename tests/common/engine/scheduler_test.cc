@@ -287,6 +287,23 @@ TEST_F(SchedulerTest, AnIsolatedPromptThatSitsOutLetsThoseFinishWhoHaveTheBlocks
   EXPECT_THAT(finished_, testing::ElementsAre(2, 1));
 }
 
+// Each gives back blocks of its window that the other still has. What they had in place of these
+// comes free, as no peer reads it.
+TEST_F(SchedulerTest, TwoPromptsOfTheSameTokensDoNotWaitForEachOther) {
+  const auto blocks_of_one =
+      KvLayerGroups({0, 16 * kBlockSize}).BlocksOf(700, kBlockSize, kChunkTokens);
+  MakeWithWindow(2 * static_cast<int>(blocks_of_one));
+  Sequence& first = Add(Mode::kPrefillOnly, 700);
+  Sequence& second = Add(Mode::kPrefillOnly, 700);
+  for (int step = 0; step < 60; ++step) {
+    first.paused = step % 2 == 1;
+    second.paused = step % 2 == 0;
+    Step(64);
+  }
+  EXPECT_EQ(first.state(), State::kHeld);
+  EXPECT_EQ(second.state(), State::kHeld);
+}
+
 // Random life on small pools: the books balance after every step, nobody is stuck, whoever is not
 // released finishes, and at rest nothing is used or reserved.
 TEST_F(SchedulerTest, UnderRandomLoadEverybodyFinishesAndNothingIsLeft) {
