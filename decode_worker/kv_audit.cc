@@ -50,17 +50,16 @@ void KvAudit::Judge(const Push& push, const AuditResult& result) {
   const std::string where = result.wrong_token
                                 ? "a first token"
                                 : absl::StrCat("layer ", result.layer, ", page ", result.page);
-  const std::string whose = result.source.empty()
-                                ? "that no prefill worker wrote alone"
-                                : absl::StrCat("from '", LogSafe(result.source), "'");
-  const char* const then = result.source.empty()
-                               ? "nobody is blamed; all that may rest on such KV is dropped"
-                               : "all that it pushed is dropped, and it may not push here until "
-                                 "this worker is restarted";
-  LogError(
-      "KV audit: wrong KV {}, found in a push of '{}' for request {:016x}{:016x}: block {}, {}; {}",
-      whose, LogSafe(push.pusher), push.key.request_id_high(), push.key.request_id_low(),
-      result.block, where, then);
+  const bool nobody = result.source.empty();
+  const std::string what =
+      nobody ? "KV audit: wrong KV that no prefill worker wrote alone"
+             : absl::StrCat("KV audit: wrong KV from '", LogSafe(result.source), "'");
+  const char* const then = nobody ? "nobody is blamed; all that may rest on such KV is dropped"
+                                  : "all that it pushed is dropped, and it may not push here until "
+                                    "this worker is restarted";
+  LogError("{}, found in a push of '{}' for request {:016x}{:016x}: block {}, {}; {}", what,
+           LogSafe(push.pusher), push.key.request_id_high(), push.key.request_id_low(),
+           result.block, where, then);
   size_t count = 0;
   {
     absl::MutexLock lock(&mutex_);
