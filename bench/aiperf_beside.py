@@ -23,7 +23,7 @@ from serving import ROOT, free_port, mock_serving
 LENGTHS = ROOT / "tests/data/traces/mooncake_conversation_scaled.csv"
 PROMPT_TOKEN_US, BETWEEN_TOKENS_MS = 250, 10
 LOAD = 0.5  # share of the time in which the one prefill worker has a prompt
-# aiperf's name, ours, and what they are.
+# aiperf's name of a figure, and ours.
 COMPARED = [("time_to_first_token", "ttft_from_sent_ms"), ("inter_token_latency", "tpot_ms"), ("request_latency", "e2e_from_sent_ms")]
 GOALS = {"p50": 0.05, "p99": 0.2}
 

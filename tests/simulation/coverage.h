@@ -49,7 +49,7 @@ struct Coverage {
   uint64_t stops_in_runs = 0;          // messages with tokens of a choice behind its stop string
   uint64_t deaths_in_runs = 0;         // workers that died of a step with guesses
   uint64_t told_kills = 0;             // workers that died of an output, and the router knew where
-  uint64_t untold_kills = 0;           // it did not know where, or of no death that counts
+  uint64_t untold_kills = 0;           // such deaths of which the router did not know where
   uint64_t runs_by_grammar = 0;        // of a sequence that is held to one
   uint64_t replayed_grammars = 0;      // attempts that begin with outputs held to a grammar
   uint64_t scored = 0;                 // answers with the prompt's log probabilities

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <optional>
 #include <random>
 #include <string>
@@ -16,7 +17,7 @@ namespace baton {
 struct AuditVariant {
   KvType dtype = KvType::kF32;
   int block_size = 16;
-  int rows = 128;  // of a step of the engine that audits
+  int rows = 128;  // the most in a step of the engine that audits
   int steps_ahead = 0;
   const char* model = "tiny-llama-f32.gguf";  // see EngineHarness::Options
 };
@@ -100,13 +101,19 @@ class AuditedPair {
 
   EngineHarness prefill_;
   EngineHarness decode_;
-  std::vector<OutputToken> first_tokens_;  // of the sequence received last
+  std::vector<OutputToken> first_tokens_;  // by choice, those of the sequence received last
   std::optional<AuditResult> result_;
 };
 
 inline SequenceRequest RandomRequest(std::mt19937& random, int tokens) {
   return LocalRequest(RandomTokens(random, tokens),
                       {.temperature = 0.9f, .max_tokens = 3, .seed = random(), .ignore_eos = true});
+}
+
+// The prompt goes on with these tokens.
+inline void Append(SequenceRequest& request, const std::vector<int32_t>& tokens) {
+  request.token_ids.insert(request.token_ids.end(), tokens.begin(), tokens.end());
+  request.prompt_length = static_cast<int>(request.token_ids.size());
 }
 
 }  // namespace baton

@@ -115,8 +115,7 @@ TEST(BlockAuditor, TheFirstWrongBlockTellsWhoIsToBlame) {
     EXPECT_EQ(pair.Audit(first, 0).outcome, Outcome::kMatch);
     pair.decode().Run();
 
-    for (int32_t token : RandomTokens(random, 50)) request.token_ids.push_back(token);
-    request.prompt_length = static_cast<int>(request.token_ids.size());
+    Append(request, RandomTokens(random, 50));
     const SequenceId second = pair.Receive(request, "second");
     ASSERT_EQ(pair.log(second).start_token, 64);
     if (!first_forges) pair.Flip(second, 0, KvLayout::kKeys, 70, 3);

@@ -18,11 +18,6 @@ using Outcome = AuditResult::Outcome;
 // Five layers with a window of 16 tokens, each in a group of its own, and one without.
 constexpr AuditVariant kManyGroups = {.model = BATON_TEST_DATA "/arch/gemma3-f16.gguf"};
 
-void Append(SequenceRequest& request, const std::vector<int32_t>& tokens) {
-  request.token_ids.insert(request.token_ids.end(), tokens.begin(), tokens.end());
-  request.prompt_length = static_cast<int>(request.token_ids.size());
-}
-
 // The first token that a hand-off of the sequence carries in the layer.
 int FirstCarried(const KvLayout& layout, int layer, int tokens) {
   return layout.groups.FirstHandedOff(layout.groups.GroupOf(layer), tokens);

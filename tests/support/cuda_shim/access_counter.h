@@ -44,10 +44,10 @@ struct InstructionCounts {
 
 // The bytes of device memory that a launch reads, or writes.
 struct Traffic {
-  uint64_t bytes = 0;        // of all executions; what lanes of a warp share counts once
-  uint64_t block_bytes = 0;  // of all blocks: distinct bytes of each
-  uint64_t distinct = 0;     // of the launch
-  uint32_t most_blocks = 0;  // that touch one sector
+  uint64_t bytes = 0;        // moved by all executions; what lanes of a warp share counts once
+  uint64_t block_bytes = 0;  // the distinct bytes of each block, added up
+  uint64_t distinct = 0;     // bytes of the whole launch, each once
+  uint32_t most_blocks = 0;  // the most blocks that touch one sector
 };
 
 struct KernelCounts {

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/kv_type_name.h"
 #include "common/kv/layout.h"
 #include "tests/common/backend/cuda/cuda_backend_fixture.h"
 #include "tests/common/backend/cuda/product/test_matrix.h"
@@ -193,9 +194,8 @@ class PagedLayer {
 };
 
 void MeasureAttentions(Launches& launches) {
-  const char* const types[] = {"f32", "f16", "bf16", "int8", "fp8", "int4"};
   for (const AttentionCase& test : kAttentions) {
-    const std::string shape = std::string(types[static_cast<int>(test.type)]) + " " +
+    const std::string shape = std::string(KvTypeName(test.type)) + " " +
                               std::to_string(test.head_dim) + (test.deterministic ? " alike" : "");
     PagedLayer layer(test);
     layer.Prefill("prefill " + shape, launches);
