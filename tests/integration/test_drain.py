@@ -74,6 +74,7 @@ def test_a_draining_worker_is_not_ready_and_gets_nothing_new(fleet, role):
     if role == "decode":
         wait_until(lambda: not draining.serving(), 1, "readiness is false")
         assert draining.serving("liveness"), "a draining process must not be restarted"
+    wait_until(lambda: not fleet.router.serving("all_workers"), 1, "the router has heard of it")
     for seed in range(4):
         done = Stream(fleet, made(3, seed=seed)).finish().done
         assert not is_on(draining, getattr(done.timings, f"{role}_worker"))
