@@ -24,8 +24,12 @@ Place places[CutFileGuard::kMax];
 std::mutex places_mutex;
 struct sigaction action_before;
 
+std::atomic_flag ends;
+
 // These two call only what a handler may call.
 [[noreturn]] void EndWith(const Place& place) {
+  // The threads that load a file meet its end together: one says so, and ends them all.
+  while (ends.test_and_set()) pause();
   // What could be done about a line that cannot be written?
   [[maybe_unused]] const ssize_t written =
       write(STDERR_FILENO, place.line, static_cast<size_t>(place.line_bytes));

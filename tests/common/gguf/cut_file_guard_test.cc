@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <barrier>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -47,6 +49,27 @@ TEST(CutFileGuardDeathTest, ACutFileEndsTheProcessWithALineAndACode) {
       "^/models/m.gguf: was cut short or written to while it was read; start again with a whole "
       "file, and replace model files by rename\n$");
   EXPECT_EXIT(guard.EndProcess(), testing::ExitedWithCode(kExitCutFile), "^/models/m.gguf: was");
+}
+
+// A model is loaded by all threads.
+TEST(CutFileGuardDeathTest, ThreadsThatMeetTheCutTogetherSayItOnce) {
+  const CutFile file;
+  const CutFileGuard guard(file.bytes(), "once");
+  const auto all_read = [&] {
+    constexpr int kThreads = 8;
+    std::barrier start(kThreads);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&] {
+        start.arrive_and_wait();
+        file.ReadTheEnd();
+      });
+    }
+    threads.front().join();
+  };
+  for (int round = 0; round < 20; ++round) {
+    EXPECT_EXIT(all_read(), testing::ExitedWithCode(kExitCutFile), "^once: was cut[^\n]*\n$");
+  }
 }
 
 TEST(CutFileGuardDeathTest, AMovedGuardGoesOn) {
