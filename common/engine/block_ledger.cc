@@ -12,6 +12,15 @@ namespace baton {
 
 using Mode = SequenceRequest::Mode;
 
+namespace {
+
+// A part of the prompt is still to be computed, for which it takes blocks of its reservation.
+bool StillPrefills(const Sequence& sequence, int computed_tokens) {
+  return computed_tokens < sequence.kv.prefill_tokens;
+}
+
+}  // namespace
+
 BlockLedger::BlockLedger(const Options& options, BlockPool& pool, PrefixCache* prefix_cache,
                          StepsInFlight& steps)
     : layout_{.block_size = options.block_size, .groups = options.groups},
@@ -286,7 +295,7 @@ void BlockLedger::Computed(Sequence& sequence, int computed_tokens) {
   EnterSpans(sequence, computed_tokens);
   if (!groups_.any_window()) return;
   GiveBackUnread(sequence, computed_tokens);
-  if (computed_tokens < sequence.kv.prefill_tokens) return;
+  if (StillPrefills(sequence, computed_tokens)) return;
   // From here on it takes span by span.
   BlockPool::Reservation& reservation = sequence.blocks.reservation;
   reservation.GiveUp(std::max(0, reservation.count() - HeadRoom(sequence)));
@@ -296,16 +305,12 @@ void BlockLedger::EnterSpans(Sequence& sequence, int computed_tokens) {
   if (prefix_cache_ == nullptr || !sequence.kv.shareable()) return;
   SequenceBlocks& blocks = sequence.blocks;
   const size_t whole = static_cast<size_t>(computed_tokens / block_size_);
-  const bool takes_others = computed_tokens < sequence.kv.prefill_tokens;
   for (size_t& next = blocks.entered; next < whole; ++next) {
     const auto span = static_cast<int>(next);
     NoteContinued(sequence, span);
-    std::vector<BlockPool::Block> replaced =
-        prefix_cache_->Insert(sequence.tokens.ids, sequence.request.cache_salt, blocks.held, next,
-                              sequence.kv.received_tokens);
-    const auto own = blocks.table.begin() + static_cast<std::ptrdiff_t>(Entry(span, 0));
-    for (BlockPool::Block& block : replaced) {
-      const auto group = static_cast<int>(std::find(own, own + groups_.count(), block.id()) - own);
+    for (auto& [group, block] :
+         prefix_cache_->Insert(sequence.tokens.ids, sequence.request.cache_salt, blocks.held, next,
+                               sequence.kv.received_tokens)) {
       if (PeerReads(sequence, span, group)) {
         blocks.replaced.push_back(std::move(block));
         continue;
@@ -315,7 +320,9 @@ void BlockLedger::EnterSpans(Sequence& sequence, int computed_tokens) {
       }
       block = {};
       // When the block in its place is given back, nothing comes free as long as others have it.
-      if (takes_others && groups_.window(group) > 0) blocks.reservation.TryGrow();
+      if (StillPrefills(sequence, computed_tokens) && groups_.window(group) > 0) {
+        blocks.reservation.TryGrow();
+      }
     }
     for (int group = 0; group < groups_.count(); ++group) {
       const size_t entry = Entry(span, group);
@@ -345,7 +352,6 @@ bool BlockLedger::PeerReads(const Sequence& sequence, int span, int group) const
 void BlockLedger::GiveBackUnread(Sequence& sequence, int computed_tokens) {
   SequenceBlocks& blocks = sequence.blocks;
   const KvNeed need = NeedOf(sequence);
-  const bool takes_others = computed_tokens < sequence.kv.prefill_tokens;
   for (int group = 0; group < groups_.count(); ++group) {
     int span = groups_.FirstNeeded(group, need, computed_tokens) / block_size_;
     while (--span >= 0 && !blocks.held[Entry(span, group)].empty()) {
@@ -353,7 +359,7 @@ void BlockLedger::GiveBackUnread(Sequence& sequence, int computed_tokens) {
       sequence.kv.former_sources.insert(names.begin(), names.end());
       if (names.size() != 1) sequence.kv.former_sources.insert("");
       blocks.Put(Entry(span, group), {});
-      if (takes_others) blocks.reservation.TryGrow();
+      if (StillPrefills(sequence, computed_tokens)) blocks.reservation.TryGrow();
     }
   }
 }

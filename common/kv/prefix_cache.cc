@@ -47,16 +47,16 @@ std::vector<int32_t> PrefixCache::Find(absl::Span<const int32_t> token_ids, cons
   return rows.Blocks(served);
 }
 
-std::vector<BlockPool::Block> PrefixCache::Insert(absl::Span<const int32_t> token_ids,
-                                                  const std::string& salt,
-                                                  std::vector<BlockPool::Block>& blocks, size_t row,
-                                                  int handed_off) {
+std::vector<PrefixCache::Replaced> PrefixCache::Insert(absl::Span<const int32_t> token_ids,
+                                                       const std::string& salt,
+                                                       std::vector<BlockPool::Block>& blocks,
+                                                       size_t row, int handed_off) {
   BATON_CHECK((row + 1) * block_size_ <= token_ids.size(), "only whole blocks are held");
   const auto is_whole = [&](size_t group) {
     const int first = layout_.groups.FirstHandedOff(static_cast<int>(group), handed_off);
     return static_cast<int>(row) * layout_.block_size >= first;
   };
-  std::vector<BlockPool::Block> replaced;
+  std::vector<Replaced> replaced;
   Entry entry;
   entry.hash = root_;
   if (row > 0) {
@@ -68,22 +68,23 @@ std::vector<BlockPool::Block> PrefixCache::Insert(absl::Span<const int32_t> toke
   entry.content = Content(token_ids, salt, row);
   entry.hash = Link(entry.hash, token_ids, salt, row, &entry.pages);
   const int32_t same = Lookup(entry.hash, entry.parent, entry.content);
-  const auto share = [&](BlockPool::Block& own, int32_t used) {
+  const auto share = [&](size_t group, int32_t used) {
+    BlockPool::Block& own = blocks[row * groups_ + group];
     if (own.id() == used) return;
-    replaced.push_back(std::exchange(own, pool_.Share(used)));
+    replaced.push_back({static_cast<int>(group), std::exchange(own, pool_.Share(used))});
   };
   if (same != kNoBlock && pool_.reference_count(same) > 0) {
-    share(blocks[row * groups_], same);
+    share(0, same);
   } else {
     Anchor(blocks[row * groups_].id(), std::move(entry));
   }
   const int32_t anchor = blocks[row * groups_].id();
   for (size_t group = 1; group < groups_; ++group) {
-    BlockPool::Block& own = blocks[row * groups_ + group];
+    const BlockPool::Block& own = blocks[row * groups_ + group];
     if (own.empty() || !is_whole(group)) continue;
     const int32_t held = At(anchor).blocks[group];
     if (held != kNoBlock && pool_.reference_count(held) > 0) {
-      share(own, held);
+      share(group, held);
     } else {
       if (held != kNoBlock) Detach(held);
       Forget(own.id());

@@ -38,6 +38,12 @@ namespace baton {
 // whose eviction callback it takes.
 class PrefixCache {
  public:
+  // A block in whose place another one came.
+  struct Replaced {
+    int group = 0;
+    BlockPool::Block block;
+  };
+
   // `identity`: a text for everything but the tokens and the salt that the bytes of KV depend on.
   // Of the layout only block_size and groups are read.
   PrefixCache(const std::string& identity, const KvLayout& layout, BlockPool& pool,
@@ -52,8 +58,8 @@ class PrefixCache {
 
   // Row `row` of the block table `blocks` now holds the KV of its tokens, in the blocks that are not
   // empty. Enters them, and completes a row that is held already. Where used blocks hold the same
-  // tokens, they take the place of those in `blocks`. Returns the blocks that were replaced. Where
-  // the row before it is not held, nothing is entered.
+  // tokens, they take the place of those in `blocks`. Returns what was replaced, at most one block
+  // of each group. Where the row before it is not held, nothing is entered.
   //
   // `handed_off`: where the KV came by the hand-off of a sequence's so many tokens, which carries
   // what KvLayerGroups::FirstHandedOff says; a block of which it carried a part is not entered.
@@ -61,9 +67,9 @@ class PrefixCache {
   //
   // REQUIRES: `row` has its anchor; the anchors of the rows before it came from Find or earlier
   // calls; token_ids reach the row's end.
-  std::vector<BlockPool::Block> Insert(absl::Span<const int32_t> token_ids, const std::string& salt,
-                                       std::vector<BlockPool::Block>& blocks, size_t row,
-                                       int handed_off = 0);
+  std::vector<Replaced> Insert(absl::Span<const int32_t> token_ids, const std::string& salt,
+                               std::vector<BlockPool::Block>& blocks, size_t row,
+                               int handed_off = 0);
 
   // Takes the block out of the index. Where it is an anchor, its row ends, and the rows that
   // continue it are not found any more either.

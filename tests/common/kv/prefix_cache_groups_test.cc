@@ -99,10 +99,12 @@ TEST_F(PrefixCacheGroupsTest, ARowWithoutBlocksOfAWindowIsCompletedByWhoComputes
   std::vector<Block> own;
   for (int block = 0; block < 4; ++block) own.push_back(*pool_.TryAllocate());
   const std::vector<int32_t> before = Ids(own);
-  std::vector<Block> replaced = cache_.Insert(tokens, "", own, 0);
-  EXPECT_THAT(Ids(replaced), ElementsAre(before[0])) << "the anchor is used already";
-  replaced = cache_.Insert(tokens, "", own, 1);
-  EXPECT_THAT(Ids(replaced), ElementsAre(before[2]));
+  for (const size_t row : {0, 1}) {
+    const std::vector<PrefixCache::Replaced> replaced = cache_.Insert(tokens, "", own, row);
+    ASSERT_EQ(replaced.size(), 1u) << "the anchor alone is used already";
+    EXPECT_EQ(replaced[0].group, 0);
+    EXPECT_EQ(replaced[0].block.id(), before[2 * row]);
+  }
   EXPECT_THAT(Ids(own), ElementsAre(received[0].id(), before[1], received[2].id(), before[3]));
   EXPECT_THAT(Find("ab"), Ids(own));
 }

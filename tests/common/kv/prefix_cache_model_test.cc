@@ -157,6 +157,16 @@ class CacheModel {
     }
   }
 
+  // Of the row that begins there.
+  std::vector<int32_t> IdsOf(const std::vector<Block>& blocks, size_t begin) const {
+    std::vector<int32_t> ids;
+    for (size_t group = 0; group < groups_; ++group) {
+      const Block& block = blocks[begin + group];
+      ids.push_back(block.empty() ? kNoBlock : block.id());
+    }
+    return ids;
+  }
+
   void Enter(Sequence& sequence, const std::string& rows) {
     const size_t row = rows.size() - 1;
     const size_t begin = row * groups_;
@@ -170,8 +180,13 @@ class CacheModel {
         used[group] = block != kNoBlock && pool_.reference_count(block) > 0;
       }
     }
-    const std::vector<Block> gone =
+    const std::vector<int32_t> own = IdsOf(sequence.blocks, begin);
+    const std::vector<PrefixCache::Replaced> gone =
         cache_.Insert(TokensOf(sequence.rows), "", sequence.blocks, row, sequence.handed_off);
+    for (const auto& [group, block] : gone) {
+      ASSERT_EQ(block.id(), own[static_cast<size_t>(group)]);
+      ASSERT_NE(sequence.blocks[begin + static_cast<size_t>(group)].id(), block.id());
+    }
     replaced += static_cast<int>(gone.size());
     if (forgets_ || !continues) return;
     const auto is_whole = [&](size_t group) {

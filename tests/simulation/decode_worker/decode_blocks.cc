@@ -144,9 +144,9 @@ void DecodeBlocks::Enter(SimHolding& held, const std::vector<int32_t>& token_ids
                          int handed_off) {
   const auto whole = static_cast<size_t>(tokens / layout_.block_size);
   for (size_t& next = held.entered_spans; next < whole; ++next) {
-    for (const BlockPool::Block& own :
+    for (const PrefixCache::Replaced& own :
          prefix_cache_->Insert(token_ids, "", held.blocks, next, handed_off)) {
-      const SimHolding*& owner = owners_[static_cast<size_t>(own.id())];
+      const SimHolding*& owner = owners_[static_cast<size_t>(own.block.id())];
       if (owner == &held) owner = nullptr;
     }
     for (int group = 0; group < held.groups(); ++group) {

@@ -84,27 +84,25 @@ bool PrefillBlocks::TakeForChunk(SimHolding& held, int first, int end) {
 void PrefillBlocks::Enter(SimHolding& held, const std::vector<int32_t>& token_ids, int tokens) {
   const auto whole = static_cast<size_t>(tokens / layout_.block_size);
   for (size_t& next = held.entered_spans; next < whole; ++next) {
-    for (BlockPool::Block& block : prefix_cache_->Insert(token_ids, "", held.blocks, next)) {
-      Replace(held, next, static_cast<int>(token_ids.size()), std::move(block));
+    for (PrefixCache::Replaced& one : prefix_cache_->Insert(token_ids, "", held.blocks, next)) {
+      Replace(held, next, static_cast<int>(token_ids.size()), std::move(one));
     }
   }
 }
 
 // What no peer reads makes room at once, since the shared block may not when it is given back.
-void PrefillBlocks::Replace(SimHolding& held, size_t span, int tokens, BlockPool::Block block) {
+void PrefillBlocks::Replace(SimHolding& held, size_t span, int tokens, PrefixCache::Replaced one) {
   const KvLayerGroups& groups = layout_.groups;
-  for (int group = 0; group < groups.count(); ++group) {
-    const size_t entry = held.Entry(static_cast<int>(span), group);
-    if (held.memory.block_table[entry] != block.id()) continue;
-    const int end = (static_cast<int>(span) + 1) * layout_.block_size;
-    if (groups.window(group) == 0 || end > groups.FirstHandedOff(group, tokens)) break;
-    held.memory.block_table[entry] = held.blocks[entry].id();
-    held.generations[entry] = pool_->generation(held.blocks[entry].id());
-    block = {};
-    held.reservation.TryGrow();
+  const int end = (static_cast<int>(span) + 1) * layout_.block_size;
+  if (groups.window(one.group) == 0 || end > groups.FirstHandedOff(one.group, tokens)) {
+    held.replaced.push_back(std::move(one.block));
     return;
   }
-  held.replaced.push_back(std::move(block));
+  const size_t entry = held.Entry(static_cast<int>(span), one.group);
+  held.memory.block_table[entry] = held.blocks[entry].id();
+  held.generations[entry] = pool_->generation(held.blocks[entry].id());
+  one.block = {};
+  held.reservation.TryGrow();
 }
 
 void PrefillBlocks::GiveBackUnread(SimHolding& held, int computed, int tokens) {

@@ -75,7 +75,7 @@ class PrefillBlocks {
   void CheckUnused(const BlockPool::Block& block);
   void TakeReserved(SimHolding& held, size_t entry);
   // The block of that span has given way to an equal one of the prefix cache.
-  void Replace(SimHolding& held, size_t span, int tokens, BlockPool::Block block);
+  void Replace(SimHolding& held, size_t span, int tokens, PrefixCache::Replaced one);
 
   Sim& sim_;
   const KvLayout layout_;
