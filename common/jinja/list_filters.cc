@@ -31,6 +31,9 @@ absl::StatusOr<Value> First(Workspace& workspace, const Value& subject, Argument
 }
 
 absl::StatusOr<Value> Last(Workspace& workspace, const Value& subject, Arguments) {
+  if (subject.list() != nullptr && subject.list()->generator) {
+    return absl::InvalidArgumentError("a generator (use list) has no last item");
+  }
   BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
   return list->items.empty() ? Value{Undefined{"last item"}} : list->items.back();
 }

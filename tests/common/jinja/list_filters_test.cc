@@ -52,6 +52,12 @@ TEST_F(ListFilters, LengthCountsItemsOrCharactersAndAGeneratorHasNone) {
   EXPECT_EQ(Filter(values_.Int(5), "length"), "error: a integer has no length");
 }
 
+TEST_F(ListFilters, AGeneratorHasAFirstItemAndNoLastOne) {
+  EXPECT_EQ(Filter(values_.Generator({values_.Int(4)}), "first"), "4");
+  EXPECT_EQ(Filter(values_.Generator({values_.Int(4)}), "last"),
+            "error: a generator (use list) has no last item");
+}
+
 TEST_F(ListFilters, FirstAndLastOfNothingAreUndefined) {
   EXPECT_EQ(Filter(Numbers({4, 5}), "first"), "4");
   EXPECT_EQ(Filter(Numbers({4, 5}), "last"), "5");
