@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Packs programs, their shared libraries, the GPU tests and scripts/gpu_check.sh into a folder and an archive that run on any
-# x86-64 Linux with glibc 2.36 or newer and an NVIDIA driver. cuBLASLt is not packed, since it is ten times as large as the
+# x86-64 Linux with an NVIDIA driver; where glibc is older than 2.36, by the loader and glibc of own-glibc/. cuBLASLt is not packed, since it is ten times as large as the
 # rest: the programs find it on the machine (a CUDA Toolkit, or Python's package nvidia-cublas) or say where they looked.
 #   scripts/gpu_bundle.sh [architectures, as BATON_CUDA_ARCHITECTURES; default 90a-real]
 # Writes build/baton-gpu/ and build/baton-gpu.tar.xz (tar -xf, or where there is no xz python3 -m tarfile -e); ends with 1
@@ -28,7 +28,7 @@ cmake --preset cuda -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBATON_BENCH_UNCHECKED=ON
 NINJA_STATUS='[%f/%t, %es] ' ninja -C "$build" "${programs[@]}" gpu_tests
 
 rm -rf "$bundle" "$archive"
-mkdir -p "$bundle"/{bin,lib,scripts,bench,tests/data/traces}
+mkdir -p "$bundle"/{bin,lib,scripts,bench,tests/data/traces,own-glibc/{bin,lib,tests}}
 for program in "${programs[@]}"; do cp "$build/bin/$program" "$bundle/bin/"; done
 cp "$build"/tests/gpu_*_test "$bundle/tests/"
 cp -r tests/data/tiny tests/data/arch "$bundle/tests/data/"
@@ -45,17 +45,35 @@ Baton $("$build/bin/baton" --version), GPU code for $architectures.
   bench/compare_hugging_face.py           decode and batching beside PyTorch and transformers, where they are installed
   bin/baton --help
 
+Where glibc is older than $newest_glibc (\`ldd --version\`), use own-glibc/bin/baton and so on in place of bin/baton.
+
 Needs an NVIDIA driver for CUDA $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p') or newer, and libcublasLt of a CUDA Toolkit or of Python's package
 nvidia-cublas. Everything else is in lib/.
 EOF
 
-# The libraries of glibc, the loader and the driver are taken from the machine.
-machines_own='^(ld-linux.*|libc|libm|libmvec|libdl|librt|libpthread|libresolv|libutil|libanl|libnsl|libnss_.*|libcuda|libnvidia.*)\.so'
+# The driver's libraries are taken from the machine, and those of glibc with its loader where they are new enough.
+glibcs='^(ld-linux.*|libc|libm|libmvec|libdl|librt|libpthread|libresolv|libutil|libanl|libnsl|libnss_.*)\.so'
+machines_own="$glibcs|^(libcuda|libnvidia.*)\.so"
 ldd "$bundle"/bin/* "$bundle"/tests/gpu_* | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
   while read -r library; do
     name=${library##*/}
     [[ $name =~ $machines_own ]] || cp -L "$library" "$bundle/lib/$name"
   done
+for library in ld-linux-x86-64.so.2 lib{c,m}.so.6 lib{mvec,dl,rt,pthread,resolv,util}.so.? libnss_{files,dns}.so.2; do
+  cp -L "/lib/x86_64-linux-gnu/"$library "$bundle/own-glibc/lib/"
+done
+for program in "$bundle"/bin/* "$bundle"/tests/gpu_*; do
+  launcher=$bundle/own-glibc/${program#"$bundle/"}
+  cat >"$launcher" <<'EOF'
+#!/bin/sh
+# The program of the bundle, by the bundle's own loader and glibc: neither works with another version of the other.
+own=$(cd "${0%/*}/.." && pwd)
+program=${0##*/}
+folder=${0%/*}
+exec "$own/lib/ld-linux-x86-64.so.2" --library-path "$own/lib" --argv0 "$own/${folder##*/}/$program" "$own/../${folder##*/}/$program" "$@"
+EOF
+  chmod +x "$launcher"
+done
 strip --strip-unneeded "$bundle"/bin/* "$bundle"/tests/gpu_* "$bundle"/lib/*
 
 tar -C "$bundle/.." --sort=name --owner=0 --group=0 -cf - baton-gpu |
@@ -80,7 +98,9 @@ if [[ $(printf '%s\nGLIBC_%s\n' "$wanted" "$newest_glibc" | sort -V | tail -n 1)
   echo "gpu_bundle: needs $wanted; GLIBC_$newest_glibc is the newest that it may" >&2
   exit 1
 fi
-env -i "$elsewhere/baton-gpu/bin/baton" --help >/dev/null
+for program in "$elsewhere"/baton-gpu/{,own-glibc/}bin/baton; do
+  [[ $(env -i "$program" --version) == "$("$build/bin/baton" --version)" ]]
+done
 if ((bytes > limit_bytes)); then
   echo "gpu_bundle: $bytes bytes are more than 60 MiB" >&2
   exit 1

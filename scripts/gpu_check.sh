@@ -33,6 +33,13 @@ if [[ ! $seconds =~ ^[0-9]+$ ]]; then
   echo "gpu_check: --seconds $seconds: must be a number" >&2
   exit 2
 fi
+glibc=$(ldd --version 2>/dev/null | head -n 1 | awk '{print "glibc", $NF}')
+# In a folder of gpu_bundle.sh, on a machine whose glibc is too old for its programs.
+if [[ $bin == "$root/bin" && -d $root/own-glibc ]] && ! "$bin/baton" --version >/dev/null 2>&1; then
+  bin=$root/own-glibc/bin
+  [[ $tests == "$root/tests" ]] && tests=$root/own-glibc/tests
+  glibc+=", the bundle's own is used"
+fi
 if [[ ! -x $bin/baton ]]; then
   echo "gpu_check: $bin/baton is missing; name the programs' folder with --bin" >&2
   exit 2
@@ -142,7 +149,7 @@ check_machine() {
     gpu=$(nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader 2>/dev/null | head -n 1)
     gpu=${gpu:-nvidia-smi finds no GPU}
   fi
-  machine="$gpu; $(nproc) CPUs; $(uname -sr); $(ldd --version 2>/dev/null | head -n 1 | awk '{print "glibc", $NF}')"
+  machine="$gpu; $(nproc) CPUs; $(uname -sr); $glibc"
   echo "machine: $machine"
   local program missing=""
   for program in "$bin"/baton* "$tests"/gpu_*; do

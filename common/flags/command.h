@@ -18,7 +18,7 @@ class Command {
   virtual int Run(const FlagSet& flags) = 0;
 };
 
-// The folder of this program, which also has the servers.
+// The folder of this program, or of its launcher, which also has the servers.
 std::string ProgramFolder();
 
 // The path of `name`, a program that only Baton's programs start: beside this one, where builds have

@@ -139,6 +139,20 @@ def test_check_config_accepts_what_runs(program):
     assert done.returncode == 0, done.stderr
 
 
+def test_a_program_started_by_another_loader_finds_the_servers_beside_its_launcher(tmp_path):
+    loader = pathlib.Path("/lib64/ld-linux-x86-64.so.2").resolve()
+
+    def check():
+        return subprocess.run([loader, "--argv0", tmp_path / "baton", BIN / "baton", "serve", "--check-config", f"--model={MODEL}"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+
+    assert str(tmp_path / "baton-") in check().stderr
+    for server in ("baton-prefill-worker", "baton-decode-worker", "baton-router"):
+        (tmp_path / server).symlink_to(BIN / server)
+    done = check()
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("damage", ["missing", "empty", "text", "cut in the metadata", "cut in the tensors"])
 def test_a_damaged_model_is_one_clear_line(program, damage, tmp_path):
