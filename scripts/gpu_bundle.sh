@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Packs programs, their shared libraries, the GPU tests and scripts/gpu_check.sh into a folder and an archive that run on any
-# x86-64 Linux with an NVIDIA driver; where glibc is older than 2.36, by the loader and glibc of own-glibc/. cuBLASLt is not packed, since it is ten times as large as the
-# rest: the programs find it on the machine (a CUDA Toolkit, or Python's package nvidia-cublas) or say where they looked.
+# x86-64 Linux with an NVIDIA driver; where glibc is older than 2.36, by the loader and glibc of own-glibc/. cuBLASLt is not packed,
+# since it is ten times as large as the rest: the programs find it on the machine (a CUDA Toolkit, or Python's package nvidia-cublas)
+# or do without it.
 #   scripts/gpu_bundle.sh [architectures, as BATON_CUDA_ARCHITECTURES; default 90a-real]
 # Writes build/baton-gpu/ and build/baton-gpu.tar.xz (tar -xf, or where there is no xz python3 -m tarfile -e); ends with 1
 # if the archive is larger than 60 MiB or needs something that it does not have.
@@ -47,8 +48,8 @@ Baton $("$build/bin/baton" --version), GPU code for $architectures.
 
 Where glibc is older than $newest_glibc (\`ldd --version\`), use own-glibc/bin/baton and so on in place of bin/baton.
 
-Needs an NVIDIA driver for CUDA $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p') or newer, and libcublasLt of a CUDA Toolkit or of Python's package
-nvidia-cublas. Everything else is in lib/.
+Needs an NVIDIA driver for CUDA $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p') or newer. Without libcublasLt of a
+CUDA Toolkit or of Python's package nvidia-cublas prompts need up to twice the time. Everything else is in lib/.
 EOF
 
 # The driver's libraries are taken from the machine, and those of glibc with its loader where they are new enough.

@@ -45,7 +45,7 @@ DeviceLimits LimitsOf(int device) {
 
 absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(CudaBackendOptions options) {
   std::unique_ptr<Gemm> gemm;
-  if (!options.deterministic) {
+  if (options.library && !options.deterministic) {
     BATON_ASSIGN_OR_RETURN(gemm, Gemm::Create());
   }
   return std::unique_ptr<CudaBackend>(new CudaBackend(std::move(options), std::move(gemm)));

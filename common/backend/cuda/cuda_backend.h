@@ -30,7 +30,8 @@ namespace baton {
 // product_dispatch.h says which kernels multiply: those of this backend, or for many rows the
 // library, which sees the input rounded to the weights' type (quantised weights and their input
 // rounded to BF16). So the bits of a row depend on how many rows a pass has, and InputPrecision
-// changes nothing.
+// changes nothing. Without `library` the kernels of invariant_product.h take its products too: they
+// need more time for many rows.
 //
 // Experts are computed by the kernels of expert_mixer.h in any case, for any number of rows. Their
 // input is two BF16 terms, unless there are many rows and the weights have no more than one.
@@ -49,6 +50,7 @@ struct CudaBackendOptions {
   std::string description;
   std::string numerics;
   bool deterministic = false;
+  bool library = true;
   PoolThreads load_threads = {};
 };
 
@@ -114,6 +116,7 @@ class CudaBackend final : public Backend {
   // out = input x weight^T, or out += scale * input x weight^T, for every output.
   void Multiply(const VectorInput& input, InputPrecision precision,
                 absl::Span<const ProductOutput> outputs);
+  ProductKernel KernelFor(CudaElement element, int rows) const;
   void MultiplyBy(ProductKernel kernel, const VectorInput& input,
                   std::span<const VectorOutput> outputs);
   void MultiplyVector(VectorInput input, std::span<const VectorOutput> outputs);
@@ -139,7 +142,7 @@ class CudaBackend final : public Backend {
   const CudaStream stream_;
   UploadRing uploads_;
   CudaCopies copies_;
-  const std::unique_ptr<Gemm> gemm_;      // null if deterministic
+  const std::unique_ptr<Gemm> gemm_;      // null: invariant_product.h takes its place
   std::unique_ptr<WeightUpload> upload_;  // null unless weights are being loaded
 
   MemoryMoves moves_;  // moves of memory that may be among the arguments of a recorded operation

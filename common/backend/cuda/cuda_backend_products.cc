@@ -76,10 +76,15 @@ void CudaBackend::Multiply(const VectorInput& input, InputPrecision precision,
   for (const ProductKernel kernel :
        {ProductKernel::kVector, ProductKernel::kParts, ProductKernel::kLibrary}) {
     const std::vector<VectorOutput> those = Those(all, [&](CudaElement element) {
-      return ProductKernelOf(element, input.in.rows) == kernel;
+      return KernelFor(element, input.in.rows) == kernel;
     });
     if (!those.empty()) MultiplyBy(kernel, input, those);
   }
+}
+
+ProductKernel CudaBackend::KernelFor(CudaElement element, int rows) const {
+  const ProductKernel kernel = ProductKernelOf(element, rows);
+  return kernel == ProductKernel::kLibrary && gemm_ == nullptr ? ProductKernel::kParts : kernel;
 }
 
 void CudaBackend::MultiplyBy(ProductKernel kernel, const VectorInput& input,

@@ -3,7 +3,9 @@
 #include <cuda_runtime.h>
 
 #include <cstdlib>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -116,14 +118,21 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const MakeCudaOptions& 
         device, absl::StrCat("no kernels for ", name, ": ", ErrorText(error)),
         absl::StrCat("build with BATON_CUDA_ARCHITECTURES=", properties.major, properties.minor));
   }
-  return CudaBackend::Create(
-      {.device = device,
-       .description =
-           absl::StrCat("cuda:", device, " ", name, options.deterministic ? ", deterministic" : ""),
-       .numerics = options.deterministic ? InvariantNumerics(properties)
-                                         : absl::StrCat("cuda", kVaryingNumerics),
-       .deterministic = options.deterministic,
-       .load_threads = options.load_threads});
+  CudaBackendOptions backend = {
+      .device = device,
+      .description =
+          absl::StrCat("cuda:", device, " ", name, options.deterministic ? ", deterministic" : ""),
+      .numerics = options.deterministic ? InvariantNumerics(properties)
+                                        : absl::StrCat("cuda", kVaryingNumerics),
+      .deterministic = options.deterministic,
+      .load_threads = options.load_threads};
+  absl::StatusOr<std::unique_ptr<CudaBackend>> with_library = CudaBackend::Create(backend);
+  if (!absl::IsNotFound(with_library.status())) return with_library;
+  LogWarning("Baton's own kernels take the place of cuBLASLt: prompts need up to twice the time; {}",
+             std::string(with_library.status().message()));
+  backend.description += ", without cuBLASLt";
+  backend.library = false;
+  return CudaBackend::Create(std::move(backend));
 }
 
 }  // namespace baton

@@ -9,6 +9,7 @@
 #include "common/base/check.h"
 #include "common/base/float_types.h"
 #include "tests/support/cuda_shim/device_memory.h"
+#include "tests/support/cuda_shim/host_functions.h"
 #include "tests/support/cuda_shim/streams.h"
 
 namespace baton {
@@ -62,6 +63,9 @@ Gemm::Gemm(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
 Gemm::~Gemm() = default;
 
 absl::StatusOr<std::unique_ptr<Gemm>> Gemm::Create() {
+  if (!cuda_shim::TheMachine().has_library) {
+    return absl::NotFoundError("this machine has no libcublasLt.so");
+  }
   return std::unique_ptr<Gemm>(new Gemm(std::make_unique<Rep>()));
 }
 

@@ -21,7 +21,7 @@ constexpr int kMultiprocessors = 8;
 
 thread_local cudaError_t last_error = cudaSuccess;
 
-Machine& TheMachine() {
+Machine& MutableMachine() {
   static Machine machine;
   return machine;
 }
@@ -57,7 +57,9 @@ bool WithinLimits(const dim3& grid, const dim3& block) {
 
 }  // namespace
 
-void SetMachine(const Machine& machine) { TheMachine() = machine; }
+void SetMachine(const Machine& machine) { MutableMachine() = machine; }
+
+const Machine& TheMachine() { return MutableMachine(); }
 
 cudaError_t LaunchKernel(const cudaLaunchConfig_t& config, const void* kernel,
                          std::function<void()> run_thread) {

@@ -42,12 +42,14 @@ struct Machine {
   int devices = 1;                        // number of devices; only the first can be used
   int major = 9;                          // compute capability
   int minor = 0;
-  bool has_code = true;  // the program has kernels for the device
+  bool has_code = true;     // the program has kernels for the device
+  bool has_library = true;  // cuBLASLt is found (gemm_reference.cc)
   size_t device_bytes = size_t{4} << 30;
 };
 // Replaces the machine. REQUIRES: no other thread calls a function of this header, and no more
 // device memory is in use than the new machine has.
 void SetMachine(const Machine& machine);
+const Machine& TheMachine();
 
 }  // namespace baton::cuda_shim
 

@@ -10,7 +10,7 @@ namespace baton {
 enum class ProductKernel {
   kVector,   // vector_product.h: the input in float32
   kParts,    // invariant_product.h: tensor cores, the input in BF16 terms
-  kLibrary,  // weight_product.h: cuBLASLt, the input rounded to the weights' type
+  kLibrary,  // weight_product.h: cuBLASLt, the input rounded to the weights' type; kParts without it
 };
 
 // The most rows that kVector and kParts take. The library takes more.
@@ -48,7 +48,10 @@ constexpr ProductKernel ProductKernelOf(CudaElement element, int rows) {
 }
 
 // The BF16 terms of the input of kParts. With F16 weights it keeps 16 bits: one term has 8, and the
-// library keeps the 11 of F16, whose range a term does not share.
-constexpr int PartsTermsOf(CudaElement element) { return element == CudaElement::kF16 ? 2 : 1; }
+// library keeps the 11 of F16, whose range a term does not share. So it does with F32 weights, which
+// come here where there is no library.
+constexpr int PartsTermsOf(CudaElement element) {
+  return element == CudaElement::kF16 || element == CudaElement::kF32 ? 2 : 1;
+}
 
 }  // namespace baton

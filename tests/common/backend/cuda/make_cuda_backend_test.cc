@@ -7,10 +7,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "tests/common/backend/cuda/cuda_backend_fixture.h"
 
 namespace baton {
 namespace {
@@ -65,6 +68,30 @@ TEST_F(MakeCudaBackend, HasTheThreadsThatLayOutWeightsUntilTheFirstPass) {
        threads() != before && SteadyNow() < end;) {
   }
   EXPECT_EQ(threads(), before);
+}
+
+TEST_F(MakeCudaBackend, MultipliesByItsOwnKernelsWhereThereIsNoCublasLt) {
+  SetMachine({.has_library = false});
+  BackendSide cuda("cuda");
+  EXPECT_THAT(cuda.backend().Description(), testing::EndsWith(", without cuBLASLt"));
+  BackendSide cpu("cpu");
+  constexpr int kInRows = 70, kColumns = 256, kOutputs = 24;
+  std::mt19937 random(3);
+  const std::vector<float> in = RandomFloats(random, size_t{kInRows} * kColumns);
+  const std::vector<float> zeros(size_t{kInRows} * kOutputs);
+  for (const auto& [type, tolerance] : {std::pair{GgmlType::kF32, 2e-5},
+                                        {GgmlType::kF16, 2e-5},
+                                        {GgmlType::kBf16, 3e-3}}) {
+    SCOPED_TRACE(GgmlTypeName(type));
+    const FileMatrix weight(random, type, kOutputs, kColumns);
+    const auto product = [&](BackendSide& side) {
+      const Tensor out = side.Put(zeros, kInRows);
+      const std::vector<Backend::ProductOutput> outputs = {{side.Load(weight.tensor), out}};
+      side.backend().Product(side.Put(in, kInRows), outputs);
+      return side.Get(out);
+    };
+    ExpectNear(product(cuda), product(cpu), tolerance);
+  }
 }
 
 TEST_F(MakeCudaBackend, SaysThatTheDriverIsMissing) {
