@@ -43,6 +43,7 @@ TEST_F(RouterTest, StreamsThroughBothWorkersAndTellsWhere) {
 
 TEST_F(RouterTest, ClientsAreToldNeitherNamesNorAddressesOfWorkersUnlessTheOperatorWantsIt) {
   options_.runner.expose_workers = false;
+  options_.runner.machine.worker_timeout = absl::Milliseconds(300);
   AddPrefill();
   MockWorker& decode = AddDecode();
   Start();

@@ -150,11 +150,11 @@ class TwoSamplers {
     if (asked_.size() > 1) Take();
   }
 
-  // Tokens of other rows of the step; now and then more than are scored together, or a row that has
-  // no number in a place.
+  // A few tokens of other rows of the step; now and then more than are scored together, or a row
+  // that has no number in a place.
   void Score() {
     for (uint64_t calls = questions_.Random() % 3; calls > 0; --calls) {
-      std::vector<ScoredToken> tokens(1 + questions_.Random() % 80);
+      std::vector<ScoredToken> tokens(1 + questions_.Random() % (questions_.OneIn(8) ? 80 : 4));
       std::vector<float> logits;
       for (ScoredToken& token : tokens) {
         token = {.token_id = static_cast<int32_t>(questions_.Random() % kVocab),
@@ -235,7 +235,7 @@ TEST(CudaStepSampler, ChoosesWhatTheCpuChoosesAStepLate) {
     scored += samplers.scored();
   }
   EXPECT_GT(sampled, 300);
-  EXPECT_GT(scored, 3000);
+  EXPECT_GT(scored, 1000);
 }
 
 TEST(CountsSlots, OfRowsBehindGuessesServeNobodyAfterTheirStep) {
