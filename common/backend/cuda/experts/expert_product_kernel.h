@@ -58,7 +58,7 @@ __device__ __forceinline__ void MultiplyPairs(const ExpertProductArgs& args,
   }
 }
 
-// Adds the sums of the parts, [part][pair][output], in ascending order and stores the results.
+// Adds the sums of the parts and stores the results.
 template <int kRowTiles>
 __device__ void StorePairs(const ExpertProductArgs& args, const ExpertProductArgs::Matrix& matrix,
                            int first_output, const ExpertTile& tile, const float* sums) {
@@ -67,8 +67,7 @@ __device__ void StorePairs(const ExpertProductArgs& args, const ExpertProductArg
   for (int i = static_cast<int>(threadIdx.x); i < kSums; i += kInvariantThreads) {
     const int output = first_output + i % kPartOutputs;
     if (i / kPartOutputs >= tile.count || output >= args.outputs) continue;
-    float sum = sums[i];
-    for (int part = 1; part < parts; ++part) sum += sums[part * kSums + i];
+    float sum = SumOfParts<kRowTiles>(sums, parts, i);
     if (matrix.bias != nullptr) {
       sum += matrix.bias[static_cast<int64_t>(tile.expert) * args.outputs + output];
     }
@@ -135,14 +134,7 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
     }
   }
   auto* const all = reinterpret_cast<float*>(shared_memory);
-  float* const own = all + warp * kRowTiles * 8 * kPartOutputs;
-#pragma unroll
-  for (int n = 0; n < kRowTiles; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      own[(n * 8 + t * 2 + i % 2) * kPartOutputs + group + i / 2 * 8] = sums[n][i];
-    }
-  }
+  KeepSums(sums, all + warp * kRowTiles * 8 * kPartOutputs);
   __syncthreads();
   StorePairs<kRowTiles>(args, matrix, first_output, tile, all);
 }

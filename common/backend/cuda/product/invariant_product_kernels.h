@@ -39,16 +39,45 @@ __device__ __forceinline__ void MultiplyRows(const InvariantArgs& args,
   for (int n = 0; n < kRowTiles; ++n) weights.Multiply(high[n], low[n], kTerms == 2, sums[n]);
 }
 
-// Adds the sums of the parts, [part][row][output], in ascending order and stores the results.
+// Where sum `i` of a warp's sums [row][output] lies in shared memory. Two rows are as long as all
+// banks together, and a store of a warp has the same eight outputs of one row in each of four twos:
+// each two has its outputs in another order of eights.
+__device__ __forceinline__ int PlaceOfSum(int i) { return i ^ i / 32 % 4 * 8; }
+
+// Puts a lane's sums among those of its warp.
+template <int kRowTiles>
+__device__ __forceinline__ void KeepSums(const float (&sums)[kRowTiles][4], float* warp_sums) {
+  const int group = static_cast<int>(threadIdx.x) % 32 / 4;
+  const int t = static_cast<int>(threadIdx.x) % 4;
+#pragma unroll
+  for (int n = 0; n < kRowTiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = n * 8 + t * 2 + i % 2;
+      warp_sums[PlaceOfSum(row * kPartOutputs + group + i / 2 * 8)] = sums[n][i];
+    }
+  }
+}
+
+// The sum of the parts' sums `i`, added in ascending order.
+template <int kRowTiles>
+__device__ __forceinline__ float SumOfParts(const float* sums, int parts, int i) {
+  constexpr int kSums = kRowTiles * 8 * kPartOutputs;
+  const float* const at = sums + PlaceOfSum(i);
+  float sum = at[0];
+  for (int part = 1; part < parts; ++part) sum += at[part * kSums];
+  return sum;
+}
+
+// Adds the sums of the parts and stores the results.
 template <int kRowTiles>
 __device__ void StoreParts(const InvariantArgs& args, const InvariantArgs::Matrix& matrix,
                            int first_output, int first_row, const float* sums) {
   constexpr int kSums = kRowTiles * 8 * kPartOutputs;
   const int parts = (args.tiles + args.part_tiles - 1) / args.part_tiles;
   for (int i = static_cast<int>(threadIdx.x); i < kSums; i += kInvariantThreads) {
-    float sum = sums[i];
-    for (int part = 1; part < parts; ++part) sum += sums[part * kSums + i];
-    StoreOutput(args, matrix, first_row + i / kPartOutputs, first_output + i % kPartOutputs, sum);
+    StoreOutput(args, matrix, first_row + i / kPartOutputs, first_output + i % kPartOutputs,
+                SumOfParts<kRowTiles>(sums, parts, i));
   }
 }
 
@@ -105,14 +134,7 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
     for (int n = 0; n < kRowTiles; ++n) x[n] += 2 * kDepth * Block::kColumns;
   }
   auto* const all = reinterpret_cast<float*>(shared_memory);
-  float* const own = all + warp * kRowTiles * 8 * kPartOutputs;
-#pragma unroll
-  for (int n = 0; n < kRowTiles; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      own[(n * 8 + t * 2 + i % 2) * kPartOutputs + group + i / 2 * 8] = sums[n][i];
-    }
-  }
+  KeepSums(sums, all + warp * kRowTiles * 8 * kPartOutputs);
   __syncthreads();
   StoreParts<kRowTiles>(args, matrix, first_output, first_row, all);
 }

@@ -125,7 +125,8 @@ __device__ void NormaliseWholeRow(const VectorArgs& args, const VectorShared<Til
   __syncthreads();
   const float scale = NormScaleOf(args, shared, 0);
   ForEachQuad(args, shared, [&](int column, float4& at) {
-    at = NormQuad(LoadQuad(args.in, column, args.columns), scale, at);
+    const float4 gain = at;
+    at = NormQuad(LoadQuad(args.in, column, args.columns), scale, gain);
   });
 }
 

@@ -227,15 +227,20 @@ struct Allowed {
 // are of 4 bytes.
 #define BATON_PARTIALS "partial results and tables begin within sectors"
 #define BATON_SCALES "scales of the other KV heads lie between those of one"
+// A row's next scales are what the next accesses want, from the L1 cache.
+#define BATON_WEIGHT_ROWS \
+  "scales of eight rows of weights; rows of Q4_K and Q6_K begin at multiples of 16 bytes"
+// The two halves of a sector are the same lane's, one after the other, so that the second comes from
+// the L1 cache. Lanes with other columns would add their products in another order; an input that
+// is stored in the lanes' order would be another for each type of weight that reads it.
+#define BATON_LANE_COLUMNS                                                                         \
+  "Q8_0, Q6_K, MXFP4: as the weights lie, a lane has 16 or 32 neighbouring columns of the input, " \
+  "and takes eight of them at a time"
 const Allowed kAllowed[] = {
     {"VectorProductKernel", "device read", "rows of Q6_K begin at multiples of 16 bytes"},
     {"VectorProductKernel", "device write", "a warp's few results are of several rows"},
-    {"VectorProductKernel", "shared read",
-     "the gain's elements, one by one unless nvcc joins them; four rows' squares for four threads"},
-    {"InvariantPartsKernel", "device read",
-     "eight rows of weights: scales, and halves of sectors whose others are the next access's"},
-    {"InvariantPartsKernel", "shared write",
-     "the sums' rows are 16 floats apart, so that four lanes want one bank, once at the end"},
+    {"VectorProductKernel", "shared read", "four rows' squares for four threads, once"},
+    {"InvariantPartsKernel", "device read", BATON_WEIGHT_ROWS "; " BATON_LANE_COLUMNS},
     {"InvariantTileKernel", "device read", "scales of eight rows of weights"},
     {"InvariantTileKernel", "shared write",
      "codes of a byte: what eight lanes copy side by side goes to lines that share banks"},
@@ -263,6 +268,8 @@ const Allowed kAllowed[] = {
 #undef BATON_EIGHT_FLOATS
 #undef BATON_PARTIALS
 #undef BATON_SCALES
+#undef BATON_WEIGHT_ROWS
+#undef BATON_LANE_COLUMNS
 
 TEST(KernelAccesses, CostTheFewestButForWhatHasAReason) {
   std::vector<bool> used(std::size(kAllowed));
