@@ -7,33 +7,33 @@
 
 namespace baton {
 
-// Elements that a lane rotates: 16 bytes of a page's row.
-constexpr int kRotatedRange = 8;
+// Elements that a lane rotates: neighbouring lanes load whole sectors of 32 bytes.
+constexpr int kRotatedRange = 4;
 
-// Elements [first, first + 8) of a head, rotated by the angles of row `row`. REQUIRES: `first` is a
-// multiple of 8, and rope.dim one of 16.
-static __device__ inline Floats<8> RotatedEight(const CudaRope& rope, int row, const float* head,
-                                                int first) {
-  Floats<8> x = LoadFloats<8>(head + first);
+// Elements [first, first + 4) of a head, rotated by the angles of row `row`. REQUIRES: `first` is a
+// multiple of 4, and rope.dim one of 8.
+static __device__ inline Floats<4> RotatedQuad(const CudaRope& rope, int row, const float* head,
+                                               int first) {
+  Floats<4> x = LoadFloats<4>(head + first);
   if (first >= rope.dim) return x;
   const int pairs = rope.dim / 2;
   const size_t angles = static_cast<size_t>(row) * static_cast<size_t>(pairs);
   if (!rope.half_split) {
-    const Floats<4> cosine = LoadFloats<4>(rope.cosines + angles + first / 2);
-    const Floats<4> sine = LoadFloats<4>(rope.sines + angles + first / 2);
+    const Floats<2> cosine = LoadFloats<2>(rope.cosines + angles + first / 2);
+    const Floats<2> sine = LoadFloats<2>(rope.sines + angles + first / 2);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 2; ++i) {
       RotatePair(cosine.values[i], sine.values[i], x.values[2 * i], x.values[2 * i + 1]);
     }
     return x;
   }
   const bool second = first >= pairs;
   const int pair = second ? first - pairs : first;
-  const Floats<8> other = LoadFloats<8>(head + (second ? pair : first + pairs));
-  const Floats<8> cosine = LoadFloats<8>(rope.cosines + angles + pair);
-  const Floats<8> sine = LoadFloats<8>(rope.sines + angles + pair);
+  const Floats<4> other = LoadFloats<4>(head + (second ? pair : first + pairs));
+  const Floats<4> cosine = LoadFloats<4>(rope.cosines + angles + pair);
+  const Floats<4> sine = LoadFloats<4>(rope.sines + angles + pair);
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 4; ++i) {
     float a = second ? other.values[i] : x.values[i];
     float b = second ? x.values[i] : other.values[i];
     RotatePair(cosine.values[i], sine.values[i], a, b);
@@ -42,59 +42,54 @@ static __device__ inline Floats<8> RotatedEight(const CudaRope& rope, int row, c
   return x;
 }
 
-template <class Element>
-static __device__ inline uint4 PackEight(const Floats<8>& x) {
-  return {PackPair<Element>(x.values[0], x.values[1]), PackPair<Element>(x.values[2], x.values[3]),
-          PackPair<Element>(x.values[4], x.values[5]), PackPair<Element>(x.values[6], x.values[7])};
-}
-
 // StoreQueries of attention_pages.h for the row of the task, whose queries it rotates.
 template <class Element, int kHeadDim>
 static __device__ void StoreRotatedQueries(const AttentionArgs& args, const CudaRope& rope, int row,
                                            int kv_head, uint8_t* to) {
-  using Shape = PageShape<kHeadDim>;
+  constexpr int kQuads = kHeadDim / kRotatedRange;
   const float* const scales = args.pass.query_scales;
-  for (int i = static_cast<int>(threadIdx.x); i < kKvPageTokens * Shape::kChunks;
-       i += kAttentionThreads) {
-    const int head = i / Shape::kChunks;
-    const int chunk = i % Shape::kChunks;
-    uint4 packed = {0, 0, 0, 0};
+  for (int i = static_cast<int>(threadIdx.x); i < kKvPageTokens * kQuads; i += kAttentionThreads) {
+    const int head = i / kQuads;
+    const int quad = i % kQuads;
+    uint2 packed = {0, 0};
     if (head < args.group) {
       const float* const query = args.queries.Row(row) + (kv_head * args.group + head) * kHeadDim;
-      Floats<8> x = RotatedEight(rope, row, query, chunk * kRotatedRange);
+      Floats<4> x = RotatedQuad(rope, row, query, quad * kRotatedRange);
       if (scales != nullptr) {
         for (float& element : x.values) element *= scales[row];
       }
       for (float& element : x.values) element *= args.scale;
-      packed = PackEight<Element>(x);
+      packed = PackQuad<Element>(x);
     }
-    *reinterpret_cast<uint4*>(to + head * Shape::kRowBytes + chunk * 16) = packed;
+    *reinterpret_cast<uint2*>(to + head * PageShape<kHeadDim>::kRowBytes + quad * 8) = packed;
   }
 }
 
 // Stores the key and the value of the task's last position in the cache and at `kept` [2, kHeadDim].
-// One warp calls it; lane i has elements [8 * i, 8 * i + 8).
+// One warp calls it; lane i has every 32nd four elements, from the i-th on.
 template <class Stored, int kHeadDim>
 static __device__ void AppendRow(const AttentionArgs& args, const NewRows& rows,
                                  const TaskPages& pages, uint8_t* kept) {
   const int32_t block = __shfl_sync(kAllLanes, pages.block, pages.count - 1);
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int first = lane * kRotatedRange;
-  if (first >= kHeadDim) return;
   const int row = pages.task.row;
   const int head_at = pages.kv_head * kHeadDim;
-  const uint4 key =
-      PackEight<Stored>(RotatedEight(rows.rope, row, rows.keys.Row(row) + head_at, first));
-  const uint4 value =
-      PackEight<Stored>(LoadFloats<kRotatedRange>(rows.values.Row(row) + head_at + first));
   const KvLayerView cache = WithConstants<Stored, kHeadDim>(args.cache);
   const int token = (pages.task.end_key - 1) % cache.block_size;
-  const size_t offset = static_cast<size_t>(head_at + first) * sizeof(Stored);
-  __stwb(reinterpret_cast<uint4*>(cache.KeyRow(block, token) + offset), key);
-  __stwb(reinterpret_cast<uint4*>(cache.ValueRow(block, token) + offset), value);
-  auto* const to = reinterpret_cast<uint4*>(kept);
-  to[lane] = key;
-  to[PageShape<kHeadDim>::kChunks + lane] = value;
+#pragma unroll
+  for (int first = static_cast<int>(threadIdx.x) % 32 * kRotatedRange; first < kHeadDim;
+       first += 32 * kRotatedRange) {
+    const uint2 key =
+        PackQuad<Stored>(RotatedQuad(rows.rope, row, rows.keys.Row(row) + head_at, first));
+    const uint2 value =
+        PackQuad<Stored>(LoadFloats<kRotatedRange>(rows.values.Row(row) + head_at + first));
+    const size_t offset = static_cast<size_t>(head_at + first) * sizeof(Stored);
+    __stwb(reinterpret_cast<uint2*>(cache.KeyRow(block, token) + offset), key);
+    __stwb(reinterpret_cast<uint2*>(cache.ValueRow(block, token) + offset), value);
+    auto* const to = reinterpret_cast<uint2*>(kept);
+    to[first / kRotatedRange] = key;
+    to[(kHeadDim + first) / kRotatedRange] = value;
+  }
+  __syncwarp();  // PutRow reads what other lanes kept
 }
 
 // Puts what AppendRow kept into the copy of the page, which has zeros there. `token` is its index

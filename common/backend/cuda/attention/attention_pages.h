@@ -106,30 +106,48 @@ __device__ inline void Multiply<__nv_bfloat16>(float (&d)[4], const uint32_t (&a
   MultiplyBf16(d, a, {b0, b1});
 }
 
-// Stores rows [0, row_count * group) of queries, scaled and rounded. Row i is the query of row
-// first_row + i / group of the pass and head kv_head * group + i % group. The other rows, up to
-// `rows`, become zero. `to` [rows, kRowBytes]. All kThreads threads of the block call it.
-template <class Element, int kHeadDim, int kThreads = kAttentionThreads>
-__device__ void StoreQueries(const AttentionArgs& args, PrefillTile tile, int kv_head, int rows,
+// Four elements, rounded and packed into 8 bytes.
+template <class Element>
+__device__ inline uint2 PackQuad(const Floats<4>& x) {
+  return {PackPair<Element>(x.values[0], x.values[1]), PackPair<Element>(x.values[2], x.values[3])};
+}
+
+// The query of head kv_head * group + i % group in row first_row + i / group of the pass.
+__device__ inline const float* QueryAt(const AttentionArgs& args, int first_row, int kv_head,
+                                       int i) {
+  return args.queries.Row(first_row + i / args.group) +
+         (kv_head * args.group + i % args.group) * args.cache.head_dim;
+}
+
+// Stores rows [0, row_count * group) of queries (QueryAt), scaled and rounded. The other rows, up to
+// kRows, become zero. `to` [kRows, kRowBytes]. All kThreads threads of the block call it.
+template <class Element, int kHeadDim, int kRows, int kThreads = kAttentionThreads>
+__device__ void StoreQueries(const AttentionArgs& args, PrefillTile tile, int kv_head,
                              uint8_t* to) {
-  using Shape = PageShape<kHeadDim>;
+  constexpr int kQuads = kHeadDim / 4;  // of a row
+  constexpr int kAll = kRows * kQuads;
+  // A thread's loads that are under way together: the block can do nothing else before they end.
+  constexpr int kMost = (kAll + kThreads - 1) / kThreads;
+  constexpr int kTogether = kMost < 8 ? kMost : 8;
   const int used = tile.row_count * args.group;
-  for (int i = static_cast<int>(threadIdx.x); i < rows * Shape::kChunks; i += kThreads) {
-    const int row = i / Shape::kChunks;
-    const int chunk = i % Shape::kChunks;
-    uint4 packed = {0, 0, 0, 0};
-    if (row < used) {
-      const int head = kv_head * args.group + row % args.group;
-      const float* const query =
-          args.queries.Row(tile.first_row + row / args.group) + head * kHeadDim + chunk * 8;
-      Floats<8> x = LoadFloats<8>(query);
+  for (int first = static_cast<int>(threadIdx.x); first < kAll; first += kTogether * kThreads) {
+    Floats<4> x[kTogether] = {};
 #pragma unroll
-      for (float& element : x.values) element *= args.scale;
-      packed = {
-          PackPair<Element>(x.values[0], x.values[1]), PackPair<Element>(x.values[2], x.values[3]),
-          PackPair<Element>(x.values[4], x.values[5]), PackPair<Element>(x.values[6], x.values[7])};
+    for (int k = 0; k < kTogether; ++k) {
+      const int row = (first + k * kThreads) / kQuads;
+      const int quad = (first + k * kThreads) % kQuads;
+      if (row >= used) continue;
+      x[k] = LoadFloats<4>(QueryAt(args, tile.first_row, kv_head, row) + quad * 4);
     }
-    *reinterpret_cast<uint4*>(to + row * Shape::kRowBytes + chunk * 16) = packed;
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) {
+      const int row = (first + k * kThreads) / kQuads;
+      const int quad = (first + k * kThreads) % kQuads;
+      if (row >= kRows) continue;
+      for (float& element : x[k].values) element *= args.scale;
+      *reinterpret_cast<uint2*>(to + row * PageShape<kHeadDim>::kRowBytes + quad * 8) =
+          PackQuad<Element>(x[k]);
+    }
   }
 }
 

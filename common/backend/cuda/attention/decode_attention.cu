@@ -22,8 +22,8 @@ static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<Stored, 
   const int kv_head = static_cast<int>(blockIdx.x) % args.cache.kv_heads;
   const TaskPages pages = FindPages(args, task, kv_head);
   CopyFirstPage<Stored, kHeadDim>(args, pages, own);
-  StoreQueries<MatrixElement<Stored>, kHeadDim>(args, {task.row, 1}, kv_head, kKvPageTokens,
-                                                shared_memory);
+  StoreQueries<MatrixElement<Stored>, kHeadDim, kKvPageTokens>(args, {task.row, 1}, kv_head,
+                                                               shared_memory);
   __syncthreads();
   SoftmaxState<1, kHeadDim> state;
   ClearState(state);

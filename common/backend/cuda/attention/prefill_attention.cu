@@ -83,6 +83,8 @@ static __device__ void AttendTile(const AttentionArgs& args, const TileWork& wor
   const int page = static_cast<int>(threadIdx.x) / 32 % Shape::kPages;
   PagePlace place = PlaceOf(args.cache, first_key + page * kKvPageTokens);
   CopyKeys<Stored, kHeadDim>(args, work, place, BlockAt(work, place), buffers);
+  // They come while the keys do.
+  StoreQueries<Element, kHeadDim, Shape::kQueries>(args, work.tile, work.kv_head, shared);
   place.Advance(args.cache, Shape::kKeys);
   int32_t next_block = BlockAt(work, place);
   int buffer = 0;
@@ -122,8 +124,6 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   const int item = static_cast<int>(blockIdx.x) / args.cache.kv_heads;
   if (item >= args.work.counts[1]) return;
   const TileWork work = TileAt(args, item);
-  StoreQueries<MatrixElement<Stored>, kHeadDim>(args, work.tile, work.kv_head, Shape::kQueries,
-                                                shared_memory);
   const WarpRows rows = FindRows<Shape::kTiles>(args, work, static_cast<int>(threadIdx.x) / 32);
   PrefillState<Stored, kHeadDim> state;
   ClearState(state);

@@ -221,8 +221,6 @@ struct Allowed {
   const char* column;
   const char* why;
 };
-// Each of the two touches half of a sector, the second one what is in the L1 cache by then.
-#define BATON_EIGHT_FLOATS "a lane loads eight floats in two accesses"
 // A head's state is 16 bytes longer than the head. The counters of arrivals and the tables of blocks
 // are of 4 bytes.
 #define BATON_PARTIALS "partial results and tables begin within sectors"
@@ -244,28 +242,24 @@ const Allowed kAllowed[] = {
     {"InvariantTileKernel", "device read", "scales of eight rows of weights"},
     {"InvariantTileKernel", "shared write",
      "codes of a byte: what eight lanes copy side by side goes to lines that share banks"},
-    {"PrefillAttentionKernel", "device read", BATON_EIGHT_FLOATS "; " BATON_SCALES},
+    {"PrefillAttentionKernel", "device read", BATON_SCALES},
     {"PrefillAttentionKernel", "shared write", "eight lanes write two rows of 80 elements"},
     {"RotateAndAppendKernel", "device write", "a warp begins within a head of 80 elements"},
-    {"AppendAttentionKernel", "device read", BATON_EIGHT_FLOATS "; " BATON_PARTIALS},
+    {"AppendAttentionKernel", "device read", BATON_PARTIALS},
     {"AppendAttentionKernel", "device write", BATON_PARTIALS},
     {"AppendAttentionKernel", "shared read", "eight lanes read two states of 80 elements"},
     {"AppendAttentionKernel", "shared write",
      "StoreState: two rows in one bank, once at the end; eight lanes write two rows of 80 "
      "elements"},
-    {"DecodeAttentionKernel", "device read",
-     BATON_EIGHT_FLOATS "; " BATON_PARTIALS "; " BATON_SCALES},
+    {"DecodeAttentionKernel", "device read", BATON_PARTIALS "; " BATON_SCALES},
     {"DecodeAttentionKernel", "device write", BATON_PARTIALS},
     {"DecodeAttentionKernel", "shared write", "StoreState: two rows in one bank, once at the end"},
     {"VectorAttentionKernel", "device read", BATON_PARTIALS "; int4: scales of many keys"},
     {"VectorAttentionKernel", "device write", BATON_PARTIALS},
-    {"VectorAttentionKernel", "shared read",
-     "int4: the halves of a warp want elements of the query that are 32 apart"},
-    {"SegmentTileKernel", "device read", BATON_EIGHT_FLOATS "; " BATON_SCALES},
-    {"SegmentTaskKernel", "device read", BATON_EIGHT_FLOATS "; " BATON_PARTIALS},
+    {"SegmentTileKernel", "device read", BATON_PARTIALS},
+    {"SegmentTaskKernel", "device read", BATON_PARTIALS},
     {"SegmentTaskKernel", "device write", "states are stored by pairs of elements"},
 };
-#undef BATON_EIGHT_FLOATS
 #undef BATON_PARTIALS
 #undef BATON_SCALES
 #undef BATON_WEIGHT_ROWS
