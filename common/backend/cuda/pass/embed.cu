@@ -65,9 +65,9 @@ void LaunchEmbed(const CudaMatrix& table, const int32_t* token_ids, Tensor out,
   if (IsQuantised(table.element)) return LaunchDequantiseRows(table, token_ids, out, stream);
   WithElement(table.element, [&](auto element) {
     using Element = decltype(element);
-    constexpr int kMost = 16 / static_cast<int>(sizeof(Element));
-    if (table.columns % kMost == 0 && MultiplesOf16({table.data, out.data})) {
-      EmbedBy<Element, kMost>(table, token_ids, out, stream);
+    constexpr int kColumns = 4;  // 16 bytes of the output
+    if (table.columns % kColumns == 0 && MultiplesOf16({table.data, out.data})) {
+      EmbedBy<Element, kColumns>(table, token_ids, out, stream);
     } else {
       EmbedBy<Element, 1>(table, token_ids, out, stream);
     }

@@ -61,17 +61,24 @@ __device__ inline uint64_t BlockSumBefore(uint64_t value, uint64_t* warps) {
   return before;
 }
 
-// Adds to a 64-bit sum in shared memory, to which other threads add at the same time. The sum has
-// two halves, because 32-bit atomics on shared memory exist in hardware.
-__device__ inline void AddShared(unsigned int (&sum)[2], uint64_t value) {
-  const auto low = static_cast<unsigned int>(value);
-  const unsigned int carry = atomicAdd(&sum[0], low) + low < low ? 1 : 0;
-  const unsigned int high = static_cast<unsigned int>(value >> 32) + carry;
-  if (high != 0) atomicAdd(&sum[1], high);
-}
-__device__ inline uint64_t SumOf(const unsigned int (&sum)[2]) {
-  return uint64_t{sum[1]} << 32 | sum[0];
-}
+// Sums of 64 bits in shared memory, to which threads add at the same time. Each has two halves,
+// because 32-bit atomics on shared memory exist in hardware. The halves lie apart, so that
+// neighbouring sums want different banks.
+template <int kCount>
+struct SharedSums {
+  unsigned int low[kCount];
+  unsigned int high[kCount];
+
+  __device__ void Clear(int i) { low[i] = high[i] = 0; }
+  __device__ void Add(int i, uint64_t value) {
+    const auto more_low = static_cast<unsigned int>(value);
+    const unsigned int carry = atomicAdd(&low[i], more_low) + more_low < more_low ? 1 : 0;
+    const unsigned int more_high = static_cast<unsigned int>(value >> 32) + carry;
+    if (more_high != 0) atomicAdd(&high[i], more_high);
+  }
+  // REQUIRES: no thread adds to it any more.
+  __device__ uint64_t At(int i) const { return uint64_t{high[i]} << 32 | low[i]; }
+};
 
 // Calls work(index, value, inside) for those values of [begin, end) that fall to member `member` of
 // a group of `members`. All members make the same number of calls, with `inside` false beyond the

@@ -27,7 +27,7 @@ struct CutShared {
   TokenOrder list[kListTokens];
   uint64_t warps[kWarpLanes];
   unsigned int digit_tokens[kDigits];
-  unsigned int digit_weights[kDigits][2];  // low and high half
+  SharedSums<kDigits> digit_weights;
   unsigned int list_size;
   FoundBin found_bin;
 };
@@ -152,7 +152,7 @@ class CutFinder {
       }
       CountDigits(prefix, shift, by_weight);
       const auto mass_of = [&](int digit) -> uint64_t {
-        return by_weight ? SumOf(shared_.digit_weights[digit]) : shared_.digit_tokens[digit];
+        return by_weight ? shared_.digit_weights.At(digit) : shared_.digit_tokens[digit];
       };
       const FoundBin found = FindBin(kDigits, target, mass_of, shared_);
       target -= found.before;
@@ -177,7 +177,7 @@ class CutFinder {
     __syncthreads();  // the last use of the sums is over
     for (int digit = Thread(); digit < kDigits; digit += Threads()) {
       shared_.digit_tokens[digit] = 0;
-      shared_.digit_weights[digit][0] = shared_.digit_weights[digit][1] = 0;
+      shared_.digit_weights.Clear(digit);
     }
     __syncthreads();
     ForEachOfBin([&](TokenOrder order, bool inside) {
@@ -200,10 +200,10 @@ class CutFinder {
       weight = WarpReduce(weight, Add());
       if (Lane() != one_lane) return;
       atomicAdd(&shared_.digit_tokens[digit], static_cast<unsigned int>(__popc(lanes)));
-      AddShared(shared_.digit_weights[digit], weight);
+      shared_.digit_weights.Add(digit, weight);
     } else if (inside) {
       atomicAdd(&shared_.digit_tokens[digit], 1u);
-      AddShared(shared_.digit_weights[digit], weight);
+      shared_.digit_weights.Add(digit, weight);
     }
   }
 

@@ -76,7 +76,7 @@ __device__ inline void ScanSlice(const Row& row, const Range& slice, Extremes& e
 struct WeighShared {
   uint64_t warps[kWarpLanes];
   unsigned int bin_tokens[kWeightBins];
-  unsigned int bin_weights[kWeightBins][2];  // low and high half of each sum
+  SharedSums<kWeightBins> bin_weights;
 };
 
 // Adds the weights of a slice to the row's bins.
@@ -84,7 +84,7 @@ __device__ inline void FillBins(const Row& row, const Range& slice, const Weighe
                                 const WeightBins& bins, WeighShared& shared) {
   for (int bin = Thread(); bin < kWeightBins; bin += Threads()) {
     shared.bin_tokens[bin] = 0;
-    shared.bin_weights[bin][0] = shared.bin_weights[bin][1] = 0;
+    shared.bin_weights.Clear(bin);
   }
   __syncthreads();
   ForEachValue(row.adjusted, slice.begin, slice.end, Thread(), Threads(),
@@ -93,14 +93,14 @@ __device__ inline void FillBins(const Row& row, const Range& slice, const Weighe
                  if (weight == 0) return;
                  const int bin = bins(logit);
                  atomicAdd(&shared.bin_tokens[bin], 1u);
-                 AddShared(shared.bin_weights[bin], weight);
+                 shared.bin_weights.Add(bin, weight);
                });
   __syncthreads();
   for (int bin = Thread(); bin < kWeightBins; bin += Threads()) {
     if (shared.bin_tokens[bin] == 0) continue;
     atomicAdd(&row.scratch.bin_tokens[bin], shared.bin_tokens[bin]);
     atomicAdd(&row.scratch.bin_weights[bin],
-              static_cast<unsigned long long>(SumOf(shared.bin_weights[bin])));
+              static_cast<unsigned long long>(shared.bin_weights.At(bin)));
   }
 }
 
