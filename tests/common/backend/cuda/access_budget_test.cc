@@ -18,6 +18,7 @@
 
 #include "common/base/kv_type_name.h"
 #include "common/kv/layout.h"
+#include "tests/common/backend/cuda/access_step_cases.h"
 #include "tests/common/backend/cuda/cuda_backend_fixture.h"
 #include "tests/common/backend/cuda/product/test_matrix.h"
 
@@ -48,11 +49,6 @@ const ProductCase kProducts[] = {
 constexpr int kColumns = 1024;
 // Enough for tiles on the shim's device where the rows are many.
 int OutputsOf(const ProductCase& test) { return test.deterministic ? 256 : 128; }
-
-const TestElement& TestElementOf(GgmlType type) {
-  return *std::find_if(kTestElements.begin(), kTestElements.end(),
-                       [type](const TestElement& element) { return element.type == type; });
-}
 
 void MeasureProducts(Launches& launches) {
   std::mt19937 random(1);
@@ -208,6 +204,9 @@ const Launches& AllLaunches() {
     auto* const all = new Launches;
     MeasureProducts(*all);
     MeasureAttentions(*all);
+    MeasureExperts(*all);
+    MeasureRows(*all);
+    MeasureSampler(*all);
     NameKernels(*all);
     return all;
   }();
@@ -259,6 +258,16 @@ const Allowed kAllowed[] = {
     {"SegmentTileKernel", "device read", BATON_PARTIALS},
     {"SegmentTaskKernel", "device read", BATON_PARTIALS},
     {"SegmentTaskKernel", "device write", "states are stored by pairs of elements"},
+    {"ExpertProductKernel", "device read",
+     BATON_WEIGHT_ROWS "; " BATON_LANE_COLUMNS "; an expert's pairs begin anywhere"},
+    {"GroupPairsKernel", "device write", "an expert's pairs begin anywhere"},
+    {"DequantiseKernel", "device read", "rows of Q6_K begin at multiples of 16 bytes"},
+    {"DequantiseKernel", "device write",
+     "embedding alone: a lane has eight floats, and the L2 cache joins its two stores"},
+    {"EditLogits", "device read", "tokens with a penalty, and their logits, are anywhere"},
+    {"EditLogits", "device write", "tokens with a penalty are anywhere"},
+    {"SampleTokens", "device read",
+     "one of the numbers that a slice has, and its most likely tokens"},
 };
 #undef BATON_PARTIALS
 #undef BATON_SCALES

@@ -1,6 +1,7 @@
 // A weight matrix with random values, on the device and as the floats that its file means.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -30,6 +31,10 @@ inline const std::vector<TestElement> kFloatElements(kTestElements.begin(),
                                                      kTestElements.begin() + 3);
 inline const std::vector<TestElement> kQuantisedElements(kTestElements.begin() + 3,
                                                          kTestElements.end());
+inline const TestElement& TestElementOf(GgmlType type) {
+  return *std::find_if(kTestElements.begin(), kTestElements.end(),
+                       [type](const TestElement& element) { return element.type == type; });
+}
 
 // `columns`, rounded up to a number of columns that the type's blocks allow.
 inline int WholeBlocks(const TestElement& element, int columns) {
