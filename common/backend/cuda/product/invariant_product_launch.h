@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <span>
+#include <type_traits>
 
 #include "common/backend/cuda/device/launch.h"
 #include "common/backend/cuda/product/invariant_product_kernels.h"
@@ -70,6 +71,7 @@ struct PartsShape {
   // Thread blocks on a multiprocessor: as many as leave the registers that the kernel needs, 80
   // beside two others, 128 beside one.
   static constexpr int kOccupancy = [] {
+    if (kElement == CudaElement::kQ4_0 && kRowTiles == 2 && kTerms == 1) return 2;
     if (kRowTiles > 1) return IsQuantised(kElement) && (kTerms == 2 || Block::kGroups) ? 1 : 2;
     if (HasMin(kElement)) return kTerms == 2 ? 1 : 2;
     return Block::kTerms == 2 || kTerms == 2 || kElement == CudaElement::kQ6_K ? 2 : 3;
@@ -80,12 +82,8 @@ struct PartsShape {
 };
 
 template <class Block, int kRowTiles, int kTerms>
-void LaunchParts(const ProductTerms& in, std::span<const VectorOutput> outputs,
-                 cudaStream_t stream) {
+void LaunchParts(const InvariantArgs& args, unsigned blocks, cudaStream_t stream) {
   using Shape = PartsShape<Block, kRowTiles, kTerms>;
-  unsigned blocks = 0;
-  const InvariantArgs args =
-      InvariantArgsFor<Block>(in, outputs, kPartOutputs, kRowTiles * 8, &blocks);
   if (blocks == 0) return;
   Launch(InvariantPartsKernel<Block, kRowTiles, Shape::kDepth, Shape::kOccupancy, kTerms>,
          {.grid = blocks,
@@ -96,28 +94,47 @@ void LaunchParts(const ProductTerms& in, std::span<const VectorOutput> outputs,
          args);
 }
 
+// Calls parts(args, blocks, std::integral_constant<int, row tiles>) for InvariantPartsKernel, or
+// tiles(args, blocks) for InvariantTileKernel: whichever `in` takes. `blocks` are the launch's.
+template <class Block, int kTerms, class Parts, class Tiles>
+void WithInvariantKernel(const ProductTerms& in, std::span<const VectorOutput> outputs,
+                         const DeviceLimits& limits, const Parts& parts, const Tiles& tiles) {
+  unsigned blocks = 0;
+  const auto with_row_tiles = [&](auto row_tiles) {
+    const InvariantArgs args =
+        InvariantArgsFor<Block>(in, outputs, kPartOutputs, row_tiles * 8, &blocks);
+    parts(args, blocks, row_tiles);
+  };
+  if (in.rows <= 8) return with_row_tiles(std::integral_constant<int, 1>());
+  if (in.rows <= 16) return with_row_tiles(std::integral_constant<int, 2>());
+  // Four tiles of two terms of rows would not leave codes in groups enough registers.
+  constexpr int kMostRowTiles = Block::kGroups && kTerms == 2 ? 2 : 4;
+  const InvariantArgs args =
+      InvariantArgsFor<Block>(in, outputs, kTileOutputs, TileShape<Block, kTerms>::kRows, &blocks);
+  if (in.rows < kTilesFrom<Block, kTerms> || !EnoughTiles(blocks, limits.multiprocessors)) {
+    return with_row_tiles(std::integral_constant<int, kMostRowTiles>());
+  }
+  tiles(args, blocks);
+}
+
 template <CudaElement kElement, int kTerms>
 void LaunchInvariantTerms(const ProductTerms& in, std::span<const VectorOutput> outputs,
                           const DeviceLimits& limits, cudaStream_t stream) {
   using Block = InvariantBlock<kElement>;
-  if (in.rows <= 8) return LaunchParts<Block, 1, kTerms>(in, outputs, stream);
-  // Four tiles of two terms of rows would not leave codes in groups enough registers.
-  constexpr int kMostRowTiles = Block::kGroups && kTerms == 2 ? 2 : 4;
-  if (in.rows <= 16) return LaunchParts<Block, 2, kTerms>(in, outputs, stream);
-  using Tile = TileShape<Block, kTerms>;
-  unsigned blocks = 0;
-  const InvariantArgs args =
-      InvariantArgsFor<Block>(in, outputs, kTileOutputs, Tile::kRows, &blocks);
-  if (in.rows < kTilesFrom<Block, kTerms> || !EnoughTiles(blocks, limits.multiprocessors)) {
-    return LaunchParts<Block, kMostRowTiles, kTerms>(in, outputs, stream);
-  }
-  Launch(InvariantTileKernel<Block, kTerms>,
-         {.grid = blocks,
-          .block = kInvariantThreads,
-          .shared_bytes = Tile::kSharedBytes,
-          .stream = stream,
-          .may_start_early = true},
-         args);
+  WithInvariantKernel<Block, kTerms>(
+      in, outputs, limits,
+      [&](const InvariantArgs& args, unsigned blocks, auto row_tiles) {
+        LaunchParts<Block, row_tiles, kTerms>(args, blocks, stream);
+      },
+      [&](const InvariantArgs& args, unsigned blocks) {
+        Launch(InvariantTileKernel<Block, kTerms>,
+               {.grid = blocks,
+                .block = kInvariantThreads,
+                .shared_bytes = TileShape<Block, kTerms>::kSharedBytes,
+                .stream = stream,
+                .may_start_early = true},
+               args);
+      });
 }
 
 template <CudaElement kElement>

@@ -1,51 +1,151 @@
-// How well the launches of InvariantPartsKernel fill an H200: computed from the arguments that a
-// launch has, without running it.
+// How well the launches of invariant_product.h fill an H200 where ProductKernelOf names them:
+// computed from the arguments that a launch has, without running it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include "common/backend/cuda/product/invariant_product_launch.h"
+#include "common/backend/cuda/product/product_dispatch.h"
 #include "tests/common/backend/cuda/product/product_shapes.h"
 
 namespace baton {
 namespace {
 
-// The bytes of weights that the blocks of a launch for up to eight rows ask for as it begins, for
-// each multiprocessor.
-template <CudaElement kElement>
-double BytesInFlight(const Product& product) {
+// A thread block of the tile kernels has a multiprocessor for itself.
+constexpr int kTileBlocks = 1;
+
+struct InvariantShape {
+  bool tiles;            // InvariantTileKernel
+  double columns_share;  // of the columns that a block's warps could have, those that there are
+  Waves waves;
+};
+
+template <CudaElement kElement, int kTerms>
+InvariantShape ShapeOfTerms(const Product& product, int rows) {
   using Block = InvariantBlock<kElement>;
   std::vector<VectorOutput> outputs;
   for (const int count : product.outputs) {
     outputs.push_back({.weight = {nullptr, kElement, count, product.columns}, .out = {}});
   }
-  unsigned blocks = 0;
-  const InvariantArgs args =
-      InvariantArgsFor<Block>({.rows = 8, .columns = product.columns}, outputs, kPartOutputs,
-                              /*tile_rows=*/8, &blocks);
-  const int running = std::min(static_cast<int>(blocks),
-                               PartsShape<Block, 1, 1>::kOccupancy * kH200.multiprocessors);
-  // Eight warps, of which each has a part of the columns.
-  const int warps = (args.tiles + args.part_tiles - 1) / args.part_tiles;
-  const int loads = std::min(PartsShape<Block, 1, 1>::kDepth, args.part_tiles * Block::kOfTile);
-  return 16.0 * 32 * 2 * Block::kChunks * loads * warps * running / kH200.multiprocessors;
+  const ProductTerms in = {.terms = kTerms, .rows = rows, .columns = product.columns};
+  // Bytes that a warp loads for a column block of its 16 outputs.
+  constexpr double kWarpBytes = 16.0 * 32 * 2 * Block::kChunks;
+  InvariantShape shape = {};
+  const auto set = [&](const InvariantArgs& args, unsigned blocks, int on_multiprocessor,
+                       int loads) {
+    shape.columns_share =
+        static_cast<double>(args.tiles) / (kInvariantWarps * InvariantPartTiles(args.columns));
+    shape.waves = {.blocks = static_cast<int>(blocks),
+                   .places = on_multiprocessor * kH200.multiprocessors,
+                   .block_bytes = kWarpBytes * loads * kInvariantWarps};
+  };
+  WithInvariantKernel<Block, kTerms>(
+      in, outputs, kH200,
+      [&](const InvariantArgs& args, unsigned blocks, auto row_tiles) {
+        using Parts = PartsShape<Block, row_tiles, kTerms>;
+        set(args, blocks, Parts::kOccupancy,
+            std::min(Parts::kDepth, args.part_tiles * Block::kOfTile));
+      },
+      [&](const InvariantArgs& args, unsigned blocks) {
+        shape.tiles = true;
+        set(args, blocks, kTileBlocks, /*loads=*/1);
+      });
+  return shape;
 }
 
 template <CudaElement kElement>
-Names ReadTooLittle() {
-  return ThoseOf(
-      [](const Product& product) { return BytesInFlight<kElement>(product) < kBytesInFlight; });
+InvariantShape ShapeOf(const Product& product, int rows) {
+  return PartsTermsOf(kElement) == 2 ? ShapeOfTerms<kElement, 2>(product, rows)
+                                     : ShapeOfTerms<kElement, 1>(product, rows);
 }
 
-// Launches that are known to be too small. The list may become shorter, never longer.
-const Names kSmall = {"1B qkv", "1B output", "1B down"};
+template <CudaElement kElement>
+using Of = std::integral_constant<CudaElement, kElement>;
 
-TEST(InvariantProductShape, EnoughBytesOfFewRowsWeightsAreInFlight) {
-  EXPECT_EQ(ReadTooLittle<CudaElement::kQ4_0>(), kSmall);
-  EXPECT_EQ(ReadTooLittle<CudaElement::kQ4_K>(), kSmall);
-  EXPECT_EQ(ReadTooLittle<CudaElement::kQ8_0>(), kSmall);
-  EXPECT_EQ(ReadTooLittle<CudaElement::kBf16>(), Names());
+// Calls visit(type, element, rows) for each launch that ProductKernelOf gives to these kernels.
+template <class Visit>
+void ForEachLaunch(const Visit& visit) {
+  const auto of = [&](const char* type, auto element) {
+    for (const int rows : kStepRows) {
+      if (ProductKernelOf(element, rows) == ProductKernel::kParts) visit(type, element, rows);
+    }
+  };
+  of("BF16", Of<CudaElement::kBf16>());
+  of("F16", Of<CudaElement::kF16>());
+  of("Q8_0", Of<CudaElement::kQ8_0>());
+  of("Q4_0", Of<CudaElement::kQ4_0>());
+  of("Q4_1", Of<CudaElement::kQ4_1>());
+  of("Q4_K", Of<CudaElement::kQ4_K>());
+  of("Q6_K", Of<CudaElement::kQ6_K>());
+  of("MXFP4", Of<CudaElement::kMxfp4>());
+}
+
+// "Q4_0 1, 2 rows: 1B qkv, 1B down", a line for each type and those of its row counts of which the
+// same products fail.
+template <class Fails>
+std::string Failing(const Fails& fails) {
+  std::string text, type_before;
+  Names names_before;
+  ForEachLaunch([&](const std::string& type, auto element, int rows) {
+    const Names names = ThoseOf([&](const Product& product) {
+      return fails(ShapeOf<element>(product, rows), product.BytesWanted(element));
+    });
+    if (!names.empty() && type == type_before && names == names_before) {
+      text.insert(text.rfind(" rows:"), ", " + std::to_string(rows));
+    } else if (!names.empty()) {
+      text += type + " " + std::to_string(rows) + " rows:";
+      for (const std::string& name : names) text += " " + name + ",";
+      text.back() = '\n';
+    }
+    type_before = type;
+    names_before = names;
+  });
+  return text;
+}
+
+// The list may become shorter, never longer. All of it are a model's of 1 billion weights:
+//   - 2048 outputs are 128 blocks, one for a multiprocessor, that have two column blocks of each warp
+//     in flight; three times as many blocks would have enough;
+//   - with codes in groups and many rows a block needs so many registers that there is no second
+//     one, and two tiles of 2048 columns are all that a warp has.
+TEST(InvariantProductShape, WeightsComeAtSevenTenthsOfTheMemorysRateOrAllAtOnce) {
+  EXPECT_EQ(Failing([](const InvariantShape& shape, double wanted) {
+              const Waves& waves = shape.waves;
+              const bool at_once = waves.blocks <= waves.places && waves.BytesInFlight() >= wanted;
+              return !shape.tiles && !at_once && waves.MemoryShare() < 0.7;
+            }),
+            "Q8_0 2, 4, 8, 16, 32 rows: 1B output, 1B down\n"
+            "Q4_0 1, 2, 4, 8, 16 rows: 1B down\n"
+            "Q4_0 32 rows: 1B qkv, 1B gate up, 1B logits\n"
+            "Q4_0 64 rows: 1B qkv, 1B output\n"
+            "Q4_1 1, 2, 4, 8 rows: 1B down\n"
+            "Q4_1 16, 32 rows: 1B qkv, 1B gate up, 1B logits\n"
+            "Q4_1 64 rows: 1B qkv, 1B output\n"
+            "Q4_K 1, 2, 4, 8 rows: 1B down\n"
+            "Q4_K 16, 32 rows: 1B qkv, 1B gate up, 1B logits\n"
+            "Q4_K 64 rows: 1B qkv, 1B output\n"
+            "Q6_K 2, 4, 8, 16, 32 rows: 1B down\n"
+            "MXFP4 2, 4, 8, 16, 32 rows: 1B down\n");
+}
+
+// They multiply many rows with each weight: what counts is how many multiprocessors do
+// (EnoughTiles). The weights of a block come while those before them are multiplied.
+TEST(InvariantProductShape, TilesAreForMoreThan32RowsAndOccupyTwoFifthsOfTheDevice) {
+  ForEachLaunch([](const char* type, auto element, int rows) {
+    const Names names = ThoseOf([&](const Product& product) {
+      const InvariantShape shape = ShapeOf<element>(product, rows);
+      return shape.tiles && (rows <= 32 || shape.waves.BusyShare() < 0.4);
+    });
+    EXPECT_EQ(names, Names()) << type << " " << rows;
+  });
+}
+
+TEST(InvariantProductShape, EveryWarpHasColumns) {
+  EXPECT_EQ(Failing([](const InvariantShape& shape, double) { return shape.columns_share < 0.95; }),
+            "");
 }
 
 }  // namespace
