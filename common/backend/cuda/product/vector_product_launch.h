@@ -16,14 +16,23 @@ inline int CeilDiv(int64_t value, int divisor) {
   return static_cast<int>((value + divisor - 1) / divisor);
 }
 
-// Calls visit(tile) with the tile for `rows` rows of the input, if there is one (MaxVectorRows).
-// Chunks in flight take 64 registers where two blocks share a multiprocessor, and 128 where the
-// sums of several rows need them. A chunk of a quantised weight has 32 columns (Q8_0: 16), so fewer
-// chunks put as many bytes in flight.
+// Calls visit(tile) with the tile for `rows` rows of the input and `outputs` rows of all weights, if
+// there is one (MaxVectorRows). Chunks in flight take 64 registers where two blocks share a
+// multiprocessor, and 128 where the sums of several rows need them. A chunk of a quantised weight
+// has 32 columns (Q8_0: 16), so fewer chunks put as many bytes in flight: of two rows, whose input
+// is then read once. Q8_0 has few enough instructions that warps without a row would be missed: with
+// no more outputs than warps each has one.
 template <CudaElement kElement, class Visit>
-void WithVectorTile(int rows, const Visit& visit) {
+void WithVectorTile(int rows, int64_t outputs, const DeviceLimits& limits, const Visit& visit) {
   if constexpr (IsQuantised(kElement)) {
-    if (rows == 1) visit(VectorTile<kElement, 1, 2, 1, 2>());
+    if (rows != 1) return;
+    if constexpr (kElement == CudaElement::kQ8_0) {
+      using Single = VectorTile<kElement, 1, 1, 2, 2>;
+      if (outputs <= int64_t{limits.multiprocessors} * Single::kBlocks * kVectorWarps) {
+        return visit(Single());
+      }
+    }
+    visit(VectorTile<kElement, 1, 2, 1, 2>());
   } else {
     if (rows == 1) visit(VectorTile<kElement, 1, 1, 5, 2>());
     if (rows == 2) visit(VectorTile<kElement, 2, 2, 3, 1>());
@@ -101,7 +110,11 @@ VectorArgs ArgsFor(const VectorInput& input, std::span<const VectorOutput> outpu
 template <CudaElement kElement>
 void LaunchElement(const VectorInput& input, std::span<const VectorOutput> outputs,
                    const DeviceLimits& limits, cudaStream_t stream) {
-  WithVectorTile<kElement>(input.in.rows, [&](auto tile) {
+  int64_t rows = 0;
+  for (const VectorOutput& output : outputs) {
+    if (output.weight.element == kElement) rows += output.weight.rows;
+  }
+  WithVectorTile<kElement>(input.in.rows, rows, limits, [&](auto tile) {
     using Tile = decltype(tile);
     const VectorArgs args = ArgsFor<Tile>(input, outputs, limits);
     if (args.matrix_count == 0) return;
