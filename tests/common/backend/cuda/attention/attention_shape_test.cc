@@ -3,8 +3,11 @@
 // today: they may grow.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
+#include "common/backend/cuda/attention/attention_args.h"
 #include "common/backend/cuda/attention/attention_plan.h"
 #include "common/backend/cuda/attention/prefill_attention.h"
 
@@ -16,6 +19,7 @@ constexpr int kMultiprocessors = 132;
 // (tests/gpu/sass_budget.txt, DecodeShape, PrefillShape).
 constexpr int kDecodeBlocks = 3;
 constexpr int kPrefillBlocks = 2;
+constexpr double kBytesWanted = 31e3;
 
 struct AttentionModel {
   int heads;
@@ -39,12 +43,25 @@ double PrefillWaves(const AttentionModel& model, int tokens) {
          (kMultiprocessors * kPrefillBlocks);
 }
 
-// The same for a step of `batch` sequences of `context` tokens.
-double DecodeWaves(const AttentionModel& model, int batch, int context) {
+// The thread blocks of a layer for a step of `batch` sequences of `context` tokens.
+int DecodeBlocks(const AttentionModel& model, int batch, int context) {
   std::vector<BatchSequence> sequences;
   for (int i = 0; i < batch; ++i) sequences.push_back({i, 1, context - 1, nullptr});
-  const AttentionPlan plan = PlanFor(model, sequences);
-  return static_cast<double>(plan.task_count * model.kv_heads) / (kMultiprocessors * kDecodeBlocks);
+  return PlanFor(model, sequences).task_count * model.kv_heads;
+}
+
+double DecodeWaves(const AttentionModel& model, int batch, int context) {
+  return static_cast<double>(DecodeBlocks(model, batch, context)) /
+         (kMultiprocessors * kDecodeBlocks);
+}
+
+// Bytes of keys and values in flight on each multiprocessor: each warp of a block waits for a page
+// of both. 33 KB keep the memory busy (vector_product.h).
+double DecodeBytesInFlight(const AttentionModel& model, int batch, int context) {
+  const double page_bytes = 2.0 * kKvPageTokens * model.head_dim * 2;
+  const int running =
+      std::min(DecodeBlocks(model, batch, context), kMultiprocessors * kDecodeBlocks);
+  return page_bytes * kAttentionWarps * running / kMultiprocessors;
 }
 
 TEST(AttentionShape, AChunkOf2048TokensFillsTheDevice) {
@@ -67,6 +84,29 @@ TEST(AttentionShape, SequencesOfDecodeStepsFillTheDeviceTogether) {
     EXPECT_GE(DecodeWaves(model, 4, 8192), 2.5);
     EXPECT_GE(DecodeWaves(model, 16, 1024), 1.2);
     EXPECT_GE(DecodeWaves(model, 64, 1024), 5);
+  }
+}
+
+// A segment has 256 keys, so that few short sequences have fewer blocks than there are
+// multiprocessors. The fewest sequences of 1,024 tokens whose segments have enough in flight:
+TEST(AttentionShape, FourSequencesOf1024TokensHaveEnoughBytesInFlight) {
+  for (const int batch : {1, 2, 4, 8, 16, 32, 64}) {
+    EXPECT_EQ(DecodeBytesInFlight(k1B, batch, 1024) >= kBytesWanted, batch >= 8) << batch;
+    EXPECT_EQ(DecodeBytesInFlight(k8B, batch, 1024) >= kBytesWanted, batch >= 4) << batch;
+    EXPECT_EQ(DecodeBytesInFlight(k70B, batch, 1024) >= kBytesWanted, batch >= 4) << batch;
+    for (const AttentionModel& model : {k1B, k8B, k70B}) {
+      EXPECT_GE(DecodeBytesInFlight(model, batch, 8192), kBytesWanted) << batch;
+    }
+  }
+}
+
+// All blocks but those of the last segments take equally long, the others less.
+TEST(AttentionShape, TheLastWaveOfDecodeStepsLeavesFewPlacesEmpty) {
+  for (const int batch : {16, 32, 64}) {
+    for (const int context : {1024, 8192}) {
+      const double waves = DecodeWaves(k8B, batch, context);
+      EXPECT_GE(waves / std::ceil(waves), 0.64) << batch << " of " << context;
+    }
   }
 }
 
