@@ -3,7 +3,9 @@
 # x86-64 Linux with an NVIDIA driver; where glibc is older than 2.36, by the loader and glibc of own-glibc/. cuBLASLt is not packed,
 # since it is ten times as large as the rest: the programs find it on the machine (a CUDA Toolkit, or Python's package nvidia-cublas)
 # or do without it.
-#   scripts/gpu_bundle.sh [architectures, as BATON_CUDA_ARCHITECTURES; default 90a-real]
+#   [CUDACXX=NVCC] scripts/gpu_bundle.sh [architectures, as BATON_CUDA_ARCHITECTURES; default 90a-real]
+# NVCC: that of the CUDA Toolkit to build with, 12.4 or newer; by default the one in PATH or /usr/local/cuda. The driver must know
+# its version of CUDA: 12.4 is for drivers from 550 on, 13.0 for those from 580 on.
 # Writes build/baton-gpu/ and build/baton-gpu.tar.xz (tar -xf, or where there is no xz python3 -m tarfile -e); ends with 1
 # if the archive is larger than 60 MiB or needs something that it does not have.
 set -euo pipefail
@@ -17,14 +19,21 @@ bundle=$PWD/build/baton-gpu
 archive=$bundle.tar.xz
 programs=(baton baton-router baton-grammar-compiler baton-prefill-worker baton-decode-worker baton-bench-unchecked baton-bench-device-attention)
 
-nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
+nvcc=$(command -v "${CUDACXX:-nvcc}" || { [[ -n ${CUDACXX:-} ]] || ls /usr/local/cuda/bin/nvcc 2>/dev/null; } || true)
 if [[ -z $nvcc ]]; then
-  echo "gpu_bundle: no nvcc in PATH or /usr/local/cuda/bin; install the CUDA Toolkit, 12.4 or newer" >&2
+  echo "gpu_bundle: no nvcc at ${CUDACXX:-PATH or /usr/local/cuda/bin}; install the CUDA Toolkit, 12.4 or newer, and name its nvcc by CUDACXX" >&2
   exit 2
 fi
+toolkit=$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
+cublas=nvidia-cublas
+[[ $toolkit != 12.* ]] || cublas=nvidia-cublas-cu12
+# A build folder knows one toolkit.
+known=$(sed -n 's/^CMAKE_CUDA_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt" 2>/dev/null || true)
+anew=()
+[[ -z $known || $known == "$nvcc" ]] || anew=(--fresh)
 # The build has the options of scripts/test.sh, so that ccache has most of it.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
-cmake --preset cuda -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBATON_BENCH_UNCHECKED=ON -DBATON_CUDA_ARCHITECTURES="$architectures" \
+cmake "${anew[@]}" --preset cuda -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBATON_BENCH_UNCHECKED=ON -DBATON_CUDA_ARCHITECTURES="$architectures" \
   -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_FLAGS="-Werror all-warnings" >/dev/null
 NINJA_STATUS='[%f/%t, %es] ' ninja -C "$build" "${programs[@]}" gpu_tests
 
@@ -48,8 +57,8 @@ Baton $("$build/bin/baton" --version), GPU code for $architectures.
 
 Where glibc is older than $newest_glibc (\`ldd --version\`), use own-glibc/bin/baton and so on in place of bin/baton.
 
-Needs an NVIDIA driver for CUDA $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p') or newer. Without libcublasLt of a
-CUDA Toolkit or of Python's package nvidia-cublas prompts need up to twice the time. Everything else is in lib/.
+Needs an NVIDIA driver for CUDA $toolkit or newer (nvidia-smi shows the driver's). Without libcublasLt of a CUDA Toolkit ${toolkit%%.*}
+or of Python's package $cublas prompts need up to twice the time. Everything else is in lib/.
 EOF
 
 # The driver's libraries are taken from the machine, and those of glibc with its loader where they are new enough.

@@ -6,9 +6,10 @@
 namespace baton {
 namespace {
 
-constexpr CudaVersion kLeastToolkit = 12040;  // of CMakeLists.txt
-constexpr CudaVersion kLeastDriver = 12000;   // runs builds of later minor versions, too
-constexpr int kLeastMajor = 8;                // compute capability (common/backend/cuda)
+constexpr CudaVersion kLeastToolkit = 12040;           // of CMakeLists.txt
+constexpr CudaVersion kLeastDriver = 12000;            // runs builds of later minor versions, too
+constexpr char kToolkitsDriver[] = " (550 or newer)";  // of kLeastToolkit
+constexpr int kLeastMajor = 8;                         // compute capability (common/backend/cuda)
 
 constexpr char kAlsoCpu[] = ", or use --device cpu";
 
@@ -38,21 +39,21 @@ Finding DriverFinding(const GpuFacts& facts) {
     finding.verdict = for_cpu ? Verdict::kWarning : Verdict::kFailed;
     absl::StrAppend(&finding.found, "; ",
                     facts.error.empty() ? "it finds no GPU" : facts.error.c_str());
-    finding.remedy = absl::StrCat(
-        "install a driver for CUDA ", VersionText(kLeastToolkit),
-        " or newer and see nvidia-smi and CUDA_VISIBLE_DEVICES; in a container let the runtime "
-        "pass the GPU and the driver's libraries in",
-        kAlsoCpu);
+    finding.remedy =
+        absl::StrCat("install a driver for CUDA ", VersionText(kLeastToolkit), kToolkitsDriver,
+                     " and see nvidia-smi and CUDA_VISIBLE_DEVICES; in a container let the runtime "
+                     "pass the GPU and the driver's libraries in",
+                     kAlsoCpu);
   } else if (facts.driver_cuda < kLeastDriver) {
     finding.verdict = for_cpu ? Verdict::kWarning : Verdict::kFailed;
-    finding.remedy =
-        absl::StrCat("update the driver to one for CUDA ", VersionText(kLeastToolkit), kAlsoCpu);
+    finding.remedy = absl::StrCat("update the driver to one for CUDA ", VersionText(kLeastToolkit),
+                                  kToolkitsDriver, kAlsoCpu);
   } else if (facts.driver_cuda < kLeastToolkit) {
     finding.verdict = Verdict::kWarning;
-    finding.remedy =
-        absl::StrCat("update the driver to one for CUDA ", VersionText(kLeastToolkit),
-                     ": this one runs only builds that have code for the very GPU, such as "
-                     "BATON_CUDA_ARCHITECTURES=80-real");
+    finding.remedy = absl::StrCat(
+        "update the driver to one for CUDA ", VersionText(kLeastToolkit), kToolkitsDriver,
+        ": this one runs only builds that have code for the very GPU, such as "
+        "BATON_CUDA_ARCHITECTURES=80-real");
   }
   return finding;
 }
@@ -63,7 +64,7 @@ Finding BuildFinding(const GpuFacts& facts) {
   const std::string toolkit = absl::StrCat(
       "take a build by a CUDA Toolkit of ", VersionText(kLeastToolkit),
       facts.driver_cuda > kLeastToolkit ? absl::StrCat(" to ", VersionText(facts.driver_cuda)) : "",
-      " (cmake --preset cuda)");
+      " (CUDACXX=NVCC scripts/gpu_bundle.sh, or cmake --preset cuda)");
   if (facts.backend.code() == absl::StatusCode::kUnimplemented) {
     finding.verdict = Verdict::kWarning;
     finding.found = "this build has no CUDA, so the CPU computes";

@@ -23,6 +23,8 @@ namespace {
 
 // The least compute capability: it has bf16 in the tensor cores, and asynchronous copies.
 constexpr int kLeastMajor = 8;
+constexpr int kLeastToolkit = 12040;  // of CMakeLists.txt
+constexpr const char* kItsDriver = "550";
 
 // The text of a CUDA version: 13000 is "13.0".
 std::string VersionText(int version) {
@@ -32,6 +34,20 @@ std::string VersionText(int version) {
 absl::Status Refuse(int device, const std::string& why, const std::string& remedy) {
   return absl::InvalidArgumentError(
       absl::StrCat("--device cuda:", device, ": ", why, "; ", remedy, ", or use --device cpu"));
+}
+
+// What helps a driver for CUDA `driver` that is too old for this build. It runs builds made with
+// toolkits that are no newer than it.
+std::string OldDriverRemedy(int driver) {
+  const std::string least = VersionText(kLeastToolkit);
+  if (driver < kLeastToolkit) {
+    return absl::StrCat("update the driver to one for CUDA ", VersionText(CUDART_VERSION),
+                        ", or to ", kItsDriver, " or newer for a build made with CUDA Toolkit ",
+                        least);
+  }
+  return absl::StrCat("update the driver, or take a build made with a CUDA Toolkit of ", least,
+                      driver > kLeastToolkit ? absl::StrCat(" to ", VersionText(driver)) : "",
+                      " (CUDACXX=NVCC scripts/gpu_bundle.sh)");
 }
 
 std::string ErrorText(cudaError_t error) {
@@ -54,7 +70,7 @@ absl::StatusOr<int> CountDevices(int device) {
     return Refuse(device,
                   absl::StrCat("the NVIDIA driver is for CUDA ", VersionText(driver),
                                " and this build for ", needed),
-                  "update the driver");
+                  OldDriverRemedy(driver));
   }
   if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
     const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");

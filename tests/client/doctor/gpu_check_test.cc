@@ -45,7 +45,7 @@ TEST(GpuFindings, SayWhichDriverIsNeeded) {
   facts.driver_cuda = 11080;
   EXPECT_EQ(OfGpu(facts, "gpu.driver").verdict, Verdict::kFailed);
   EXPECT_THAT(OfGpu(facts, "gpu.driver").found, HasSubstr("CUDA up to 11.8"));
-  EXPECT_THAT(OfGpu(facts, "gpu.driver").remedy, HasSubstr("12.4"));
+  EXPECT_THAT(OfGpu(facts, "gpu.driver").remedy, HasSubstr("CUDA 12.4 (550 or newer)"));
   facts.driver_cuda = 12020;
   EXPECT_EQ(OfGpu(facts, "gpu.driver").verdict, Verdict::kWarning);
 }
@@ -65,6 +65,7 @@ TEST(GpuFindings, SayWhichBuildToTake) {
   facts.backend = absl::UnimplementedError("no CUDA");
   EXPECT_EQ(OfGpu(facts, "gpu.build").verdict, Verdict::kWarning);
   EXPECT_THAT(OfGpu(facts, "gpu.build").remedy, HasSubstr("Toolkit of 12.4 to 13.0"));
+  EXPECT_THAT(OfGpu(facts, "gpu.build").remedy, HasSubstr("CUDACXX=NVCC scripts/gpu_bundle.sh"));
   facts.backend = absl::InvalidArgumentError("no kernels for it");
   EXPECT_EQ(OfGpu(facts, "gpu.build").verdict, Verdict::kFailed);
   EXPECT_EQ(OfGpu(facts, "gpu.build").found, "no kernels for it");

@@ -26,9 +26,9 @@ struct Resolver {
 
 absl::StatusOr<CublasLtApi> CublasLtApi::Load() {
   const std::string soname = absl::StrCat("libcublasLt.so.", CUBLAS_VER_MAJOR);
-  const std::string remedy = absl::StrCat("install the CUDA Toolkit ", CUBLAS_VER_MAJOR,
-                                          " or the Python package nvidia-cublas, or name ",
-                                          "the library's folder in LD_LIBRARY_PATH");
+  const std::string remedy = absl::StrCat(
+      "install the CUDA Toolkit ", CUBLAS_VER_MAJOR, " or the Python package nvidia-cublas",
+      CUBLAS_VER_MAJOR == 12 ? "-cu12" : "", ", or name the library's folder in LD_LIBRARY_PATH");
   BATON_ASSIGN_OR_RETURN(void* library,
                          LoadSharedLibrary(soname, remedy, LibrarySearch::OfThisProcess()));
   CublasLtApi api;

@@ -100,10 +100,19 @@ TEST_F(MakeCudaBackend, SaysThatTheDriverIsMissing) {
   EXPECT_FALSE(CudaAvailable());
 }
 
-TEST_F(MakeCudaBackend, SaysThatTheDriverIsTooOld) {
+TEST_F(MakeCudaBackend, SaysThatTheDriverIsTooOldAndWhichBuildItRuns) {
+  ExpectRefused({.driver_version = 12080, .count_error = cudaErrorInsufficientDriver}, 0,
+                {"for CUDA 12.8 and this build for 13.0", "update the driver, or take a build",
+                 "a CUDA Toolkit of 12.4 to 12.8 (CUDACXX=NVCC scripts/gpu_bundle.sh)"});
   ExpectRefused({.driver_version = 12040, .count_error = cudaErrorInsufficientDriver}, 0,
-                {"for CUDA 12.4 and this build for 13.0", "update the driver"});
+                {"a CUDA Toolkit of 12.4 (CUDACXX"});
   EXPECT_FALSE(CudaAvailable());
+}
+
+TEST_F(MakeCudaBackend, SaysWhichDriverTheOldestBuildNeedsWhereThisOneRunsNone) {
+  ExpectRefused({.driver_version = 12020, .count_error = cudaErrorInsufficientDriver}, 0,
+                {"for CUDA 12.2 and this build for 13.0", "update the driver to one for CUDA 13.0",
+                 "or to 550 or newer for a build made with CUDA Toolkit 12.4"});
 }
 
 TEST_F(MakeCudaBackend, SaysThatThereIsNoGpuAndWhatHidesIt) {
