@@ -89,11 +89,10 @@ static __device__ void AppendRow(const AttentionArgs& args, const NewRows& rows,
     to[first / kRotatedRange] = key;
     to[(kHeadDim + first) / kRotatedRange] = value;
   }
-  __syncwarp();  // PutRow reads what other lanes kept
 }
 
 // Puts what AppendRow kept into the copy of the page, which has zeros there. `token` is its index
-// in the page. The warp of AppendRow calls it.
+// in the page. The warp of AppendRow calls it, behind a barrier.
 template <class Stored, int kHeadDim>
 static __device__ void PutRow(const uint8_t* kept, int token, uint8_t* page) {
   using Page = PageShape<kHeadDim>;
