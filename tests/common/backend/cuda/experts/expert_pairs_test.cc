@@ -52,7 +52,9 @@ void ExpectGrouped(const std::vector<int32_t>& pair_experts, int experts, int ti
     for (int k = 0; k < tile.count; ++k) ASSERT_EQ(of(place + k), tile.expert);
     place += tile.count;
     ASSERT_LE(tile.count, tile_pairs);
-    if (tile.count < tile_pairs && place < pairs) ASSERT_NE(of(place), tile.expert);
+    if (tile.count < tile_pairs && place < pairs) {
+      ASSERT_NE(of(place), tile.expert);
+    }
   }
   ASSERT_EQ(place, pairs);
 }
