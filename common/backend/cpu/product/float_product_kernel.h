@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/backend/cpu/product/next_groups.h"
 #include "common/backend/cpu/product/product_tile.h"
 
 namespace baton {
@@ -107,6 +108,7 @@ struct FloatProduct {
     const int panels = (args.columns + kFloatPanelColumns - 1) / kFloatPanelColumns;
     // Panels get about the same length, because a short last panel would cost most.
     const int most = (args.columns + panels - 1) / panels;
+    NextGroups next(args, group, Groups, args.rows / Simd::kFloatTileRows * panels);
     for (int first = 0; first < args.columns; first += most) {
       const int left = args.columns - first;
       const int count = left < most ? left : most;
@@ -117,6 +119,7 @@ struct FloatProduct {
         }
       }
       ForTiles<Simd::kFloatTileRows>(args.rows, [&](auto rows, int row) {
+        next.PrefetchSome();
         PanelRows<rows(), Groups>(args, row, group, first, count);
       });
     }
