@@ -158,6 +158,7 @@ ProductRows ExpertMixer::InputOf(Wave wave, int first, int end) const {
   const int at = first - wave.first;
   return {.rows = end - first,
           .blocks = blocks_wanted_ ? RowOf(blocks_.data(), at, width / kQuantBlock) : nullptr,
+          .block_stride = width / kQuantBlock,
           .floats = floats_wanted_ ? RowOf(floats_.data(), at, width) : nullptr,
           .float_stride = width};
 }

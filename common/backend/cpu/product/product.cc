@@ -22,6 +22,7 @@ ProductArgs ArgsFor(const ProductPart& part, ProductScratch& scratch) {
           .columns = weight.columns(),
           .rows = quantised ? input.rows * input.terms : input.rows,
           .blocks = input.blocks,
+          .block_stride = input.block_stride,
           .floats = input.floats,
           .float_stride = input.float_stride,
           .terms = quantised ? input.terms : 1,

@@ -55,7 +55,8 @@ struct ProductArgs {
   size_t group_bytes = 0;
   int columns = 0;                         // columns of the weight
   int rows = 0;                            // rows of the input times its terms
-  const QuantizedBlock* blocks = nullptr;  // [rows, columns / 32]
+  const QuantizedBlock* blocks = nullptr;  // [rows, block_stride]
+  int block_stride = 0;                    // at least the columns / 32
   const float* floats = nullptr;           // [rows, float_stride]
   int float_stride = 0;                    // at least the columns
   int terms = 1;                           // terms of each row of the input, 1 or 2

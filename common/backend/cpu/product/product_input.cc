@@ -13,10 +13,9 @@ void ProductInput::Prepare(const CpuKernels& kernels, ThreadPool& pool, ProductI
   columns_ = args.in.columns;
   terms_ = args.terms;
   quantised_ = quantised;
-  const size_t size = static_cast<size_t>(rows_) * static_cast<size_t>(columns_);
   if (quantised) {
-    const size_t blocks = size / kQuantBlock * static_cast<size_t>(terms_);
-    GrowTo(blocks, blocks_);
+    args.block_stride = block_stride();
+    GrowTo(static_cast<size_t>(rows_ * terms_) * static_cast<size_t>(args.block_stride), blocks_);
     args.blocks = blocks_.data();
   }
   floats_ = args.in.data;
@@ -36,10 +35,11 @@ void ProductInput::Prepare(const CpuKernels& kernels, ThreadPool& pool, ProductI
 }
 
 ProductRows ProductInput::Rows(int first, int count) const {
-  const auto before = static_cast<size_t>(first) * static_cast<size_t>(columns_);
   ProductRows rows{.rows = count, .terms = terms_};
   if (quantised_) {
-    rows.blocks = blocks_.data() + before / kQuantBlock * static_cast<size_t>(terms_);
+    rows.block_stride = block_stride();
+    rows.blocks = blocks_.data() +
+                  static_cast<size_t>(first * terms_) * static_cast<size_t>(rows.block_stride);
   }
   if (floats_ != nullptr) {
     rows.floats = floats_ + static_cast<size_t>(first) * static_cast<size_t>(float_stride_);

@@ -28,18 +28,23 @@ namespace baton {
 
 struct CpuKernels;
 
-// The floats from one row of a prepared input to the next. Rows that begin a multiple of 4 KiB apart
-// meet in the same few sets of the first cache, where those of a product's tile push one another
-// out. So a cache line is left between them.
+// The floats, and the blocks, from one row of a prepared input to the next. Rows that begin a
+// multiple of 4 KiB apart meet in the same few sets of the first cache, where those of a product's
+// tile push one another out. So a cache line is left between them.
 constexpr int FloatStride(int columns) { return columns % 1024 == 0 ? columns + kLanes : columns; }
+constexpr int BlockStride(int columns) {
+  return columns / kQuantBlock + (columns % 2048 == 0 ? 1 : 0);
+}
 
 // 32 columns of a row, quantised; one cache line.
 struct alignas(64) QuantizedBlock {
   int8_t values[kQuantBlock];
   float scale;
-  float scaled_sum;          // scale * the sum of the values
-  int32_t negative_sum;      // minus the sum of the values
-  int32_t negative_sums[2];  // minus the sums of the first and the second 16 values
+  float scaled_sum;      // scale * the sum of the values
+  int32_t negative_sum;  // minus the sum of the values
+  // Minus 2^kQ6_KOffsetBits times the sums of the first and the second 16 values: what takes the
+  // offset out of Q6_K's integers. No other type has a scale for half a block.
+  int32_t half_starts[2];
 };
 
 // The input of one operation; all memory is borrowed.
@@ -51,7 +56,8 @@ struct ProductInputArgs {
   const float* other = nullptr;      // kNorm: the gain [columns]; kGated: [rows, columns]
   float epsilon = 0;                 // kNorm only
   int terms = 1;                     // terms of the quantised values, 1 or 2
-  QuantizedBlock* blocks = nullptr;  // [rows, terms, columns / 32], or null
+  QuantizedBlock* blocks = nullptr;  // [rows, terms, block_stride], or null
+  int block_stride = 0;              // at least the columns / 32
   float* floats = nullptr;           // [rows, float_stride], or null
   int float_stride = 0;              // at least the columns
 };
@@ -60,7 +66,8 @@ struct ProductInputArgs {
 struct ProductRows {
   int rows = 0;
   int terms = 1;
-  const QuantizedBlock* blocks = nullptr;  // [rows, terms, columns / 32], or null
+  const QuantizedBlock* blocks = nullptr;  // [rows, terms, block_stride], or null
+  int block_stride = 0;                    // at least the columns / 32
   const float* floats = nullptr;           // [rows, float_stride], or null
   int float_stride = 0;                    // at least the columns
 };
@@ -69,8 +76,7 @@ struct ProductRows {
 class ProductInput {
  public:
   // Prepares the input in blocks if `quantised`, as floats if `floats`. Sets args.blocks,
-  // args.floats and args.float_stride itself. REQUIRES: if quantised, the columns are a multiple of
-  // 32.
+  // args.floats and their strides itself. REQUIRES: if quantised, the columns are a multiple of 32.
   void Prepare(const CpuKernels& kernels, ThreadPool& pool, ProductInputArgs args, bool quantised,
                bool floats);
 
@@ -80,8 +86,9 @@ class ProductInput {
   int rows() const { return rows_; }
   int columns() const { return columns_; }
   int terms() const { return terms_; }
-  const QuantizedBlock* blocks() const { return blocks_.data(); }  // [rows, terms, columns / 32]
-  const float* floats() const { return floats_; }                  // [rows, float_stride()]
+  const QuantizedBlock* blocks() const { return blocks_.data(); }  // [rows, terms, block_stride()]
+  int block_stride() const { return BlockStride(columns_); }
+  const float* floats() const { return floats_; }  // [rows, float_stride()]
   int float_stride() const { return float_stride_; }
 
  private:

@@ -57,17 +57,20 @@ struct ProductInputKernel {
       QuantizedBlock& out = *batch.out[i];
       out.scale = scales.v[i];
       out.scaled_sum = scales.v[i] * (sums[0].v[i] + sums[1].v[i]);
-      out.negative_sums[0] = -static_cast<int32_t>(sums[0].v[i]);
-      out.negative_sums[1] = -static_cast<int32_t>(sums[1].v[i]);
-      out.negative_sum = out.negative_sums[0] + out.negative_sums[1];
+      const int32_t half_sums[2] = {static_cast<int32_t>(sums[0].v[i]),
+                                    static_cast<int32_t>(sums[1].v[i])};
+      out.negative_sum = -(half_sums[0] + half_sums[1]);
+      for (int half = 0; half < 2; ++half) {
+        out.half_starts[half] = -half_sums[half] * (1 << kQ6_KOffsetBits);
+      }
       // Makes the compiler store one block after the other: scatters cost ten times as much.
       asm volatile("" : : : "memory");
     }
   }
 
   // Quantises the batch: the first term of every block, and with two terms what it left over, which
-  // goes `blocks` blocks further on.
-  [[gnu::noinline]] static void Flush(Batch& batch, int terms, size_t blocks) {
+  // goes `stride` blocks further on.
+  [[gnu::noinline]] static void Flush(Batch& batch, int terms, size_t stride) {
     QuantizedBlock nobody;
     for (int i = batch.size; i < kLanes; ++i) {
       std::memset(batch.x[i], 0, sizeof(batch.x[i]));
@@ -81,7 +84,7 @@ struct ProductInputKernel {
           batch.x[i][k] =
               __builtin_fmaf(-static_cast<float>(first.values[k]), first.scale, batch.x[i][k]);
         }
-        batch.out[i] += blocks;
+        batch.out[i] += stride;
       }
       Quantise(batch);
     }
@@ -197,12 +200,12 @@ struct ProductInputKernel {
   static void Run(const ProductInputArgs& args, int begin, int end) {
     if (args.blocks == nullptr) return RunFloats(args, begin, end);
     const int columns = args.in.columns;
-    const size_t blocks = static_cast<size_t>(columns / kQuantBlock);
+    const size_t stride = static_cast<size_t>(args.block_stride);
     Batch batch;
     for (int row = begin; row < end; ++row) {
       const bool norm = args.kind == ProductInputArgs::Kind::kNorm;
       const float inverse_norm = norm ? InverseNorm(args, row) : 0;
-      QuantizedBlock* out = args.blocks + static_cast<size_t>(row * args.terms) * blocks;
+      QuantizedBlock* out = args.blocks + static_cast<size_t>(row * args.terms) * stride;
       for (int column = 0; column < columns; column += kQuantBlock, ++out) {
         float* x = batch.x[batch.size];
         Values(args, row, column, kQuantBlock, inverse_norm, x);
@@ -213,10 +216,10 @@ struct ProductInputKernel {
                       x, sizeof(batch.x[0]));
         }
         batch.out[batch.size++] = out;
-        if (batch.size == kLanes) Flush(batch, args.terms, blocks);
+        if (batch.size == kLanes) Flush(batch, args.terms, stride);
       }
     }
-    if (batch.size > 0) Flush(batch, args.terms, blocks);
+    if (batch.size > 0) Flush(batch, args.terms, stride);
   }
 };
 

@@ -24,8 +24,8 @@ struct QuantisedProduct {
   // offset of the codes is taken out.
   [[gnu::always_inline]] static I Start(const QuantizedBlock& x, int half) {
     if constexpr (Format::kHasMin) return Simd::SetInt(0);
-    const int32_t sum = Format::kHalfScales ? x.negative_sums[half] : x.negative_sum;
-    return Simd::template ShiftLeft<Format::kOffsetBits>(Simd::SetInt(sum));
+    if constexpr (Format::kHalfScales) return Simd::SetInt(x.half_starts[half]);
+    return Simd::template ShiftLeft<Format::kOffsetBits>(Simd::SetInt(x.negative_sum));
   }
 
   [[gnu::always_inline]] static F AddScaled(I integer, F scale, const QuantizedBlock& x, F sum) {
@@ -37,7 +37,7 @@ struct QuantisedProduct {
     const uint8_t* weight = args.weight + static_cast<size_t>(group) * args.group_bytes;
     const int blocks = args.columns / kQuantBlock;
     const size_t block_bytes = args.group_bytes / static_cast<size_t>(blocks);
-    const size_t stride = static_cast<size_t>(blocks);
+    const size_t stride = static_cast<size_t>(args.block_stride);
     const QuantizedBlock* input = args.blocks + static_cast<size_t>(row) * stride;
     typename ProductTile<Simd, Rows, 1>::Sums tile;
     auto& sums = tile[0];
@@ -138,14 +138,14 @@ struct QuantisedProduct {
   template <int Rows, int Groups>
   [[gnu::noinline]] static void PanelRows(const ProductArgs& args, int row, int group, int first,
                                           int count) {
-    const size_t blocks = static_cast<size_t>(args.columns / kQuantBlock);
+    const size_t stride = static_cast<size_t>(args.block_stride);
     using Tile = ProductTile<Simd, Rows, Groups>;
     typename Tile::Sums sums;
     Lanes* saved = args.sums + static_cast<size_t>(row) * Groups;
     Tile::Load(saved, first == 0, sums);
     PanelTile<Rows, Groups>(args.panel, count,
-                            args.blocks + static_cast<size_t>(row) * blocks + first, blocks, sums);
-    if (static_cast<size_t>(first + count) == blocks) {
+                            args.blocks + static_cast<size_t>(row) * stride + first, stride, sums);
+    if (first + count == args.columns / kQuantBlock) {
       Tile::Finish(args, row, group, sums);
     } else {
       Tile::Save(sums, saved);

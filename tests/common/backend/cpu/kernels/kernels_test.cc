@@ -63,6 +63,7 @@ std::vector<uint8_t> Prepared(CpuIsa isa, ProductInputArgs::Kind kind, GateFunct
                                  .epsilon = 1e-5f,
                                  .terms = terms,
                                  .blocks = whole_blocks ? quantised.data() : nullptr,
+                                 .block_stride = columns / kQuantBlock,
                                  .floats = floats.data(),
                                  .float_stride = columns},
                                 0, rows);

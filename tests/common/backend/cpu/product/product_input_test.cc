@@ -170,6 +170,51 @@ TEST(ProductInput, RowsOfWholePagesAreStoredACacheLineApart) {
   }
 }
 
+TEST(ProductInput, RowsOfBlocksThatAreWholePagesAreStoredACacheLineApart) {
+  constexpr int kPage = 2048;  // columns of 64 blocks, which are 4 KiB
+  constexpr int kStride = kPage / kQuantBlock + 1;
+  ThreadPool pool(2, {});
+  std::vector<float> in = NormalValues(3 * kPage, 4);
+  for (const CpuIsa isa : InstructionSets()) {
+    for (const int terms : {1, 2}) {
+      ProductInput input;
+      input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), 3, kPage}, .terms = terms}, true,
+                    false);
+      EXPECT_EQ(input.block_stride(), kStride);
+      for (int row = 0; row < 3; ++row) {
+        ProductInput alone;
+        alone.Prepare(KernelsFor(isa), pool,
+                      {.in = {in.data() + row * kPage, 1, kPage}, .terms = terms}, true, false);
+        const ProductRows rows = input.Rows(row, 1);
+        EXPECT_EQ(rows.blocks, input.blocks() + row * terms * kStride);
+        EXPECT_EQ(rows.block_stride, kStride);
+        for (int term = 0; term < terms; ++term) {
+          EXPECT_EQ(std::memcmp(rows.blocks + term * kStride, alone.blocks() + term * kStride,
+                                kPage / kQuantBlock * sizeof(QuantizedBlock)),
+                    0);
+        }
+      }
+    }
+  }
+}
+
+TEST(ProductInput, StartsOfHalfBlocksTakeOutTheOffsetOfQ6_K) {
+  ThreadPool pool(1, {});
+  std::vector<float> in = NormalValues(kInputColumns, 9);
+  for (const CpuIsa isa : InstructionSets()) {
+    ProductInput input;
+    input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), 1, kInputColumns}}, true, false);
+    for (int b = 0; b < kInputColumns / kQuantBlock; ++b) {
+      const QuantizedBlock& block = input.blocks()[b];
+      int sums[2] = {};
+      for (int k = 0; k < kQuantBlock; ++k) sums[k / 16] += block.values[k];
+      EXPECT_EQ(block.half_starts[0], -32 * sums[0]);
+      EXPECT_EQ(block.half_starts[1], -32 * sums[1]);
+      EXPECT_EQ(block.negative_sum, -sums[0] - sums[1]);
+    }
+  }
+}
+
 // The second term is what the first left over, so that both together are nearer.
 TEST(ProductInput, TheSecondTermQuantisesTheRestOfTheFirst) {
   ThreadPool pool(2, {});

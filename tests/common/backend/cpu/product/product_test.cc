@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/backend/cpu/kernels/kernels.h"
@@ -192,37 +193,49 @@ TEST(MultiplyWeights, AddsToTheOutputWhereAsked) {
   }
 }
 
-// Such rows do not follow one another without a gap (FloatStride).
+// Such rows do not follow one another without a gap (FloatStride, BlockStride).
 TEST(MultiplyWeights, GivesRowsOfWholePagesTheBitsThatEachHasAlone) {
-  constexpr int kPage = 1024;  // floats of 4 KiB
+  constexpr int kPage = 2048;  // columns of 8 KiB of floats, or of 4 KiB of blocks
   constexpr int kMany = 37;    // more than do without a panel
-  const std::vector<float> weights = NormalValues(static_cast<size_t>(kRows) * kPage, 7);
-  std::vector<uint8_t> bytes(weights.size() * sizeof(float));
-  std::memcpy(bytes.data(), weights.data(), bytes.size());
+  const std::vector<float> floats = NormalValues(static_cast<size_t>(kRows) * kPage, 7);
+  std::vector<uint8_t> float_bytes(floats.size() * sizeof(float));
+  std::memcpy(float_bytes.data(), floats.data(), float_bytes.size());
+  std::mt19937 random(9);
+  std::vector<uint8_t> code_bytes(static_cast<size_t>(kRows) * kPage / 256 * 210);
+  for (uint8_t& byte : code_bytes) byte = static_cast<uint8_t>(random());
+  for (size_t at = 208; at < code_bytes.size(); at += 210) code_bytes[at + 1] = 0x1c;  // 2^-8
   ThreadPool pool(1, {});
   CpuMemory memory;
-  const auto weight =
-      CpuWeight::Pack({"rows.weight", GgmlType::kF32, {kPage, kRows}, bytes}, pool, memory);
-  ASSERT_TRUE(weight.ok()) << weight.status();
   std::vector<float> in = NormalValues(kMany * kPage, 8);
   std::vector<ProductScratch> scratch(1);
-  for (const CpuIsa isa : InstructionSets()) {
-    const auto multiply = [&](int row, int rows) {
-      ProductInput input;
-      input.Prepare(KernelsFor(isa), pool,
-                    {.in = {&in[static_cast<size_t>(row) * kPage], rows, kPage}}, false, true);
-      std::vector<float> out(static_cast<size_t>(rows * kRows));
-      MultiplyWeights(KernelsFor(isa), pool, input, {{weight->get(), {out.data(), rows, kRows}}},
-                      scratch);
-      return out;
-    };
-    for (const int rows : {3, kMany}) {
-      const std::vector<float> together = multiply(0, rows);
-      for (int row = 0; row < rows; ++row) {
-        ASSERT_EQ(std::memcmp(multiply(row, 1).data(), &together[static_cast<size_t>(row * kRows)],
-                              kRows * sizeof(float)),
-                  0)
-            << CpuIsaName(isa) << ", row " << row << " of " << rows;
+  for (const bool quantised : {false, true}) {
+    const auto weight = CpuWeight::Pack({"rows.weight",
+                                         quantised ? GgmlType::kQ6_K : GgmlType::kF32,
+                                         {kPage, kRows},
+                                         quantised ? code_bytes : float_bytes},
+                                        pool, memory);
+    ASSERT_TRUE(weight.ok()) << weight.status();
+    for (const CpuIsa isa : InstructionSets()) {
+      const auto multiply = [&](int row, int rows, int terms) {
+        ProductInput input;
+        input.Prepare(KernelsFor(isa), pool,
+                      {.in = {&in[static_cast<size_t>(row) * kPage], rows, kPage}, .terms = terms},
+                      quantised, !quantised);
+        std::vector<float> out(static_cast<size_t>(rows * kRows));
+        MultiplyWeights(KernelsFor(isa), pool, input, {{weight->get(), {out.data(), rows, kRows}}},
+                        scratch);
+        return out;
+      };
+      for (const auto& [rows, terms] :
+           {std::pair(3, 1), std::pair(kMany, 1), std::pair(kMany, 2)}) {
+        const std::vector<float> together = multiply(0, rows, terms);
+        for (int row = 0; row < rows; ++row) {
+          const std::vector<float> alone = multiply(row, 1, terms);
+          ASSERT_EQ(std::memcmp(alone.data(), &together[static_cast<size_t>(row * kRows)],
+                                kRows * sizeof(float)),
+                    0)
+              << CpuIsaName(isa) << ", row " << row << " of " << rows << ", terms " << terms;
+        }
       }
     }
   }
