@@ -13,7 +13,9 @@
 //
 // Vector lanes hold outputs, so neither their number nor the tile of rows changes a bit. Few rows
 // multiply with weights that are unpacked in registers. Many rows share a panel, which is unpacked
-// once into the first cache.
+// once: into the first cache where it is read faster than the second one gives it, and into the
+// second where that is enough, because every panel's end costs a tile the loads and stores of its
+// sums.
 #pragma once
 
 #include <vector>
@@ -34,8 +36,8 @@ struct alignas(64) PanelBlock {
   float min[kLanes];
 };
 
-inline constexpr int kPanelBlocks = 18;         // blocks of columns in a quantised panel
-inline constexpr int kFloatPanelColumns = 256;  // columns in a panel of floats
+inline constexpr int kPanelBlocks = 16;          // blocks of columns in a quantised panel
+inline constexpr int kFloatPanelColumns = 1024;  // columns in a panel of floats
 inline constexpr int kMaxTileGroups = 2;
 // The most rows of a quantised product that do without a panel.
 inline constexpr int kMaxDirectRows = 16;
