@@ -18,7 +18,10 @@ struct QuantisedProduct {
   using I = typename Simd::I;
   using Bytes = typename Simd::Bytes;
 
-  static constexpr size_t kPrefetchBytes = 8192;
+  // How far ahead weights are fetched. Two rows are the terms of the output head's input, whose
+  // weights are read in one go; what is fetched behind the end of an expert's weights is for nobody.
+  template <int Rows>
+  static constexpr size_t kPrefetchBytes = Rows == 2 ? 49152 : 8192;
 
   // The value at which the integer sum of a block, or of one of its halves, starts, so that the
   // offset of the codes is taken out.
@@ -43,7 +46,7 @@ struct QuantisedProduct {
     auto& sums = tile[0];
     for (int r = 0; r < Rows; ++r) sums[r] = Simd::Zero();
     for (int b = 0; b < blocks; ++b) {
-      const uint8_t* ahead = weight + static_cast<size_t>(b) * block_bytes + kPrefetchBytes;
+      const uint8_t* ahead = weight + static_cast<size_t>(b) * block_bytes + kPrefetchBytes<Rows>;
       for (size_t byte = 0; byte < block_bytes; byte += 64) __builtin_prefetch(ahead + byte);
       Bytes quads[kQuads];
       Format::Codes(weight, b, quads);

@@ -70,12 +70,32 @@ struct ProductTile {
   // in the same tile, because all tiles are even then.
   [[gnu::always_inline]] static void Finish(const ProductArgs& args, int row, int group,
                                             const Sums& sums) {
-    const size_t columns = static_cast<size_t>(args.out_columns);
-    if (args.terms != 1 || args.out_columns - group * kLanes < Groups * kLanes) {
+    const bool whole = args.out_columns - group * kLanes >= Groups * kLanes;
+    if constexpr (Rows % 2 == 0) {
+      if (whole && args.terms == 2) {
+        F added[Groups][Rows / 2];
+#pragma GCC unroll 4
+        for (int g = 0; g < Groups; ++g) {
+#pragma GCC unroll 8
+          for (int r = 0; r < Rows / 2; ++r) {
+            added[g][r] = Simd::Add(sums[g][2 * r], sums[g][2 * r + 1]);
+          }
+        }
+        return ProductTile<Simd, Rows / 2, Groups>::WriteAll(args, row / 2, group, added);
+      }
+    }
+    if (!whole || args.terms != 1) {
       Lanes lanes[Rows * Groups];
       Save(sums, lanes);
       return FinishAny(args, row, group, lanes);
     }
+    WriteAll(args, row, group, sums);
+  }
+
+  // Writes whole groups of rows of which each is one row of the output.
+  [[gnu::always_inline]] static void WriteAll(const ProductArgs& args, int row, int group,
+                                              const Sums& sums) {
+    const size_t columns = static_cast<size_t>(args.out_columns);
     float* out = args.out + static_cast<size_t>(row) * columns + group * kLanes;
     if (args.accumulate) {
       Write<true>(out, columns, args.scale, sums);
