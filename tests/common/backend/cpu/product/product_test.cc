@@ -19,7 +19,7 @@
 namespace baton {
 namespace {
 
-constexpr int kColumns = 768;  // more columns than a panel
+constexpr int kColumns = 768;  // more columns than a panel of blocks
 constexpr int kRows = 37;      // not a multiple of 16
 
 struct TypeCase {
@@ -195,7 +195,7 @@ TEST(MultiplyWeights, AddsToTheOutputWhereAsked) {
 
 // Such rows do not follow one another without a gap (FloatStride, BlockStride).
 TEST(MultiplyWeights, GivesRowsOfWholePagesTheBitsThatEachHasAlone) {
-  constexpr int kPage = 2048;  // columns of 8 KiB of floats, or of 4 KiB of blocks
+  constexpr int kPage = 2048;  // columns: 8 KiB of floats and two panels, or 4 KiB of blocks
   constexpr int kMany = 37;    // more than do without a panel
   const std::vector<float> floats = NormalValues(static_cast<size_t>(kRows) * kPage, 7);
   std::vector<uint8_t> float_bytes(floats.size() * sizeof(float));
