@@ -77,9 +77,9 @@ struct Q5_KBlock {
 using Q4_KSuperblock = MinSuperblock<Q4_KBlock>;
 using Q5_KSuperblock = MinSuperblock<Q5_KBlock>;
 
-// weight = (super scale * scale of the half block) * (code - 2^kQ6_KOffsetBits); the product of
+// weight = (super scale * scale of the half block) * (code - 2^kQ6KOffsetBits); the product of
 // scales is exact.
-inline constexpr int kQ6_KOffsetBits = 5;
+inline constexpr int kQ6KOffsetBits = 5;
 struct Q6_KBlock {
   uint8_t codes[4][kQuadBytes];
   uint8_t high[2][kQuadBytes];

@@ -169,7 +169,7 @@ struct Q5_KFormat : MinSuperblockFormat<Simd, Q5_KSuperblock> {
 template <class Simd>
 struct Q6_KFormat {
   static constexpr bool kHasMin = false, kHalfScales = true, kWide = false;
-  static constexpr int kOffsetBits = kQ6_KOffsetBits;
+  static constexpr int kOffsetBits = kQ6KOffsetBits;
   [[gnu::always_inline]] static const Q6_KSuperblock& Super(const uint8_t* group, int b) {
     return BlockAt<Q6_KSuperblock>(group, b / kSuperblockBlocks);
   }

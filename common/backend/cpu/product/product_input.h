@@ -42,7 +42,7 @@ struct alignas(64) QuantizedBlock {
   float scale;
   float scaled_sum;      // scale * the sum of the values
   int32_t negative_sum;  // minus the sum of the values
-  // Minus 2^kQ6_KOffsetBits times the sums of the first and the second 16 values: what takes the
+  // Minus 2^kQ6KOffsetBits times the sums of the first and the second 16 values: what takes the
   // offset out of Q6_K's integers. No other type has a scale for half a block.
   int32_t half_starts[2];
 };

@@ -61,7 +61,7 @@ struct ProductInputKernel {
                                     static_cast<int32_t>(sums[1].v[i])};
       out.negative_sum = -(half_sums[0] + half_sums[1]);
       for (int half = 0; half < 2; ++half) {
-        out.half_starts[half] = -half_sums[half] * (1 << kQ6_KOffsetBits);
+        out.half_starts[half] = -half_sums[half] * (1 << kQ6KOffsetBits);
       }
       // Makes the compiler store one block after the other: scatters cost ten times as much.
       asm volatile("" : : : "memory");
