@@ -69,8 +69,8 @@ ldd "$bundle"/bin/* "$bundle"/tests/gpu_* | awk '$2 == "=>" && $3 ~ /^\// { prin
     name=${library##*/}
     [[ $name =~ $machines_own ]] || cp -L "$library" "$bundle/lib/$name"
   done
-for library in ld-linux-x86-64.so.2 lib{c,m}.so.6 lib{mvec,dl,rt,pthread,resolv,util}.so.? libnss_{files,dns}.so.2; do
-  cp -L "/lib/x86_64-linux-gnu/"$library "$bundle/own-glibc/lib/"
+for library in ld-linux-x86-64.so.2 lib{c,m}.so.6 libmvec.so.1 lib{dl,resolv}.so.2 lib{rt,util}.so.1 libpthread.so.0 libnss_{files,dns}.so.2; do
+  cp -L "/lib/x86_64-linux-gnu/$library" "$bundle/own-glibc/lib/"
 done
 for program in "$bundle"/bin/* "$bundle"/tests/gpu_*; do
   launcher=$bundle/own-glibc/${program#"$bundle/"}

@@ -75,9 +75,8 @@ void CudaBackend::Multiply(const VectorInput& input, InputPrecision precision,
   }
   for (const ProductKernel kernel :
        {ProductKernel::kVector, ProductKernel::kParts, ProductKernel::kLibrary}) {
-    const std::vector<VectorOutput> those = Those(all, [&](CudaElement element) {
-      return KernelFor(element, input.in.rows) == kernel;
-    });
+    const std::vector<VectorOutput> those = Those(
+        all, [&](CudaElement element) { return KernelFor(element, input.in.rows) == kernel; });
     if (!those.empty()) MultiplyBy(kernel, input, those);
   }
 }

@@ -144,8 +144,9 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const MakeCudaOptions& 
       .load_threads = options.load_threads};
   absl::StatusOr<std::unique_ptr<CudaBackend>> with_library = CudaBackend::Create(backend);
   if (!absl::IsNotFound(with_library.status())) return with_library;
-  LogWarning("Baton's own kernels take the place of cuBLASLt: prompts need up to twice the time; {}",
-             std::string(with_library.status().message()));
+  LogWarning(
+      "Baton's own kernels take the place of cuBLASLt: prompts need up to twice the time; {}",
+      std::string(with_library.status().message()));
   backend.description += ", without cuBLASLt";
   backend.library = false;
   return CudaBackend::Create(std::move(backend));

@@ -24,20 +24,22 @@ class CutFile {
     std::string path = testing::TempDir() + "cut_file_XXXXXX";
     const int fd = mkstemp(path.data());
     unlink(path.c_str());
-    EXPECT_EQ(ftruncate(fd, static_cast<off_t>(2 * kPage)), 0);
-    map_ = mmap(nullptr, 2 * kPage, PROT_READ, MAP_PRIVATE, fd, 0);
+    EXPECT_EQ(ftruncate(fd, static_cast<off_t>(2 * page_bytes_)), 0);
+    map_ = mmap(nullptr, 2 * page_bytes_, PROT_READ, MAP_PRIVATE, fd, 0);
     EXPECT_NE(map_, MAP_FAILED);
-    EXPECT_EQ(ftruncate(fd, static_cast<off_t>(kPage)), 0);
+    EXPECT_EQ(ftruncate(fd, static_cast<off_t>(page_bytes_)), 0);
     close(fd);
   }
-  ~CutFile() { munmap(map_, 2 * kPage); }
+  ~CutFile() { munmap(map_, 2 * page_bytes_); }
   CutFile(const CutFile&) = delete;
   CutFile& operator=(const CutFile&) = delete;
-  absl::Span<const uint8_t> bytes() const { return {static_cast<const uint8_t*>(map_), 2 * kPage}; }
+  absl::Span<const uint8_t> bytes() const {
+    return {static_cast<const uint8_t*>(map_), 2 * page_bytes_};
+  }
   void ReadTheEnd() const { (void)*static_cast<const volatile uint8_t*>(&bytes().back()); }
 
  private:
-  const size_t kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t page_bytes_ = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   void* map_ = nullptr;
 };
 
@@ -76,7 +78,7 @@ TEST(CutFileGuardDeathTest, AMovedGuardGoesOn) {
   const CutFile file;
   std::optional<CutFileGuard> first(std::in_place, file.bytes(), "moved");
   const CutFileGuard second = *std::move(first);
-  first.reset();
+  first.reset();  // NOLINT(bugprone-use-after-move): what is left of it guards nothing
   EXPECT_EXIT(file.ReadTheEnd(), testing::ExitedWithCode(kExitCutFile), "^moved: was cut");
 }
 

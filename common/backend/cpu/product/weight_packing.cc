@@ -269,8 +269,8 @@ struct Q6_KTraits {
     const Q6_KBlock& block = in.blocks[k / kQuantBlock];
     const int column = k % kQuantBlock;
     const unsigned code = Low4(block.codes, lane, column) | Sixth(block.high, lane, column);
-    const float scale =
-        F16ToF32(in.scale[lane]) * static_cast<float>(block.scale[column / 16][lane]);
+    const int8_t* scales = block.scale[column / 16];
+    const float scale = F16ToF32(in.scale[lane]) * static_cast<float>(scales[lane]);
     return scale * (static_cast<float>(code) - 32);
   }
 };

@@ -79,9 +79,8 @@ TEST_F(MakeCudaBackend, MultipliesByItsOwnKernelsWhereThereIsNoCublasLt) {
   std::mt19937 random(3);
   const std::vector<float> in = RandomFloats(random, size_t{kInRows} * kColumns);
   const std::vector<float> zeros(size_t{kInRows} * kOutputs);
-  for (const auto& [type, tolerance] : {std::pair{GgmlType::kF32, 2e-5},
-                                        {GgmlType::kF16, 2e-5},
-                                        {GgmlType::kBf16, 3e-3}}) {
+  for (const auto& [type, tolerance] :
+       {std::pair{GgmlType::kF32, 2e-5}, {GgmlType::kF16, 2e-5}, {GgmlType::kBf16, 3e-3}}) {
     SCOPED_TRACE(GgmlTypeName(type));
     const FileMatrix weight(random, type, kOutputs, kColumns);
     const auto product = [&](BackendSide& side) {

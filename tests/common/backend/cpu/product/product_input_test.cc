@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <random>
 #include <vector>
 
 #include "common/backend/cpu/kernels/kernels.h"
 #include "tests/support/instruction_sets.h"
 #include "tests/support/random_values.h"
+#include "tests/support/same_bytes.h"
 
 namespace baton {
 namespace {
@@ -158,9 +158,7 @@ TEST(ProductInput, RowsOfWholePagesAreStoredACacheLineApart) {
       for (int row = 0; row < 3; ++row) {
         const ProductRows rows = input.Rows(row, 1);
         EXPECT_EQ(rows.floats, input.floats() + row * (kPage + kLanes));
-        EXPECT_EQ(
-            std::memcmp(rows.floats, &in[static_cast<size_t>(row * kPage)], kPage * sizeof(float)),
-            0);
+        EXPECT_TRUE(SameBytes(rows.floats, in.data() + row * kPage, kPage));
       }
       // A single row has no other to keep away from.
       input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), 1, kPage}}, quantised, true);
@@ -189,9 +187,8 @@ TEST(ProductInput, RowsOfBlocksThatAreWholePagesAreStoredACacheLineApart) {
         EXPECT_EQ(rows.blocks, input.blocks() + row * terms * kStride);
         EXPECT_EQ(rows.block_stride, kStride);
         for (int term = 0; term < terms; ++term) {
-          EXPECT_EQ(std::memcmp(rows.blocks + term * kStride, alone.blocks() + term * kStride,
-                                kPage / kQuantBlock * sizeof(QuantizedBlock)),
-                    0);
+          EXPECT_TRUE(SameBytes(rows.blocks + term * kStride, alone.blocks() + term * kStride,
+                                kPage / kQuantBlock));
         }
       }
     }
@@ -229,7 +226,7 @@ TEST(ProductInput, TheSecondTermQuantisesTheRestOfTheFirst) {
       for (int k = 0; k < kInputColumns; ++k) {
         const QuantizedBlock* first = input.blocks() + row * 2 * kBlocks + k / 32;
         const QuantizedBlock* second = first + kBlocks;
-        const float x = in[static_cast<size_t>(row * kInputColumns + k)];
+        const float x = in.data()[row * kInputColumns + k];
         const float rest = std::fma(-static_cast<float>(first->values[k % 32]), first->scale, x);
         EXPECT_LE(std::fabs(rest), first->scale * 0.51f);
         EXPECT_NEAR(second->scale * static_cast<float>(second->values[k % 32]), rest,
@@ -255,8 +252,7 @@ TEST(ProductInput, IsUsedAgainForAnotherSize) {
   prepare(reused, small);
   prepare(fresh, small);
   EXPECT_EQ(reused.rows(), 1);
-  EXPECT_EQ(
-      std::memcmp(reused.blocks(), fresh.blocks(), kInputColumns / 32 * sizeof(QuantizedBlock)), 0);
+  EXPECT_TRUE(SameBytes(reused.blocks(), fresh.blocks(), kInputColumns / 32));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "common/base/float_types.h"
 #include "tests/support/instruction_sets.h"
 #include "tests/support/random_values.h"
+#include "tests/support/same_bytes.h"
 
 namespace baton {
 namespace {
@@ -87,8 +88,9 @@ TEST_P(Product, AnOutputThatAccumulatesAddsTheScaledSum) {
   const RandomTensor random(GetParam(), 1);
   CpuMemory memory;
   for (const int rows : {1, 20}) {
-    std::vector<float> in = NormalValues(static_cast<size_t>(rows * kColumns), 2);
-    const std::vector<float> before = NormalValues(static_cast<size_t>(rows * kRows), 3);
+    const auto count = static_cast<size_t>(rows);
+    std::vector<float> in = NormalValues(count * kColumns, 2);
+    const std::vector<float> before = NormalValues(count * kRows, 3);
     for (const CpuIsa isa : InstructionSets()) {
       ProductInput input;
       const std::vector<float> sums = Multiply(random.tensor, in, isa, 1, input);
@@ -128,7 +130,7 @@ TEST_P(Product, IsTheSumOverTheWeightsThatTheFileMeans) {
         double expected = 0;
         double size = 0;
         for (int k = 0; k < kColumns; ++k) {
-          double x = in[static_cast<size_t>(row * kColumns + k)];
+          double x = in.data()[row * kColumns + k];
           if ((*weight)->quantised()) {
             constexpr int kBlocks = kColumns / 32;
             x = 0;
@@ -231,9 +233,7 @@ TEST(MultiplyWeights, GivesRowsOfWholePagesTheBitsThatEachHasAlone) {
         const std::vector<float> together = multiply(0, rows, terms);
         for (int row = 0; row < rows; ++row) {
           const std::vector<float> alone = multiply(row, 1, terms);
-          ASSERT_EQ(std::memcmp(alone.data(), &together[static_cast<size_t>(row * kRows)],
-                                kRows * sizeof(float)),
-                    0)
+          ASSERT_TRUE(SameBytes(alone.data(), together.data() + row * kRows, kRows))
               << CpuIsaName(isa) << ", row " << row << " of " << rows << ", terms " << terms;
         }
       }
