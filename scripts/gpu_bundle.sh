@@ -62,8 +62,7 @@ or of Python's package $cublas prompts need up to twice the time. Everything els
 EOF
 
 # The driver's libraries are taken from the machine, and those of glibc with its loader where they are new enough.
-glibcs='^(ld-linux.*|libc|libm|libmvec|libdl|librt|libpthread|libresolv|libutil|libanl|libnsl|libnss_.*)\.so'
-machines_own="$glibcs|^(libcuda|libnvidia.*)\.so"
+machines_own='^(ld-linux.*|libc|libm|libmvec|libdl|librt|libpthread|libresolv|libutil|libanl|libnsl|libnss_.*|libcuda|libnvidia.*)\.so'
 ldd "$bundle"/bin/* "$bundle"/tests/gpu_* | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
   while read -r library; do
     name=${library##*/}

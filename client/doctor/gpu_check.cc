@@ -6,10 +6,11 @@
 namespace baton {
 namespace {
 
-constexpr CudaVersion kLeastToolkit = 12040;           // of CMakeLists.txt
-constexpr CudaVersion kLeastDriver = 12000;            // runs builds of later minor versions, too
-constexpr char kToolkitsDriver[] = " (550 or newer)";  // of kLeastToolkit
-constexpr int kLeastMajor = 8;                         // compute capability (common/backend/cuda)
+constexpr CudaVersion kLeastToolkit = 12040;  // the oldest that CMakeLists.txt accepts
+constexpr CudaVersion kLeastDriver = 12000;   // runs builds of later minor versions, too
+// The drivers that know kLeastToolkit.
+constexpr char kToolkitsDriver[] = " (550 or newer)";
+constexpr int kLeastMajor = 8;  // compute capability (common/backend/cuda)
 
 constexpr char kAlsoCpu[] = ", or use --device cpu";
 

@@ -58,8 +58,8 @@ class PrefixCache {
 
   // Row `row` of the block table `blocks` now holds the KV of its tokens, in the blocks that are not
   // empty. Enters them, and completes a row that is held already. Where used blocks hold the same
-  // tokens, they take the place of those in `blocks`. Returns what was replaced, at most one block
-  // of each group. Where the row before it is not held, nothing is entered.
+  // tokens, they take the place of those in `blocks`. Returns the blocks that were replaced, at most
+  // one for each group. Where the row before it is not held, nothing is entered.
   //
   // `handed_off`: where the KV came by the hand-off of a sequence's so many tokens, which carries
   // what KvLayerGroups::FirstHandedOff says; a block of which it carried a part is not entered.

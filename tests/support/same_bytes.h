@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <vector>
 
 namespace baton {
 
@@ -10,6 +11,10 @@ template <class T>
 bool SameBytes(const T* a, const T* b, size_t count) {
   return std::memcmp(static_cast<const void*>(a), static_cast<const void*>(b), count * sizeof(T)) ==
          0;
+}
+
+inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && SameBytes(a.data(), b.data(), a.size());
 }
 
 }  // namespace baton

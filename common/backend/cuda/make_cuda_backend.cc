@@ -23,8 +23,8 @@ namespace {
 
 // The least compute capability: it has bf16 in the tensor cores, and asynchronous copies.
 constexpr int kLeastMajor = 8;
-constexpr int kLeastToolkit = 12040;  // of CMakeLists.txt
-constexpr const char* kItsDriver = "550";
+constexpr int kLeastToolkit = 12040;       // the oldest that CMakeLists.txt accepts
+constexpr const char* kItsDriver = "550";  // the oldest driver that knows kLeastToolkit
 
 // The text of a CUDA version: 13000 is "13.0".
 std::string VersionText(int version) {

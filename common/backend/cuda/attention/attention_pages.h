@@ -124,7 +124,7 @@ __device__ inline const float* QueryAt(const AttentionArgs& args, int first_row,
 template <class Element, int kHeadDim, int kRows, int kThreads = kAttentionThreads>
 __device__ void StoreQueries(const AttentionArgs& args, PrefillTile tile, int kv_head,
                              uint8_t* to) {
-  constexpr int kQuads = kHeadDim / 4;  // of a row
+  constexpr int kQuads = kHeadDim / 4;  // four elements each, of a row of queries
   constexpr int kAll = kRows * kQuads;
   // A thread's loads that are under way together: the block can do nothing else before they end.
   constexpr int kMost = (kAll + kThreads - 1) / kThreads;

@@ -58,7 +58,8 @@ class AttentionSequence {
 
  private:
   size_t Elements(int heads) const {
-    return static_cast<size_t>(shape_.tokens * heads * shape_.head_dim);
+    return static_cast<size_t>(shape_.tokens) * static_cast<size_t>(heads) *
+           static_cast<size_t>(shape_.head_dim);
   }
   float* At(std::vector<float>& floats, int token, int head, int heads) const {
     return floats.data() + (token * heads + head) * shape_.head_dim;

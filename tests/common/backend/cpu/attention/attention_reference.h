@@ -3,18 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "common/backend/exact_math.h"
 #include "tests/common/backend/cpu/attention/attention_fixture.h"
+#include "tests/support/same_bytes.h"
 #include "tests/support/stored_head.h"
 
 namespace baton {
-
-inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
 
 inline float Fold(const float (&in)[16]) {
   float lanes[16];

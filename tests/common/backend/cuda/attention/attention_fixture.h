@@ -18,6 +18,7 @@
 #include "common/base/float_types.h"
 #include "test_device.h"
 #include "tests/support/cuda_shim/device_array.h"
+#include "tests/support/same_bytes.h"
 #include "tests/support/stored_head.h"
 
 namespace baton {
@@ -357,10 +358,6 @@ inline void ExpectDefinition(const CudaShape& shape, const CudaBatch& batch,
     }
     first_row += sequence.row_count;
   }
-}
-
-inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 // Rows [begin, end) of a sequence, with the keys and values that they see.

@@ -55,8 +55,8 @@ double DecodeWaves(const AttentionModel& model, int batch, int context) {
          (kMultiprocessors * kDecodeBlocks);
 }
 
-// Bytes of keys and values in flight on each multiprocessor: each warp of a block waits for a page
-// of both. 33 KB keep the memory busy (vector_product.h).
+// Bytes in flight on each multiprocessor: each warp of a block waits for a page of keys and one of
+// values. The memory is kept busy by 33 KB (vector_product.h).
 double DecodeBytesInFlight(const AttentionModel& model, int batch, int context) {
   const double page_bytes = 2.0 * kKvPageTokens * model.head_dim * 2;
   const int running =
