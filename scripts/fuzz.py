@@ -28,6 +28,8 @@ TURN_S = 60
 LIMITS = ["-rss_limit_mb=4096", "-timeout=30", "-report_slow_units=30"]
 # The targets of events reach 20,000 features. To keep statistics of each, as libFuzzer does by default, took two thirds of their time.
 SCHEDULE = ["-entropic=0"]
+# An input that ends a target is kept: whoever replays it has the whole stacks of its allocations.
+ENVIRONMENT = os.environ | {"ASAN_OPTIONS": "malloc_context_size=1"}
 
 
 class Target:
@@ -58,7 +60,8 @@ class Target:
         with log.open("w") as output:
             process = subprocess.Popen(
                 [self.program, f"-runs={runs}", f"-max_total_time={max(1, round(seconds))}", "-print_final_stats=1", *LIMITS, *SCHEDULE,
-                 f"-artifact_prefix={self.findings}/", self.corpus], stdout=output, stderr=subprocess.STDOUT)
+                 f"-artifact_prefix={self.findings}/", self.corpus],
+                stdout=output, stderr=subprocess.STDOUT, env=ENVIRONMENT)
             _, status, usage = os.wait4(process.pid, 0)
         done = re.search(r"number_of_executed_units: (\d+)", log.read_text(errors="replace"))
         if done is None and not self.found():
