@@ -26,6 +26,9 @@ struct Batch {
   const int32_t* sampled_ids = nullptr;  // StepSampler::sampled_ids; null: no token is pending
   std::vector<BatchSequence> sequences;  // first_row ascending, without gaps
   std::vector<int> logits_rows;          // rows whose logits are wanted, ascending
+  // Where the pass is recorded, its recording serves others of as many rows whose sequences have up
+  // to so many tokens (RecordedKind); 0: about as many as the sequences of this one.
+  int recorded_tokens = 0;
 
   int rows() const {
     return sequences.empty() ? 0 : sequences.back().first_row + sequences.back().row_count;

@@ -12,8 +12,8 @@
 #include "common/engine/block_ledger.h"
 #include "common/engine/draft_model.h"
 #include "common/engine/engine_commands.h"
+#include "common/engine/first_steps.h"
 #include "common/engine/guesser.h"
-#include "common/engine/largest_step.h"
 #include "common/engine/mailbox.h"
 #include "common/engine/scheduler.h"
 #include "common/engine/sequence_ending.h"
@@ -194,6 +194,11 @@ EngineStats Engine::Stats() const {
   EngineStats stats = rep_->stats.Read(SteadyNow());
   stats.waiting_sequences += submissions;
   return stats;
+}
+
+void Engine::RecordSteps() {
+  Rep& rep = *rep_;
+  baton::RecordSteps(rep.options, *rep.model, *rep.cache, *rep.sampler, *rep.recordings);
 }
 
 bool Engine::Step() {

@@ -93,6 +93,10 @@ class Engine {
 
   EngineStats Stats() const;
 
+  // Before the first request: records the steps that decodes may have (first_steps.h), so that none
+  // of them waits for that.
+  void RecordSteps();
+
   // Takes what was enqueued, chooses a batch, runs it and applies the results. With steps_ahead it
   // applies those of the step before while this one runs. Returns false when there was nothing to
   // compute and no result to wait for.

@@ -13,7 +13,7 @@
 #include "common/base/numerics.h"
 #include "common/base/prefix_hash.h"
 #include "common/base/status_macros.h"
-#include "common/engine/largest_step.h"
+#include "common/engine/first_steps.h"
 #include "common/engine/schedule.h"
 #include "common/gguf/gguf_file.h"
 #include "common/gguf/model_sha256.h"

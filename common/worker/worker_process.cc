@@ -91,6 +91,10 @@ absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags f
     options.progress = [&line](double done) { line.Tick(done); };
     BATON_ASSIGN_OR_RETURN(runtime_, LoadModelRuntime(options));
   }
+  if (role == internal::v1::WORKER_ROLE_DECODE) {
+    engine().RecordSteps();
+    runtime_->times.Took("recordings");
+  }
   if (auto grammars = GrammarReader::Create(*runtime_->tokenizer, {}); grammars.ok()) {
     grammars_ = *std::move(grammars);
     AddGrammarMetrics(*metrics_, *grammars_);

@@ -1,6 +1,7 @@
 #include "common/backend/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -76,17 +77,15 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
   UseDevice();
   const auto rows = static_cast<size_t>(limits.rows);
   const auto sequences = static_cast<size_t>(limits.sequences);
-  const std::vector<BatchSequence> longest(
-      sequences, BatchSequence{.table_entries = (limits.tokens / limits.cache.block_size + 1) *
-                                                limits.cache.groups});
-  const int splits = (limits.tokens + kAttentionSegment - 1) / kAttentionSegment;
+  const auto longest_table = static_cast<size_t>((limits.tokens / limits.cache.block_size + 1) *
+                                                 limits.cache.groups);
   // A recorded pass takes the room of its shape, which is no smaller than that of another pass.
-  const PassShape shape =
-      RecordedShape(RecordedRows(limits.sequences), longest, limits.sequences * splits);
+  const PassShape shape = RecordedShape(RecordedRows(limits.sequences),
+                                        limits.sequences * AttentionSegments(limits.tokens));
   const PassLayout layout(
       {.rows = limits.rows,
        .sequences = limits.sequences,
-       .table_stride = shape.table_stride,
+       .table_entries = sequences * longest_table,
        .embeds = true,
        .scales_queries = true,
        // At most half of a head's dimensions have an angle.
@@ -138,7 +137,8 @@ std::unique_ptr<PassRecordings> CudaBackend::MakeRecordings() {
 
 void CudaBackend::PlanRecordedPass(const Pass& pass) {
   PlanAttention(pass.batch->sequences, /*tile_rows=*/0, plan_, cut_);
-  shape_ = RecordedShape(pass.rows(), pass.batch->sequences, plan_.task_count);
+  const int room = pass.rows() * AttentionSegments(pass.batch->recorded_tokens);
+  shape_ = RecordedShape(pass.rows(), std::max(plan_.task_count, room));
   shape_.scales_queries = !pass.query_scales.empty();
   plan_.partials = shape_.max_tasks;
   // There is room for all tasks that the shape may have: the memory must not move in the next pass.
@@ -165,9 +165,12 @@ void CudaBackend::BeginPass(const Pass& pass) {
   planned_tile_rows_ = -1;
   recorded_ = pass.recorded;
   if (recorded_) PlanRecordedPass(pass);
-  const PassLayout layout(SizeOf(pass, recorded_ ? shape_.table_stride : 0));
+  const PassLayout layout(SizeOf(pass));
   FillPass(pass, layout, uploads_.Next(layout.bytes));
-  Grow(layout.bytes, pass_arrays_);
+  if (layout.bytes > pass_arrays_.size_bytes()) {
+    // Tables grow a little every few steps, and all recordings go when the memory moves.
+    Grow(std::bit_ceil(layout.bytes), pass_arrays_);
+  }
   uploads_.Send(layout.bytes, pass_arrays_.data());
   pass_ = PassAt(pass, layout, pass_arrays_.data());
   ropes_ = RopesAt(pass, layout, pass_arrays_.data());

@@ -9,7 +9,7 @@
 #include "common/backend/make_backend.h"
 #include "common/base/check.h"
 #include "common/engine/engine_commands.h"
-#include "common/engine/largest_step.h"
+#include "common/engine/first_steps.h"
 #include "common/engine/scheduler.h"
 #include "common/engine/step_pipeline.h"
 #include "tests/common/engine/test_sequences.h"

@@ -52,6 +52,16 @@ class Side {
     backend_->Upload(halves.data(), 2 * halves.size(), cache_->Block(0));
   }
 
+  // Passes are recorded for sequences of up to so many tokens. There is memory for them.
+  void RecordFor(int tokens) {
+    recorded_tokens_ = tokens;
+    const PassLimits limits = {.rows = kSequences,
+                               .sequences = kSequences,
+                               .tokens = tokens,
+                               .heads = model_->config().heads,
+                               .cache = cache_->LayerView(0)};
+    BATON_CHECK(backend_->ReservePasses(limits).ok(), "memory");
+  }
   // The sequence has so many tokens, whose K and V are what the cache is filled with.
   void Begin(int sequence, int tokens) { lengths_[static_cast<size_t>(sequence)] = tokens; }
 
@@ -59,6 +69,7 @@ class Side {
   std::vector<float> Append(const std::vector<int>& sequences, int tokens_each, unsigned seed) {
     std::mt19937 random(seed);
     Batch batch;
+    batch.recorded_tokens = recorded_tokens_;
     for (const int s : sequences) {
       const auto sequence = static_cast<size_t>(s);
       batch.sequences.push_back(
@@ -104,6 +115,7 @@ class Side {
   std::vector<int> lengths_;
   std::map<int, Tensor> logits_;  // [rows of the pass]: where it leaves them, replayed or not
   int layers_ = 0;
+  int recorded_tokens_ = 0;
 };
 
 class RecordedPasses : public testing::Test {
@@ -156,6 +168,25 @@ TEST_F(RecordedPasses, FollowATableThatGrowsWithinAShape) {
     ASSERT_EQ(recorded.Append({0}, 1, seed), expected) << seed;
   }
   EXPECT_EQ(recorded.length(0), 54);  // three blocks, then four
+  EXPECT_EQ(cuda_shim::GraphsCaptured(), captured_before + 1);
+}
+
+TEST_F(RecordedPasses, ServeAllSequencesThatTheyWereRecordedFor) {
+  Side plain(/*recorded=*/false);
+  Side recorded(/*recorded=*/true);
+  recorded.RecordFor(kMaxTokens);
+  const int captured_before = cuda_shim::GraphsCaptured();
+  unsigned seed = 0;
+  for (const auto& [first, second] : {std::pair(1, 2), {255, 20}, {300, 310}, {3, 3}}) {
+    for (Side* side : {&plain, &recorded}) {
+      side->Begin(0, first);
+      side->Begin(1, second);
+    }
+    for (int step = 0; step < 3; ++step) {
+      const std::vector<float> expected = plain.Append({0, 1}, 1, seed);
+      ASSERT_EQ(recorded.Append({0, 1}, 1, seed++), expected) << first << ", step " << step;
+    }
+  }
   EXPECT_EQ(cuda_shim::GraphsCaptured(), captured_before + 1);
 }
 

@@ -9,6 +9,7 @@
 
 #include "common/backend/cuda/device/cuda_memory.h"
 #include "common/worker/model_runtime.h"
+#include "test_device.h"
 #include "tests/common/engine/test_sequences.h"
 
 namespace baton {
@@ -86,6 +87,25 @@ TEST_F(ModelRuntimeOnCuda, TakesNoMoreOfTheDeviceOnceItHasStarted) {
     Serve(*(*runtime)->engine, lengths, 2);
     EXPECT_EQ(AllocatedDeviceBytes(), taken) << lengths.size() << " prompts";
   }
+}
+
+// Short and long sequences, alone and together.
+TEST_F(ModelRuntimeOnCuda, RecordsAllDecodesBeforeItsFirstRequest) {
+  ModelRuntimeOptions options = SmallOptions();
+  const auto runtime = LoadModelRuntime(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  const int before = cuda_shim::GraphsCaptured();
+  (*runtime)->engine->RecordSteps();
+  const int captured = cuda_shim::GraphsCaptured();
+  EXPECT_EQ(captured, before + 6) << "of 1, 2 and 4 rows, of up to 256 and up to 512 tokens";
+  const int launched = cuda_shim::GraphLaunches();
+  const size_t taken = AllocatedDeviceBytes();
+  for (const std::vector<int>& lengths : {std::vector<int>{300}, {250, 1, 30}}) {
+    Serve(*(*runtime)->engine, lengths, 8);
+  }
+  EXPECT_EQ(AllocatedDeviceBytes(), taken);
+  EXPECT_GE(cuda_shim::GraphLaunches(), launched + 2 * 7);
+  EXPECT_EQ(cuda_shim::GraphsCaptured(), captured);
 }
 
 TEST_F(ModelRuntimeOnCuda, TakesTheFlagsWordForTheCache) {

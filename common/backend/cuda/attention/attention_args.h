@@ -66,8 +66,8 @@ inline constexpr int kAttentionThreads = kAttentionWarps * 32;
 
 // The block table of the sequence that owns row `row` of the pass.
 __device__ inline const int32_t* BlockTable(const CudaPass& pass, int row) {
-  return pass.block_tables +
-         static_cast<size_t>(pass.sequence_of_row[row]) * static_cast<size_t>(pass.table_stride);
+  // Unsigned: extending a sign takes registers that some kernels do not have.
+  return pass.block_tables + static_cast<uint32_t>(pass.table_of_row[row]);
 }
 
 // Keys or values of one KV head, from some token of a KV block on. The [head_dim] elements of the

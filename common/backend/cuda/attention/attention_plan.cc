@@ -11,8 +11,6 @@ namespace {
 constexpr size_t kHeaderWords = 4;
 constexpr size_t kTaskWords = sizeof(DecodeTask) / sizeof(int32_t);
 
-int Splits(int keys) { return (keys + kAttentionSegment - 1) / kAttentionSegment; }
-
 template <class Item>
 void Append(const Item& item, std::vector<int32_t>& words) {
   const size_t size = words.size();
@@ -22,7 +20,7 @@ void Append(const Item& item, std::vector<int32_t>& words) {
 
 void AddSplits(const BatchSequence& sequence, AttentionPlan& plan) {
   const int keys = sequence.first_position + 1;
-  const int splits = Splits(keys);
+  const int splits = AttentionSegments(keys);
   for (int split = 0; split < splits; ++split) {
     Append(DecodeTask{.row = sequence.first_row,
                       .first_key = split * kAttentionSegment,
@@ -92,8 +90,9 @@ void PlanAttention(absl::Span<const BatchSequence> sequences, int tile_rows, Att
 
 size_t MaxAttentionPlanBytes(int rows, int sequences, int max_tokens) {
   // A tile takes fewer words than the task of a row.
-  const size_t tasks = static_cast<size_t>(rows) +
-                       static_cast<size_t>(sequences) * static_cast<size_t>(Splits(max_tokens));
+  const size_t tasks =
+      static_cast<size_t>(rows) +
+      static_cast<size_t>(sequences) * static_cast<size_t>(AttentionSegments(max_tokens));
   return (kHeaderWords + tasks * kTaskWords) * sizeof(int32_t);
 }
 

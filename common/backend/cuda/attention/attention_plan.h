@@ -19,6 +19,11 @@
 
 namespace baton {
 
+// The segments of `keys` keys.
+inline int AttentionSegments(int keys) {
+  return (keys + kAttentionSegment - 1) / kAttentionSegment;
+}
+
 // The plan of one pass, copied to device memory as it is. PlanAttention fills it again for each
 // pass and reuses its memory.
 struct AttentionPlan {

@@ -61,9 +61,7 @@ struct CachePlace {
   __device__ CachePlace(const CudaPass& pass, int row, const KvLayerView& cache) {
     const int position = pass.positions[row];
     if (position < 0) return;
-    const size_t table =
-        static_cast<size_t>(pass.sequence_of_row[row]) * static_cast<size_t>(pass.table_stride);
-    block = pass.block_tables[table + cache.TableIndex(position)];
+    block = (pass.block_tables + pass.table_of_row[row])[cache.TableIndex(position)];
     token = position % cache.block_size;
   }
 };

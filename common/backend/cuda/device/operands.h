@@ -23,12 +23,11 @@ struct CudaMatrix {
 struct CudaPass {
   int rows = 0;
   int sequences = 0;
-  const int32_t* sequence_of_row = nullptr;  // [rows]; index of the row's sequence in the pass
-  const int32_t* positions = nullptr;        // [rows]; -1: the row is padding
-  const int32_t* first_rows = nullptr;       // [sequences + 1]; the last is the number of rows
-  const int32_t* block_tables = nullptr;     // [sequences, table_stride]
-  int table_stride = 0;                      // entries of a block table, at least the longest's
-  const float* query_scales = nullptr;       // [rows], or null: 1
+  const int32_t* table_of_row = nullptr;  // [rows]; where in block_tables its sequence's begins
+  const int32_t* positions = nullptr;     // [rows]; -1: the row is padding
+  const int32_t* first_rows = nullptr;    // [sequences + 1]; the last is the number of rows
+  const int32_t* block_tables = nullptr;  // those of the sequences, one behind the other
+  const float* query_scales = nullptr;    // [rows], or null: 1
 };
 
 // The angles of the layers of one kind, in device memory; borrowed.

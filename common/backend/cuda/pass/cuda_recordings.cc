@@ -1,5 +1,6 @@
 #include "common/backend/cuda/pass/cuda_recordings.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/backend/cuda/device/cuda_error.h"
@@ -10,6 +11,12 @@ namespace baton {
 void CudaRecordings::GraphDeleter::operator()(cudaGraphExec_t graph) const {
   const cudaError_t error = cudaGraphExecDestroy(graph);
   if (error != cudaErrorCudartUnloading) CheckCuda(error, "cudaGraphExecDestroy");
+}
+
+std::vector<RecordedKind> CudaRecordings::Kinds(int most_sequences, int most_tokens) const {
+  std::vector<RecordedKind> kinds = KindsOfShapes(most_sequences, most_tokens);
+  kinds.resize(std::min(kinds.size(), kMaxShapes));
+  return kinds;
 }
 
 bool CudaRecordings::Run(absl::FunctionRef<void()> operations) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <vector>
 
 #include "common/backend/cuda/device/cuda_memory.h"
 #include "common/backend/cuda/device/recent_cache.h"
@@ -20,13 +21,14 @@ namespace baton {
 class CudaRecordings final : public PassRecordings {
  public:
   // Shapes whose graph is kept. Beyond them, the least recently used shape is captured anew.
-  static constexpr size_t kMaxShapes = 64;
+  static constexpr size_t kMaxShapes = 256;
 
   // Borrows all three. `shape` is always the shape of the pass that has begun.
   CudaRecordings(cudaStream_t stream, const PassShape& shape, const MemoryMoves& moves)
       : stream_(stream), shape_(shape), moves_(moves), graphs_(kMaxShapes) {}
 
   int PassRows(int rows) const override { return RecordedRows(rows); }
+  std::vector<RecordedKind> Kinds(int most_sequences, int most_tokens) const override;
   bool Run(absl::FunctionRef<void()> operations) override;
 
  private:

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
+#include "common/backend/cuda/attention/attention_plan.h"
 #include "common/base/check.h"
 
 namespace baton {
@@ -19,14 +21,21 @@ int RecordedRows(int rows) {
   return (rows + step - 1) / step * step;
 }
 
-PassShape RecordedShape(int rows, absl::Span<const BatchSequence> sequences, int tasks) {
-  int entries = 1;
-  for (const BatchSequence& sequence : sequences) {
-    entries = std::max(entries, sequence.table_entries);
+PassShape RecordedShape(int rows, int tasks) {
+  return {.rows = rows, .max_tasks = std::max(rows, PowerOfTwo(tasks))};
+}
+
+std::vector<RecordedKind> KindsOfShapes(int most_sequences, int most_tokens) {
+  std::vector<RecordedKind> kinds;
+  std::set<PassShape> shapes;
+  for (int segments = 1;; segments *= 2) {
+    const int tokens = std::min(segments * kAttentionSegment, most_tokens);
+    for (int rows = 1; rows <= RecordedRows(most_sequences); rows = RecordedRows(rows + 1)) {
+      const PassShape shape = RecordedShape(rows, rows * AttentionSegments(tokens));
+      if (shapes.insert(shape).second) kinds.push_back({.rows = rows, .tokens = tokens});
+    }
+    if (tokens == most_tokens) return kinds;
   }
-  return {.rows = rows,
-          .table_stride = PowerOfTwo(entries),
-          .max_tasks = std::max(rows, PowerOfTwo(tasks))};
 }
 
 }  // namespace baton

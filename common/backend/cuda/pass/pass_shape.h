@@ -2,22 +2,20 @@
 #pragma once
 
 #include <tuple>
+#include <vector>
 
-#include "absl/types/span.h"
-
-#include "common/backend/backend.h"
+#include "common/backend/pass_recordings.h"
 
 namespace baton {
 
 struct PassShape {
   int rows = 0;
-  int table_stride = 0;  // entries of a block table
-  int max_tasks = 0;     // tasks of the attention
+  int max_tasks = 0;  // tasks of the attention
   bool scales_queries = false;
 
   friend bool operator<(const PassShape& a, const PassShape& b) {
-    return std::tie(a.rows, a.table_stride, a.max_tasks, a.scales_queries) <
-           std::tie(b.rows, b.table_stride, b.max_tasks, b.scales_queries);
+    return std::tie(a.rows, a.max_tasks, a.scales_queries) <
+           std::tie(b.rows, b.max_tasks, b.scales_queries);
   }
 };
 
@@ -25,8 +23,12 @@ struct PassShape {
 // and the multiples of 32 beyond: never more than 31 above `rows`. REQUIRES: rows > 0.
 int RecordedRows(int rows);
 
-// The shape that passes of so many rows share if their longest block tables and their numbers of
-// tasks are about as large: both are rounded up to powers of two.
-PassShape RecordedShape(int rows, absl::Span<const BatchSequence> sequences, int tasks);
+// The shape that passes of RecordedRows `rows` share if their numbers of tasks are about as large:
+// `tasks` is rounded up to a power of two.
+PassShape RecordedShape(int rows, int tasks);
+
+// One kind for each shape of the passes of up to `most_sequences` sequences of up to `most_tokens`
+// tokens, in the order of PassRecordings::Kinds.
+std::vector<RecordedKind> KindsOfShapes(int most_sequences, int most_tokens);
 
 }  // namespace baton

@@ -8,7 +8,7 @@
 namespace baton {
 namespace {
 
-constexpr size_t kAlign = 16;
+constexpr size_t kAlign = 32;  // a sector of the memory
 
 template <class T>
 T* At(uint8_t* memory, size_t offset) {
@@ -17,23 +17,21 @@ T* At(uint8_t* memory, size_t offset) {
 
 }  // namespace
 
-PassSize SizeOf(const Pass& pass, int least_stride) {
+PassSize SizeOf(const Pass& pass) {
   const Batch& batch = *pass.batch;
   PassSize size = {
       .rows = pass.rows(),
       .sequences = pass.recorded ? pass.rows() : static_cast<int>(batch.sequences.size()),
-      .table_stride = least_stride,
       .embeds = !batch.tokens.empty(),
       .scales_queries = !pass.query_scales.empty()};
   for (const RopeAngles& rope : pass.ropes) size.angles.push_back(rope.cosines.size());
   for (const BatchSequence& sequence : batch.sequences) {
-    size.table_stride = std::max(size.table_stride, sequence.table_entries);
+    size.table_entries += static_cast<size_t>(sequence.table_entries);
   }
   return size;
 }
 
-PassLayout::PassLayout(const PassSize& size)
-    : sequences(size.sequences), table_stride(size.table_stride) {
+PassLayout::PassLayout(const PassSize& size) : sequences(size.sequences) {
   const auto add = [this](size_t elements, size_t element_bytes = sizeof(int32_t)) {
     const size_t offset = bytes;
     bytes += (elements * element_bytes + kAlign - 1) / kAlign * kAlign;
@@ -41,45 +39,41 @@ PassLayout::PassLayout(const PassSize& size)
   };
   static_assert(sizeof(float) == sizeof(int32_t));
   const auto rows = static_cast<size_t>(size.rows);
-  sequence_of_row = add(rows);
+  table_of_row = add(rows);
   positions = add(rows);
-  const auto tables = static_cast<size_t>(sequences);
-  first_rows = add(tables + 1);
+  first_rows = add(static_cast<size_t>(sequences) + 1);
   tokens = add(size.embeds ? rows : 0, sizeof(InputToken));
   token_ids = add(size.embeds ? rows : 0);
-  block_tables = add(tables * static_cast<size_t>(table_stride));
   query_scales = add(size.scales_queries ? rows : 0);
   for (const size_t angles : size.angles) {
     const size_t cosines = add(angles);
     ropes.push_back({.cosines = cosines, .sines = add(angles)});
   }
+  block_tables = add(size.table_entries);
 }
 
 void FillPass(const Pass& pass, const PassLayout& layout, uint8_t* memory) {
-  auto* sequence_of_row = At<int32_t>(memory, layout.sequence_of_row);
+  auto* table_of_row = At<int32_t>(memory, layout.table_of_row);
   auto* positions = At<int32_t>(memory, layout.positions);
   auto* first_rows = At<int32_t>(memory, layout.first_rows);
-  auto* table = At<int32_t>(memory, layout.block_tables);
+  auto* const tables = At<int32_t>(memory, layout.block_tables);
+  int32_t* table = tables;
   const Batch& batch = *pass.batch;
   for (size_t s = 0; s < batch.sequences.size(); ++s) {
     const BatchSequence& sequence = batch.sequences[s];
     first_rows[s] = sequence.first_row;
     for (int i = 0; i < sequence.row_count; ++i) {
-      sequence_of_row[sequence.first_row + i] = static_cast<int32_t>(s);
+      table_of_row[sequence.first_row + i] = static_cast<int32_t>(table - tables);
       positions[sequence.first_row + i] = sequence.first_position + i;
     }
     // Kernels read an entry before they mask its keys, so each names a block.
-    std::transform(sequence.block_table, sequence.block_table + sequence.table_entries, table,
-                   [](int32_t block) { return std::max(block, 0); });
-    std::fill(table + sequence.table_entries, table + layout.table_stride, 0);
-    table += layout.table_stride;
+    table = std::transform(sequence.block_table, sequence.block_table + sequence.table_entries,
+                           table, [](int32_t block) { return std::max(block, 0); });
   }
   const int rows = batch.rows();
   std::fill(first_rows + batch.sequences.size(), first_rows + layout.sequences + 1, rows);
-  std::fill(sequence_of_row + rows, sequence_of_row + pass.rows(), 0);
+  std::fill(table_of_row + rows, table_of_row + pass.rows(), 0);
   std::fill(positions + rows, positions + pass.rows(), -1);
-  std::fill(table,
-            At<int32_t>(memory, layout.block_tables) + layout.sequences * layout.table_stride, 0);
   if (!batch.tokens.empty()) {
     auto* tokens = At<InputToken>(memory, layout.tokens);
     tokens = std::copy(batch.tokens.begin(), batch.tokens.end(), tokens);
@@ -105,11 +99,10 @@ CudaPass PassAt(const Pass& pass, const PassLayout& layout, const uint8_t* memor
   };
   return {.rows = pass.rows(),
           .sequences = layout.sequences,
-          .sequence_of_row = ints(layout.sequence_of_row),
+          .table_of_row = ints(layout.table_of_row),
           .positions = ints(layout.positions),
           .first_rows = ints(layout.first_rows),
           .block_tables = ints(layout.block_tables),
-          .table_stride = layout.table_stride,
           .query_scales = pass.query_scales.empty()
                               ? nullptr
                               : reinterpret_cast<const float*>(memory + layout.query_scales)};

@@ -15,39 +15,39 @@ namespace baton {
 struct PassSize {
   int rows = 0;
   int sequences = 0;
-  int table_stride = 0;             // entries of a block table, at least the longest's
+  size_t table_entries = 0;         // of all block tables together
   bool embeds = false;              // whether the pass has tokens
   bool scales_queries = false;      // whether the pass has query_scales
   std::vector<size_t> angles = {};  // of each rope: its cosines, and as many sines
 };
 
-// A block table has at least `least_stride` entries. A recorded pass has room for the tables of as
-// many sequences as it has rows.
-PassSize SizeOf(const Pass& pass, int least_stride = 0);
+// A recorded pass has room for as many sequences as it has rows.
+PassSize SizeOf(const Pass& pass);
 
-// Where the arrays of a pass lie in one piece of memory: offsets in bytes, multiples of 16.
+// Where the arrays of a pass lie in one piece of memory: offsets in bytes, multiples of 32. Those of
+// two recorded passes of as many rows differ in the length of the block tables alone, which are
+// last.
 struct PassLayout {
   explicit PassLayout(const PassSize& size);
 
-  int sequences = 0;     // sequences that the arrays have room for
-  int table_stride = 0;  // entries of a block table, at least the longest's
-  size_t sequence_of_row = 0;
+  int sequences = 0;  // sequences that the arrays have room for
+  size_t table_of_row = 0;
   size_t positions = 0;
   size_t first_rows = 0;
   size_t tokens = 0;     // [rows] InputTokens
   size_t token_ids = 0;  // [rows] ids of the tokens: room that a kernel fills
-  size_t block_tables = 0;
   size_t query_scales = 0;
   struct Rope {
     size_t cosines = 0;
     size_t sines = 0;
   };
   std::vector<Rope> ropes = {};
+  size_t block_tables = 0;
   size_t bytes = 0;  // bytes of all arrays together
 };
 
-// Writes the arrays of `pass` to `memory` [layout.bytes], but for the token ids. The rest of a
-// shorter block table is 0. Rows of padding get the token id 0 and position -1.
+// Writes the arrays of `pass` to `memory` [layout.bytes], but for the token ids. Rows of padding get
+// the token id 0 and position -1.
 void FillPass(const Pass& pass, const PassLayout& layout, uint8_t* memory);
 // Views of the arrays that FillPass wrote, once they lie at `memory` on the device: RopesAt has one
 // for each of the pass's ropes.

@@ -255,7 +255,6 @@ const Allowed kAllowed[] = {
     {"DecodeAttentionKernel", "shared write", "StoreState: two rows in one bank, once at the end"},
     {"VectorAttentionKernel", "device read", BATON_PARTIALS "; int4: scales of many keys"},
     {"VectorAttentionKernel", "device write", BATON_PARTIALS},
-    {"SegmentTileKernel", "device read", BATON_PARTIALS},
     {"SegmentTaskKernel", "device read", BATON_PARTIALS},
     {"SegmentTaskKernel", "device write", "states are stored by pairs of elements"},
     {"ExpertProductKernel", "device read",

@@ -145,23 +145,24 @@ class BatchOnDevice {
     rule_ = {.scale = rule.Scale(shape.head_dim),
              .window = rule.window,
              .sinks = rule.sinks.empty() ? nullptr : sinks_.data()};
-    std::vector<int32_t> sequence_of_row;
+    std::vector<int32_t> table_of_row;
     std::vector<int32_t> positions;
     std::vector<int32_t> first_rows = {0};
     std::vector<float> queries;
     int blocks = 0;
-    for (const CudaRows& sequence : batch) {
-      const int needed = (sequence.tokens() + shape.block_size - 1) / shape.block_size;
-      pass_.table_stride = std::max(pass_.table_stride, (needed + 1) * view_.groups);
-      blocks += needed;
-    }
+    const auto blocks_of = [&shape](const CudaRows& sequence) {
+      return (sequence.tokens() + shape.block_size - 1) / shape.block_size;
+    };
+    for (const CudaRows& sequence : batch) blocks += blocks_of(sequence);
     std::vector<int32_t> ids(static_cast<size_t>(blocks));
     for (int i = 0; i < blocks; ++i) ids[static_cast<size_t>(i)] = i + 1;
     std::mt19937 random(5);
     std::shuffle(ids.begin(), ids.end(), random);
     // The entries behind a table, and those of the other group, are out of range, so that reading
     // them fails.
-    std::vector<int32_t> tables(batch.size() * static_cast<size_t>(pass_.table_stride), 1 << 30);
+    std::vector<int32_t> tables(
+        (static_cast<size_t>(blocks) + batch.size()) * static_cast<size_t>(view_.groups), 1 << 30);
+    int32_t* table = tables.data();
     std::vector<uint8_t> bytes(static_cast<size_t>(blocks + 1) * view_.block_bytes, 0xff);
     view_.blocks = bytes.data();
     for (size_t i = 0; i < batch.size(); ++i) {
@@ -171,10 +172,9 @@ class BatchOnDevice {
       first_rows.push_back(first_rows.back() + sequence.row_count);
       queries.insert(queries.end(), sequence.queries.begin(), sequence.queries.end());
       for (int row = 0; row < sequence.row_count; ++row) {
-        sequence_of_row.push_back(static_cast<int32_t>(i));
+        table_of_row.push_back(static_cast<int32_t>(table - tables.data()));
         positions.push_back(sequence.first_position + row);
       }
-      int32_t* const table = tables.data() + i * static_cast<size_t>(pass_.table_stride);
       const int first_seen = rule.gives_back ? rule.FirstKey(sequence.first_position) : 0;
       for (int token = 0; token < sequence.tokens(); ++token) {
         int32_t& block = table[view_.TableIndex(token)];
@@ -194,10 +194,11 @@ class BatchOnDevice {
           Store(sequence.values, token, view_.ValueRow(block, row));
         }
       }
+      table += (blocks_of(sequence) + 1) * view_.groups;
     }
     pass_.rows = first_rows.back();
     pass_.sequences = static_cast<int>(batch.size());
-    pass_.sequence_of_row = Upload(sequence_of_row);
+    pass_.table_of_row = Upload(table_of_row);
     pass_.positions = Upload(positions);
     pass_.first_rows = Upload(first_rows);
     pass_.block_tables = Upload(tables);

@@ -57,18 +57,18 @@ struct Rows {
               .head_dim = shape.head_dim,
               .block_size = shape.block_size,
               .dtype = shape.dtype};
-    table_stride = layout.BlocksFor(*std::max_element(lengths.begin(), lengths.end()));
-    block_count = sequence_count * table_stride + 3;
+    const int most_blocks = layout.BlocksFor(*std::max_element(lengths.begin(), lengths.end()));
+    block_count = sequence_count * most_blocks + 3;
     std::vector<int32_t> blocks(static_cast<size_t>(block_count));
     std::iota(blocks.begin(), blocks.end(), 0);
     std::shuffle(blocks.begin(), blocks.end(), random);
-    blocks.resize(static_cast<size_t>(sequence_count * table_stride));
+    blocks.resize(static_cast<size_t>(sequence_count * most_blocks));
     block_tables = blocks;
     for (int s = 0; s < sequence_count; ++s) {
       BatchSequence& sequence = sequences[static_cast<size_t>(s)];
-      sequence.block_table = block_tables.data() + s * table_stride;
+      sequence.block_table = block_tables.data() + s * most_blocks;
       for (int i = 0; i < sequence.row_count; ++i) {
-        sequence_of_row.push_back(s);
+        table_of_row.push_back(s * most_blocks);
         positions.push_back(sequence.first_position + i);
       }
       first_rows.push_back(sequence.first_row);
@@ -89,10 +89,9 @@ struct Rows {
 
   int count = 0;
   KvLayout layout;
-  int table_stride = 0;
   int block_count = 0;
   std::vector<BatchSequence> sequences;
-  std::vector<int32_t> block_tables, sequence_of_row, positions, first_rows;
+  std::vector<int32_t> block_tables, table_of_row, positions, first_rows;
 };
 
 // What the CPU makes of the same heads.
@@ -132,15 +131,14 @@ void ExpectTheCpusBits(const Shape& shape, size_t offset, std::mt19937& random) 
   const DeviceArray<float> device_queries(queries), device_keys(keys), device_values(values),
       device_cosines(cosines), device_sines(sines), device_scales(scales);
   const DeviceArray<uint8_t> device_cache(cache);
-  const DeviceArray<int32_t> sequence_of_row(rows.sequence_of_row), positions(rows.positions),
+  const DeviceArray<int32_t> table_of_row(rows.table_of_row), positions(rows.positions),
       first_rows(rows.first_rows), block_tables(rows.block_tables);
   const CudaPass pass{.rows = rows.count,
                       .sequences = static_cast<int>(rows.sequences.size()),
-                      .sequence_of_row = sequence_of_row.data(),
+                      .table_of_row = table_of_row.data(),
                       .positions = positions.data(),
                       .first_rows = first_rows.data(),
                       .block_tables = block_tables.data(),
-                      .table_stride = rows.table_stride,
                       .query_scales = shape.scales_queries ? device_scales.data() : nullptr};
   const CudaRope rope{.half_split = shape.half_split,
                       .dim = shape.rope_dim,

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <utility>
 #include <vector>
+
+#include "common/backend/cuda/attention/attention_plan.h"
 
 namespace baton {
 namespace {
@@ -32,19 +35,36 @@ TEST(PassShape, IsAnotherWhereQueriesAreScaled) {
   EXPECT_TRUE(plain < scaled || scaled < plain);
 }
 
-TEST(PassShape, HasRoomForItsLongestTableAndAllTasksAndChangesSeldom) {
-  std::set<std::pair<int, int>> shapes;
-  for (int blocks = 1; blocks <= 1000; ++blocks) {
-    const std::vector<BatchSequence> sequences = {{.table_entries = 1}, {.table_entries = blocks}};
-    const int tasks = 1 + blocks / 8;
-    const PassShape shape = RecordedShape(4, sequences, tasks);
+TEST(PassShape, HasRoomForAllTasksAndChangesSeldom) {
+  std::set<int> shapes;
+  for (int tasks = 1; tasks <= 1000; ++tasks) {
+    const PassShape shape = RecordedShape(4, tasks);
     EXPECT_EQ(shape.rows, 4);
-    EXPECT_GE(shape.table_stride, blocks);
     EXPECT_GE(shape.max_tasks, tasks);
     EXPECT_GE(shape.max_tasks, shape.rows);
-    shapes.insert({shape.table_stride, shape.max_tasks});
+    shapes.insert(shape.max_tasks);
   }
-  EXPECT_LT(shapes.size(), 20u);
+  EXPECT_LT(shapes.size(), 10u);
+}
+
+TEST(PassShape, KindsAreTheShapesOfAllPassesEachOnce) {
+  for (const auto& [most_sequences, most_tokens] :
+       {std::pair(1, 1), {3, 256}, {13, 257}, {64, 4096}, {100, 3000}, {256, 131072}}) {
+    std::set<PassShape> shapes;
+    const std::vector<RecordedKind> kinds = KindsOfShapes(most_sequences, most_tokens);
+    for (const RecordedKind& kind : kinds) {
+      EXPECT_EQ(RecordedRows(kind.rows), kind.rows);
+      shapes.insert(RecordedShape(kind.rows, kind.rows * AttentionSegments(kind.tokens)));
+    }
+    EXPECT_EQ(shapes.size(), kinds.size());
+    for (int sequences = 1; sequences <= most_sequences; ++sequences) {
+      const int most_tasks = sequences * AttentionSegments(most_tokens);
+      for (int tasks = sequences; tasks <= most_tasks; tasks += 1 + tasks / 40) {
+        const PassShape shape = RecordedShape(RecordedRows(sequences), tasks);
+        ASSERT_TRUE(shapes.contains(shape)) << sequences << " sequences, " << tasks << " tasks";
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "common/engine/largest_step.h"
+#include "common/engine/first_steps.h"
 
 #include <algorithm>
 #include <memory>
@@ -92,18 +92,64 @@ absl::Status RunLargestStep(const EngineOptions& options, Transformer& model, Ba
   StepBuilder largest(layout, model.config().context_length);
   largest.AddSingleRows(options.max_num_seqs - 1);
   largest.AddChunk(rows - (options.max_num_seqs - 1));
-  StepBuilder least(layout, model.config().context_length);
-  least.AddSingleRows(1);
   BATON_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,
                          KvCache::Create(backend, layout, largest.blocks()));
-  for (const StepBuilder* step : {&largest, &least}) {
-    const Batch batch = step->Build();
+  std::vector<StepBuilder> steps = {std::move(largest)};
+  const std::unique_ptr<PassRecordings> recordings = backend.MakeRecordings();
+  const int most_decodes = recordings->PassRows(options.max_num_seqs);
+  for (int decodes = 1; decodes <= most_decodes; decodes = recordings->PassRows(decodes + 1)) {
+    StepBuilder& step = steps.emplace_back(layout, model.config().context_length);
+    step.AddSingleRows(std::min(decodes, options.max_num_seqs));
+  }
+  for (const StepBuilder& step : steps) {
+    const Batch batch = step.Build();
     std::vector<float> logits(batch.logits_rows.size() *
                               static_cast<size_t>(model.config().vocab_size));
     model.Forward(
         batch, *cache, [](int) {}, absl::MakeSpan(logits));
   }
   return absl::OkStatus();
+}
+
+void RecordSteps(const EngineOptions& options, Transformer& model, KvCache& cache,
+                 StepSampler& sampler, PassRecordings& recordings) {
+  const KvLayout& layout = cache.layout();
+  const int most_sequences = std::min(options.max_num_seqs, cache.block_count());
+  const auto most_tokens = static_cast<int>(std::min<int64_t>(
+      options.max_model_len,
+      layout.groups.TokensIn(cache.block_count(), layout.block_size, LargestStepRows(options))));
+  const SamplingParams greedy = {.temperature = 0};
+  const TokenCounts no_counts(greedy, {}, 0);
+  for (const RecordedKind& kind : recordings.Kinds(most_sequences, most_tokens)) {
+    const int rows = std::min(kind.rows, most_sequences);
+    // Each sequence has one token, in a block of its own.
+    const int entries = layout.TableEntriesFor(1);
+    std::vector<std::vector<int32_t>> tables;
+    Batch batch;
+    batch.sampled_ids = sampler.sampled_ids();
+    batch.recorded_tokens = kind.tokens;
+    for (int row = 0; row < rows; ++row) {
+      tables.emplace_back(entries, row);
+      batch.tokens.push_back(InputToken::Id(0));
+      batch.sequences.push_back({.first_row = row,
+                                 .row_count = 1,
+                                 .block_table = tables.back().data(),
+                                 .table_entries = entries});
+      batch.logits_rows.push_back(row);
+    }
+    const std::vector<SamplingRow> samples(
+        static_cast<size_t>(rows),
+        {.behind_guess = true, .sampling = &greedy, .counts = &no_counts});
+    // The first step of a kind runs as it is, the second is recorded.
+    for (int step = 0; step < 2; ++step) {
+      sampler.Begin(samples);
+      model.Enqueue(
+          batch, cache, &recordings, [](int) {},
+          [&](int first_row, Tensor logits) { sampler.Sample(first_row, logits); });
+      sampler.End();
+      sampler.Take();
+    }
+  }
 }
 
 }  // namespace baton

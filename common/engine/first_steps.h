@@ -1,11 +1,13 @@
-// Runs the largest step of an engine once before the engine starts, so that the scratch memory of
-// its steps is taken before the KV cache gets the rest. The scratch is kept.
+// The steps that an engine runs before its first request. The largest one takes the scratch memory
+// of steps, which is kept, before the KV cache gets the rest. Those of decodes are recorded.
 #pragma once
 
 #include "absl/status/status.h"
 
+#include "common/backend/pass_recordings.h"
+#include "common/backend/step_sampler.h"
 #include "common/engine/engine.h"
-#include "common/kv/layout.h"
+#include "common/kv/cache.h"
 #include "common/model/transformer.h"
 
 namespace baton {
@@ -24,9 +26,15 @@ StepSamplerOptions SamplerOptionsOf(const EngineOptions& options, const ModelCon
                                     int max_rows);
 
 // Runs a step of LargestStepRows rows: max_num_seqs sequences, with the logits of up to
-// kLogitsRows of them. Then it runs a step of a single row, which uses other kernels. Both use a KV
-// cache that exists only meanwhile. RESOURCE_EXHAUSTED where memory lacks. Thread rule: the
-// model's.
+// kLogitsRows of them. Then it runs steps of fewer decodes, in all numbers of rows that are
+// recorded: they use other kernels, whose code takes memory too. All use a KV cache that exists only
+// meanwhile. RESOURCE_EXHAUSTED where memory lacks. Thread rule: the model's.
 absl::Status RunLargestStep(const EngineOptions& options, Transformer& model, Backend& backend);
+
+// Records steps of every kind that decodes of the engine may have, so that none of its requests
+// waits for that. Writes to the blocks of `cache`, of which none is in use yet. The others are the
+// engine's too. Reads max_num_seqs, max_model_len and what says how many tokens the cache holds.
+void RecordSteps(const EngineOptions& options, Transformer& model, KvCache& cache,
+                 StepSampler& sampler, PassRecordings& recordings);
 
 }  // namespace baton
