@@ -206,6 +206,9 @@ absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& opti
   if (!options.metrics_listen.empty()) {
     BATON_RETURN_IF_ERROR(cluster.ServeMetrics(options.metrics_listen));
   }
+  if (options.cuda_mps) {
+    BATON_ASSIGN_OR_RETURN(cluster.mps_, MpsControl::Start());
+  }
   for (Child& child : cluster.children_) {
     BATON_ASSIGN_OR_RETURN(ChildProcess process, ChildProcess::Start(child.argv));
     child.process.push_back(std::move(process));
@@ -230,6 +233,12 @@ LocalCluster::~LocalCluster() {
 absl::Status LocalCluster::Poll() {
   const absl::Time now = SteadyNow();
   for (Child& child : children_) BATON_RETURN_IF_ERROR(PollChild(child, now));
+  if (mps_ != nullptr && !mps_ended_ && !mps_->Runs()) {
+    mps_ended_ = true;
+    LogWarning(
+        "nvidia-cuda-mps-control ended: a worker that starts again takes turns with the others on "
+        "their GPU; start the server anew when it may rest");
+  }
   const Child& router = children_.back();
   const auto serves = [&router](const char* service) {
     return CheckHealth(router.health_address, service, kHealthTimeout).ok();

@@ -13,6 +13,7 @@
 #include "client/serve/child_process.h"
 #include "client/serve/core_division.h"
 #include "client/serve/cpu_claims.h"
+#include "client/serve/mps_control.h"
 #include "client/serve/name_claim.h"
 #include "common/net/metrics_server.h"
 
@@ -34,6 +35,7 @@ struct LocalClusterOptions {
   int threads = 0;                       // threads of each worker; 0: as many as it gets CPUs
   std::vector<int> cpus;                 // CPUs of the cluster; empty: all that we may use
   double gpu_memory_utilization = 0.9;   // share of a GPU's memory that all workers divide evenly
+  bool cuda_mps = false;                 // start the service by which workers share a GPU
   std::vector<std::string> router_args;  // further flags of the router
   std::vector<std::string> worker_args;  // further flags of every worker
 };
@@ -90,8 +92,10 @@ class LocalCluster {
   absl::Status ServeMetrics(const std::string& listen);
   absl::Status PollChild(Child& child, absl::Time now);
 
-  CpuClaims claims_;             // outlives the workers, which run on these CPUs
-  std::vector<Child> children_;  // the workers, then the router
+  CpuClaims claims_;                 // outlives the workers, which run on these CPUs
+  std::unique_ptr<MpsControl> mps_;  // outlives them too; null: none was asked for
+  bool mps_ended_ = false;           // as was told
+  std::vector<Child> children_;      // the workers, then the router
   std::string http_address_;
   std::optional<NameClaim> http_claim_;  // keeps its port, where that was searched
   std::unique_ptr<MetricsServer> metrics_;

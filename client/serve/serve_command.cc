@@ -33,7 +33,8 @@ constexpr absl::string_view kNotForWorkers[] = {
     "threads",        "cpu-set",           "gpu-memory-utilization",
     "api-keys",       "fleet-secret-file", "generation-config",
     "http-listen",    "http-cors-origin",  "trace-file",
-    "otlp-endpoint",  "trace-file-bytes",  "otlp-sample-ratio"};
+    "otlp-endpoint",  "trace-file-bytes",  "otlp-sample-ratio",
+    "cuda-mps"};
 
 // Flags of `serve` that are passed to the router.
 constexpr absl::string_view kForRouter[] = {
@@ -94,6 +95,9 @@ void ServeCommand::AddFlags(FlagSet& flags) {
   flags.AddInt("prefill-workers", options_.prefill_workers, 0, 64, "how many");
   flags.AddInt("decode-workers", options_.decode_workers, 1, 64, "how many");
   flags.AddString("disaggregate", disaggregate_, "where to prefill: auto, always, never");
+  flags.AddBool("cuda-mps", options_.cuda_mps,
+                "start NVIDIA's multi-process service, so that workers of one GPU compute at the "
+                "same time instead of by turns");
   flags.AddString("api-keys", api_keys_, "of the router: file of `baton keys`");
   flags.AddString("generation-config", generation_config_,
                   "of the router: auto, the model's own sampling where a request has none; none",
@@ -121,6 +125,9 @@ int ServeCommand::Run(const FlagSet& flags) {
     status = absl::InvalidArgumentError(
         "--tls-cert: a certificate has one role, and `baton serve` starts a router and workers; "
         "start each part by hand, with a certificate of its own");
+  }
+  if (status.ok() && options_.cuda_mps && worker_.runtime.backend.device == "cpu") {
+    status = absl::InvalidArgumentError("--cuda-mps: the workers compute on --device cpu");
   }
   if (status.ok()) {
     status = InitLogging("serve", worker_.server.log_level, worker_.server.log_format);
