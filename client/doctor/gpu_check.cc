@@ -3,20 +3,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "common/backend/cuda_versions.h"
+
 namespace baton {
 namespace {
 
-constexpr CudaVersion kLeastToolkit = 12040;  // the oldest that CMakeLists.txt accepts
-constexpr CudaVersion kLeastDriver = 12000;   // runs builds of later minor versions, too
-// The drivers that know kLeastToolkit.
-constexpr char kToolkitsDriver[] = " (550 or newer)";
-constexpr int kLeastMajor = 8;  // compute capability (common/backend/cuda)
+constexpr CudaVersion kLeastDriver = 12000;  // runs builds of later minor versions, too
 
 constexpr char kAlsoCpu[] = ", or use --device cpu";
 
-// 12040 is "12.4".
-std::string VersionText(CudaVersion version) {
-  return absl::StrCat(version / 1000, ".", version % 1000 / 10);
+// The drivers that know the oldest toolkit: "CUDA 12.4 (550 or newer)".
+std::string LeastToolkitText() {
+  return absl::StrCat("CUDA ", CudaVersionText(kLeastCudaToolkit), " (", kLeastToolkitsDriver,
+                      " or newer)");
 }
 
 std::string GibibytesText(uint64_t bytes) {
@@ -33,7 +32,7 @@ Finding DriverFinding(const GpuFacts& facts) {
   finding.found = facts.kernel_driver.empty() ? "the kernel has no module of NVIDIA's"
                                               : "module " + facts.kernel_driver;
   if (facts.driver_cuda > 0) {
-    absl::StrAppend(&finding.found, ", for CUDA up to ", VersionText(facts.driver_cuda));
+    absl::StrAppend(&finding.found, ", for CUDA up to ", CudaVersionText(facts.driver_cuda));
   }
   const bool for_cpu = facts.backend.code() == absl::StatusCode::kUnimplemented;
   if (!facts.error.empty() || facts.devices.empty()) {
@@ -41,20 +40,19 @@ Finding DriverFinding(const GpuFacts& facts) {
     absl::StrAppend(&finding.found, "; ",
                     facts.error.empty() ? "it finds no GPU" : facts.error.c_str());
     finding.remedy =
-        absl::StrCat("install a driver for CUDA ", VersionText(kLeastToolkit), kToolkitsDriver,
+        absl::StrCat("install a driver for ", LeastToolkitText(),
                      " and see nvidia-smi and CUDA_VISIBLE_DEVICES; in a container let the runtime "
                      "pass the GPU and the driver's libraries in",
                      kAlsoCpu);
   } else if (facts.driver_cuda < kLeastDriver) {
     finding.verdict = for_cpu ? Verdict::kWarning : Verdict::kFailed;
-    finding.remedy = absl::StrCat("update the driver to one for CUDA ", VersionText(kLeastToolkit),
-                                  kToolkitsDriver, kAlsoCpu);
-  } else if (facts.driver_cuda < kLeastToolkit) {
+    finding.remedy = absl::StrCat("update the driver to one for ", LeastToolkitText(), kAlsoCpu);
+  } else if (facts.driver_cuda < kLeastCudaToolkit) {
     finding.verdict = Verdict::kWarning;
-    finding.remedy = absl::StrCat(
-        "update the driver to one for CUDA ", VersionText(kLeastToolkit), kToolkitsDriver,
-        ": this one runs only builds that have code for the very GPU, such as "
-        "BATON_CUDA_ARCHITECTURES=80-real");
+    finding.remedy =
+        absl::StrCat("update the driver to one for ", LeastToolkitText(),
+                     ": this one runs only builds that have code for the very GPU, such as "
+                     "BATON_CUDA_ARCHITECTURES=80-real");
   }
   return finding;
 }
@@ -62,10 +60,12 @@ Finding DriverFinding(const GpuFacts& facts) {
 Finding BuildFinding(const GpuFacts& facts) {
   Finding finding{.check = "gpu.build", .found = "this build computes on the first GPU"};
   if (facts.backend.ok()) return finding;
-  const std::string toolkit = absl::StrCat(
-      "take a build by a CUDA Toolkit of ", VersionText(kLeastToolkit),
-      facts.driver_cuda > kLeastToolkit ? absl::StrCat(" to ", VersionText(facts.driver_cuda)) : "",
-      " (CUDACXX=NVCC scripts/gpu_bundle.sh, or cmake --preset cuda)");
+  const std::string toolkit =
+      absl::StrCat("take a build by a CUDA Toolkit of ", CudaVersionText(kLeastCudaToolkit),
+                   facts.driver_cuda > kLeastCudaToolkit
+                       ? absl::StrCat(" to ", CudaVersionText(facts.driver_cuda))
+                       : "",
+                   " (CUDACXX=NVCC scripts/gpu_bundle.sh, or cmake --preset cuda)");
   if (facts.backend.code() == absl::StatusCode::kUnimplemented) {
     finding.verdict = Verdict::kWarning;
     finding.found = "this build has no CUDA, so the CPU computes";
@@ -85,10 +85,10 @@ Finding DeviceFinding(const GpuDevice& device, size_t number) {
   if (device.free_bytes > 0) {
     absl::StrAppend(&finding.found, ", ", GibibytesText(device.free_bytes), " free");
   }
-  if (device.major < kLeastMajor) {
+  if (device.major < kLeastComputeMajor) {
     finding.verdict = Verdict::kFailed;
-    finding.remedy =
-        absl::StrCat("use a GPU of compute capability ", kLeastMajor, ".0 or newer", kAlsoCpu);
+    finding.remedy = absl::StrCat("use a GPU of compute capability ", kLeastComputeMajor,
+                                  ".0 or newer", kAlsoCpu);
   } else if (device.compute_mode == GpuComputeMode::kProhibited) {
     finding.verdict = Verdict::kFailed;
     finding.found += "; its compute mode forbids computing";
@@ -110,7 +110,8 @@ Finding SharingFinding(const GpuFacts& facts, int workers) {
   finding.verdict = exclusive ? Verdict::kFailed : Verdict::kWarning;
   finding.remedy = absl::StrCat(
       exclusive ? "the first GPU takes one process at a time: " : "their kernels take turns: ",
-      "start nvidia-cuda-mps-control -d, or give each worker a GPU (--device cuda:N)");
+      "baton serve --cuda-mps, or start nvidia-cuda-mps-control -d, or give each worker a GPU "
+      "(--device cuda:N)");
   return finding;
 }
 

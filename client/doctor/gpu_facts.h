@@ -8,10 +8,9 @@
 
 #include "absl/status/status.h"
 
-namespace baton {
+#include "common/backend/cuda_versions.h"
 
-// A version of CUDA as its interfaces write it: 12040 is 12.4.
-using CudaVersion = int;
+namespace baton {
 
 enum class GpuComputeMode { kShared, kExclusive, kProhibited };
 

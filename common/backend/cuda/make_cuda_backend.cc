@@ -14,22 +14,13 @@
 #include "common/backend/cuda/cuda_backend.h"
 #include "common/backend/cuda/device/device_code.h"
 #include "common/backend/cuda/product/invariant_product.h"
+#include "common/backend/cuda_versions.h"
 #include "common/base/log.h"
 #include "common/base/numerics.h"
 #include "common/base/status_macros.h"
 
 namespace baton {
 namespace {
-
-// The least compute capability: it has bf16 in the tensor cores, and asynchronous copies.
-constexpr int kLeastMajor = 8;
-constexpr int kLeastToolkit = 12040;       // the oldest that CMakeLists.txt accepts
-constexpr const char* kItsDriver = "550";  // the oldest driver that knows kLeastToolkit
-
-// The text of a CUDA version: 13000 is "13.0".
-std::string VersionText(int version) {
-  return absl::StrCat(version / 1000, ".", version % 1000 / 10);
-}
 
 absl::Status Refuse(int device, const std::string& why, const std::string& remedy) {
   return absl::InvalidArgumentError(
@@ -39,15 +30,16 @@ absl::Status Refuse(int device, const std::string& why, const std::string& remed
 // What helps a driver for CUDA `driver` that is too old for this build. It runs builds made with
 // toolkits that are no newer than it.
 std::string OldDriverRemedy(int driver) {
-  const std::string least = VersionText(kLeastToolkit);
-  if (driver < kLeastToolkit) {
-    return absl::StrCat("update the driver to one for CUDA ", VersionText(CUDART_VERSION),
-                        ", or to ", kItsDriver, " or newer for a build made with CUDA Toolkit ",
-                        least);
+  const std::string least = CudaVersionText(kLeastCudaToolkit);
+  if (driver < kLeastCudaToolkit) {
+    return absl::StrCat("update the driver to one for CUDA ", CudaVersionText(CUDART_VERSION),
+                        ", or to ", kLeastToolkitsDriver,
+                        " or newer for a build made with CUDA Toolkit ", least);
   }
-  return absl::StrCat("update the driver, or take a build made with a CUDA Toolkit of ", least,
-                      driver > kLeastToolkit ? absl::StrCat(" to ", VersionText(driver)) : "",
-                      " (CUDACXX=NVCC scripts/gpu_bundle.sh)");
+  return absl::StrCat(
+      "update the driver, or take a build made with a CUDA Toolkit of ", least,
+      driver > kLeastCudaToolkit ? absl::StrCat(" to ", CudaVersionText(driver)) : "",
+      " (CUDACXX=NVCC scripts/gpu_bundle.sh)");
 }
 
 std::string ErrorText(cudaError_t error) {
@@ -61,14 +53,14 @@ absl::StatusOr<int> CountDevices(int device) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   cudaGetLastError();  // clears their errors, which this function handles
-  const std::string needed = VersionText(CUDART_VERSION);
+  const std::string needed = CudaVersionText(CUDART_VERSION);
   if (driver == 0) {
     return Refuse(device, "found no NVIDIA driver",
                   absl::StrCat("install one for CUDA ", needed, " or newer"));
   }
   if (error == cudaErrorInsufficientDriver) {
     return Refuse(device,
-                  absl::StrCat("the NVIDIA driver is for CUDA ", VersionText(driver),
+                  absl::StrCat("the NVIDIA driver is for CUDA ", CudaVersionText(driver),
                                " and this build for ", needed),
                   OldDriverRemedy(driver));
   }
@@ -99,11 +91,11 @@ absl::StatusOr<cudaDeviceProp> FindDevice(int device) {
     return Refuse(device, absl::StrCat("cannot describe it: ", ErrorText(error)),
                   "check nvidia-smi");
   }
-  if (properties.major < kLeastMajor) {
+  if (properties.major < kLeastComputeMajor) {
     return Refuse(device,
                   absl::StrCat(properties.name, " has compute capability ", properties.major, ".",
                                properties.minor),
-                  absl::StrCat("use a GPU of ", kLeastMajor, ".0 or newer"));
+                  absl::StrCat("use a GPU of ", kLeastComputeMajor, ".0 or newer"));
   }
   return properties;
 }

@@ -10,16 +10,15 @@
 #include "common/backend/cuda/attention/attention_args.h"
 #include "common/backend/cuda/attention/attention_plan.h"
 #include "common/backend/cuda/attention/prefill_attention.h"
+#include "tests/common/backend/cuda/product/product_shapes.h"
 
 namespace baton {
 namespace {
 
-constexpr int kMultiprocessors = 132;
 // Blocks on a multiprocessor, by the registers and the shared memory of the kernels for bf16
 // (tests/gpu/sass_budget.txt, DecodeShape, PrefillShape).
 constexpr int kDecodeBlocks = 3;
 constexpr int kPrefillBlocks = 2;
-constexpr double kBytesWanted = 31e3;
 
 struct AttentionModel {
   int heads;
@@ -40,7 +39,7 @@ AttentionPlan PlanFor(const AttentionModel& model, const std::vector<BatchSequen
 double PrefillWaves(const AttentionModel& model, int tokens) {
   const AttentionPlan plan = PlanFor(model, {{0, tokens, 0, nullptr}});
   return static_cast<double>(plan.tile_count * model.kv_heads) /
-         (kMultiprocessors * kPrefillBlocks);
+         (kH200.multiprocessors * kPrefillBlocks);
 }
 
 // The thread blocks of a layer for a step of `batch` sequences of `context` tokens.
@@ -52,7 +51,7 @@ int DecodeBlocks(const AttentionModel& model, int batch, int context) {
 
 double DecodeWaves(const AttentionModel& model, int batch, int context) {
   return static_cast<double>(DecodeBlocks(model, batch, context)) /
-         (kMultiprocessors * kDecodeBlocks);
+         (kH200.multiprocessors * kDecodeBlocks);
 }
 
 // Bytes in flight on each multiprocessor: each warp of a block waits for a page of keys and one of
@@ -60,8 +59,8 @@ double DecodeWaves(const AttentionModel& model, int batch, int context) {
 double DecodeBytesInFlight(const AttentionModel& model, int batch, int context) {
   const double page_bytes = 2.0 * kKvPageTokens * model.head_dim * 2;
   const int running =
-      std::min(DecodeBlocks(model, batch, context), kMultiprocessors * kDecodeBlocks);
-  return page_bytes * kAttentionWarps * running / kMultiprocessors;
+      std::min(DecodeBlocks(model, batch, context), kH200.multiprocessors * kDecodeBlocks);
+  return page_bytes * kAttentionWarps * running / kH200.multiprocessors;
 }
 
 TEST(AttentionShape, AChunkOf2048TokensFillsTheDevice) {
@@ -91,11 +90,11 @@ TEST(AttentionShape, SequencesOfDecodeStepsFillTheDeviceTogether) {
 // multiprocessors. The fewest sequences of 1,024 tokens whose segments have enough in flight:
 TEST(AttentionShape, FourSequencesOf1024TokensHaveEnoughBytesInFlight) {
   for (const int batch : {1, 2, 4, 8, 16, 32, 64}) {
-    EXPECT_EQ(DecodeBytesInFlight(k1B, batch, 1024) >= kBytesWanted, batch >= 8) << batch;
-    EXPECT_EQ(DecodeBytesInFlight(k8B, batch, 1024) >= kBytesWanted, batch >= 4) << batch;
-    EXPECT_EQ(DecodeBytesInFlight(k70B, batch, 1024) >= kBytesWanted, batch >= 4) << batch;
+    EXPECT_EQ(DecodeBytesInFlight(k1B, batch, 1024) >= kBytesInFlight, batch >= 8) << batch;
+    EXPECT_EQ(DecodeBytesInFlight(k8B, batch, 1024) >= kBytesInFlight, batch >= 4) << batch;
+    EXPECT_EQ(DecodeBytesInFlight(k70B, batch, 1024) >= kBytesInFlight, batch >= 4) << batch;
     for (const AttentionModel& model : {k1B, k8B, k70B}) {
-      EXPECT_GE(DecodeBytesInFlight(model, batch, 8192), kBytesWanted) << batch;
+      EXPECT_GE(DecodeBytesInFlight(model, batch, 8192), kBytesInFlight) << batch;
     }
   }
 }
