@@ -108,6 +108,17 @@ TEST_F(ModelRuntimeOnCuda, RecordsAllDecodesBeforeItsFirstRequest) {
   EXPECT_EQ(cuda_shim::GraphsCaptured(), captured);
 }
 
+TEST_F(ModelRuntimeOnCuda, EndsBeforeItsFirstRequestWhereNoRecordingFits) {
+  const auto runtime = LoadModelRuntime(SmallOptions());
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  EXPECT_EXIT(
+      {
+        cuda_shim::SetMachine({.graphs_fit = false, .device_bytes = kDeviceBytes});
+        (*runtime)->engine->RecordSteps();
+      },
+      testing::ExitedWithCode(70), "no device memory .* lower --gpu-memory-utilization");
+}
+
 TEST_F(ModelRuntimeOnCuda, TakesTheFlagsWordForTheCache) {
   ModelRuntimeOptions options = SmallOptions();
   options.memory.gpu_utilization = 0.01;  // ignored, since the number of blocks is given

@@ -44,6 +44,7 @@ struct Machine {
   int minor = 0;
   bool has_code = true;     // the program has kernels for the device
   bool has_library = true;  // cuBLASLt is found (gemm_reference.cc)
+  bool graphs_fit = true;   // there is memory for graphs
   size_t device_bytes = size_t{4} << 30;
 };
 // Replaces the machine. REQUIRES: no other thread calls a function of this header, and no more

@@ -197,6 +197,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  if (!baton::cuda_shim::TheMachine().graphs_fit) return cudaErrorMemoryAllocation;
   *exec = new CUgraphExec_st{graph->operations};
   return cudaSuccess;
 }

@@ -43,7 +43,13 @@ CudaRecordings::Graph CudaRecordings::Capture(absl::FunctionRef<void()> operatio
   CheckCuda(cudaStreamEndCapture(stream_, &captured), "cudaStreamEndCapture");
   BATON_CHECK(moves_.count == known_moves_, "memory that stays while a pass is captured");
   cudaGraphExec_t graph = nullptr;
-  CheckCuda(cudaGraphInstantiate(&graph, captured, 0), "cudaGraphInstantiate");
+  const cudaError_t error = cudaGraphInstantiate(&graph, captured, 0);
+  if (error == cudaErrorMemoryAllocation) {
+    EndAfterCudaError(
+        "no device memory is left to record a step; lower --gpu-memory-utilization or "
+        "--max-num-seqs");
+  }
+  CheckCuda(error, "cudaGraphInstantiate");
   CheckCuda(cudaGraphDestroy(captured), "cudaGraphDestroy");
   return Graph(graph);
 }
