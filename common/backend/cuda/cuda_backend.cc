@@ -77,8 +77,8 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
   UseDevice();
   const auto rows = static_cast<size_t>(limits.rows);
   const auto sequences = static_cast<size_t>(limits.sequences);
-  const auto longest_table = static_cast<size_t>((limits.tokens / limits.cache.block_size + 1) *
-                                                 limits.cache.groups);
+  const auto longest_table =
+      static_cast<size_t>((limits.tokens / limits.cache.block_size + 1) * limits.cache.groups);
   // A recorded pass takes the room of its shape, which is no smaller than that of another pass.
   const PassShape shape = RecordedShape(RecordedRows(limits.sequences),
                                         limits.sequences * AttentionSegments(limits.tokens));
