@@ -237,7 +237,7 @@ absl::Status LocalCluster::Poll() {
     mps_ended_ = true;
     LogWarning(
         "nvidia-cuda-mps-control ended: a worker that starts again takes turns with the others on "
-        "their GPU; start the server anew when it may rest");
+        "their GPU; restart baton serve at a quiet time to have the service again");
   }
   const Child& router = children_.back();
   const auto serves = [&router](const char* service) {

@@ -94,7 +94,7 @@ class LocalCluster {
 
   CpuClaims claims_;                 // outlives the workers, which run on these CPUs
   std::unique_ptr<MpsControl> mps_;  // outlives them too; null: none was asked for
-  bool mps_ended_ = false;           // as was told
+  bool mps_ended_ = false;           // and the log says so
   std::vector<Child> children_;      // the workers, then the router
   std::string http_address_;
   std::optional<NameClaim> http_claim_;  // keeps its port, where that was searched

@@ -24,9 +24,8 @@ struct PassSize {
 // A recorded pass has room for as many sequences as it has rows.
 PassSize SizeOf(const Pass& pass);
 
-// Where the arrays of a pass lie in one piece of memory: offsets in bytes, multiples of 32. Those of
-// two recorded passes of as many rows differ in the length of the block tables alone, which are
-// last.
+// Where the arrays of a pass lie in one piece of memory: offsets in bytes, multiples of 32. Recorded
+// passes of as many rows have the same offsets: the block tables, which differ in length, are last.
 struct PassLayout {
   explicit PassLayout(const PassSize& size);
 
