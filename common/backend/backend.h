@@ -74,6 +74,9 @@ struct PassLimits {
   int rows = 0;
   int sequences = 0;
   int tokens = 0;  // tokens of one sequence, those in the cache included
+  // Tokens of all sequences of a pass, a common beginning counted once. Where more are counted, a
+  // pass needs no more memory, only a little longer.
+  int64_t cache_tokens = 0;
   int heads = 0;
   KvLayerView cache;  // only its shape is read
 };

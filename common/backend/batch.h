@@ -27,8 +27,8 @@ struct Batch {
   std::vector<BatchSequence> sequences;  // first_row ascending, without gaps
   std::vector<int> logits_rows;          // rows whose logits are wanted, ascending
   // Where the pass is recorded, its recording serves others of as many rows whose sequences have up
-  // to so many tokens (RecordedKind); 0: about as many as the sequences of this one.
-  int recorded_tokens = 0;
+  // to so many tokens together (RecordedKind); 0: about as many as the sequences of this one.
+  int64_t recorded_tokens = 0;
 
   int rows() const {
     return sequences.empty() ? 0 : sequences.back().first_row + sequences.back().row_count;

@@ -1,17 +1,18 @@
 // Recordings of passes that an engine repeats: passes of few kinds, asked for again and again.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 
 namespace baton {
 
-// The passes of one kind have so many rows, padding included, and sequences of about so many tokens
-// or fewer: the longest that a recording of this kind has to serve.
+// A kind of passes: those of so many rows, padding included, whose sequences have about so many
+// tokens or fewer, all together.
 struct RecordedKind {
   int rows = 0;
-  int tokens = 0;
+  int64_t tokens = 0;
 };
 
 // For passes of one row for each sequence, all of whose logits are wanted. Two such passes of as
@@ -29,10 +30,11 @@ class PassRecordings {
   // nothing.
   virtual int PassRows(int rows) const = 0;
 
-  // The kinds of passes of at most so many sequences, each of at most so many tokens, as far as
-  // there is room for their recordings: those of short sequences first, and of these those of few
-  // rows. None where nothing is recorded.
-  virtual std::vector<RecordedKind> Kinds(int most_sequences, int most_tokens) const = 0;
+  // The kinds of passes of at most so many sequences, each of at most `most_tokens` tokens and all
+  // of at most `all_tokens`, as far as there is room for their recordings: those of short sequences
+  // first, and of these those of few rows. None where nothing is recorded.
+  virtual std::vector<RecordedKind> Kinds(int most_sequences, int most_tokens,
+                                          int64_t all_tokens) const = 0;
 
   // REQUIRES: BeginPass of a pass with `recorded` came before. Returns true when it called
   // `operations` to ask for the pass's operations, false when it replayed those recorded before.

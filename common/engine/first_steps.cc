@@ -120,7 +120,8 @@ void RecordSteps(const EngineOptions& options, Transformer& model, KvCache& cach
       layout.groups.TokensIn(cache.block_count(), layout.block_size, LargestStepRows(options))));
   const SamplingParams greedy = {.temperature = 0};
   const TokenCounts no_counts(greedy, {}, 0);
-  for (const RecordedKind& kind : recordings.Kinds(most_sequences, most_tokens)) {
+  const int64_t all_tokens = int64_t{cache.block_count()} * layout.block_size;
+  for (const RecordedKind& kind : recordings.Kinds(most_sequences, most_tokens, all_tokens)) {
     const int rows = std::min(kind.rows, most_sequences);
     // Each sequence has one token, in a block of its own.
     const int entries = layout.TableEntriesFor(1);

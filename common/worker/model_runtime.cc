@@ -140,6 +140,7 @@ absl::Status TakeScratch(const MemoryOptions& memory, const EngineOptions& engin
        .sequences = decode_rows,
        // No sequence is longer than the cache.
        .tokens = static_cast<int>(std::min<int64_t>(longest, int64_t{most} * engine.block_size)),
+       .cache_tokens = int64_t{most} * engine.block_size,
        .heads = config.heads,
        .cache = {.block_size = layout.block_size,
                  .kv_heads = layout.kv_heads,

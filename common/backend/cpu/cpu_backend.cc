@@ -30,7 +30,7 @@ bool SameShape(const Tensor& a, const Tensor& b) {
 class NoRecordings final : public PassRecordings {
  public:
   int PassRows(int rows) const override { return rows; }
-  std::vector<RecordedKind> Kinds(int, int) const override { return {}; }
+  std::vector<RecordedKind> Kinds(int, int, int64_t) const override { return {}; }
   bool Run(absl::FunctionRef<void()> operations) override {
     operations();
     return true;

@@ -82,6 +82,10 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
   // A recorded pass takes the room of its shape, which is no smaller than that of another pass.
   const PassShape shape = RecordedShape(RecordedRows(limits.sequences),
                                         limits.sequences * AttentionSegments(limits.tokens));
+  // A partial result is much larger than its task. Where sequences share so much that they have more
+  // of them, the attention has several parts. The backend serves a draft model too.
+  const int most_tasks = MostTasks(limits.sequences, limits.tokens, limits.cache_tokens);
+  most_partials_ = std::min(most_partials_, std::max(most_tasks, AttentionSegments(limits.tokens)));
   const PassLayout layout(
       {.rows = limits.rows,
        .sequences = limits.sequences,
@@ -95,7 +99,7 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
       {&pass_arrays_, layout.bytes},
       {&plan_words_, std::max(MaxAttentionPlanBytes(limits.rows, limits.sequences, limits.tokens),
                               MaxAttentionPlanBytes(shape.max_tasks, 0, 0))},
-      {&partials_, AttentionPartialBytes(shape.max_tasks, limits.heads, limits.cache.head_dim)},
+      {&partials_, AttentionPartialBytes(most_partials_, limits.heads, limits.cache.head_dim)},
       {&arrivals_, rows * static_cast<size_t>(limits.heads) * sizeof(int32_t)},
       {&copied_rows_, rows * sizeof(int32_t)}};
   for (const auto& [buffer, bytes] : buffers) {
@@ -136,11 +140,12 @@ std::unique_ptr<PassRecordings> CudaBackend::MakeRecordings() {
 }
 
 void CudaBackend::PlanRecordedPass(const Pass& pass) {
-  PlanAttention(pass.batch->sequences, /*tile_rows=*/0, plan_, cut_);
-  const int room = pass.rows() * AttentionSegments(pass.batch->recorded_tokens);
-  shape_ = RecordedShape(pass.rows(), std::max(plan_.task_count, room));
+  PlanAttention(pass.batch->sequences, /*tile_rows=*/0, plan_, cut_, most_partials_);
+  const int64_t room = pass.rows() + pass.batch->recorded_tokens / kAttentionSegment;
+  shape_ = RecordedShape(pass.rows(), std::max(plan_.task_count, static_cast<int>(room)));
   shape_.scales_queries = !pass.query_scales.empty();
-  plan_.partials = shape_.max_tasks;
+  shape_.parts = static_cast<int>(plan_.part_ends.size());
+  plan_.partials = std::min(shape_.max_tasks, most_partials_);
   // There is room for all tasks that the shape may have: the memory must not move in the next pass.
   plan_.words.resize(
       std::max(plan_.words.size(),
@@ -148,7 +153,7 @@ void CudaBackend::PlanRecordedPass(const Pass& pass) {
                    sizeof(int32_t)));
   UploadIds(plan_.words, plan_words_);
   work_ = plan_.At(plan_words_.data());
-  work_.max_tasks = shape_.max_tasks;
+  if (shape_.parts == 1) work_.front().max_tasks = shape_.max_tasks;
 }
 
 void CudaBackend::BeginPass(const Pass& pass) {
@@ -268,7 +273,7 @@ void CudaBackend::RotateAndAppend(int rope, Tensor queries, Tensor keys, Tensor 
 void CudaBackend::PlanPass(int tile_rows) {
   if (recorded_ || tile_rows == planned_tile_rows_) return;
   planned_tile_rows_ = tile_rows;
-  PlanAttention(batch_->sequences, tile_rows, plan_, cut_);
+  PlanAttention(batch_->sequences, tile_rows, plan_, cut_, most_partials_);
   UploadIds(plan_.words, plan_words_);
   work_ = plan_.At(plan_words_.data());
 }
@@ -297,7 +302,8 @@ void CudaBackend::AppendAndAttend(int rope, Tensor queries, Tensor keys, Tensor 
               "sequences of one row each");
   const NewRows rows = {RopeOf(rope), queries, keys, values};
   const CudaAttentionScratch scratch = PrepareAttention(queries, cache);
-  if (!AppendAttentionTakes(rows, work_, cache, limits_.multiprocessors)) {
+  if (work_.size() > 1 ||
+      !AppendAttentionTakes(rows, work_.front(), cache, limits_.multiprocessors)) {
     RotateAndAppend(rope, queries, keys, values, cache);
     return Attention(rule, queries, cache, out);
   }
@@ -305,7 +311,7 @@ void CudaBackend::AppendAndAttend(int rope, Tensor queries, Tensor keys, Tensor 
                   keys.columns == cache.kv_heads * cache.head_dim && queries.rows == keys.rows &&
                   queries.rows == pass_.rows,
               "shapes");
-  LaunchAppendAndAttend(pass_, work_, rule, rows, cache, out, scratch, stream_.get());
+  LaunchAppendAndAttend(pass_, work_.front(), rule, rows, cache, out, scratch, stream_.get());
 }
 
 void CudaBackend::CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) {

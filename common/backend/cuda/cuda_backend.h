@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -158,7 +159,9 @@ class CudaBackend final : public Backend {
   AttentionPlan plan_;
   int planned_tile_rows_ = -1;  // tile rows that plan_ is for; -1: the pass is not planned yet
   BackendBuffer plan_words_;
-  AttentionWork work_;
+  std::vector<AttentionWork> work_;  // its parts
+  // Partial results that ReservePasses has taken memory for.
+  int most_partials_ = std::numeric_limits<int>::max();
   BackendBuffer copied_rows_;
   // The input of the product that is enqueued: ProductTerms, or [rows, columns] of a weight's
   // element type. One memory for both, so that the largest step has taken what smaller ones need.

@@ -52,12 +52,13 @@ class Side {
     backend_->Upload(halves.data(), 2 * halves.size(), cache_->Block(0));
   }
 
-  // Passes are recorded for sequences of up to so many tokens. There is memory for them.
-  void RecordFor(int tokens) {
-    recorded_tokens_ = tokens;
+  // Passes are recorded for so many tokens in all sequences, for which there is memory.
+  void RecordFor(int all_tokens) {
+    recorded_tokens_ = all_tokens;
     const PassLimits limits = {.rows = kSequences,
                                .sequences = kSequences,
-                               .tokens = tokens,
+                               .tokens = kMaxTokens,
+                               .cache_tokens = all_tokens,
                                .heads = model_->config().heads,
                                .cache = cache_->LayerView(0)};
     BATON_CHECK(backend_->ReservePasses(limits).ok(), "memory");
@@ -115,7 +116,7 @@ class Side {
   std::vector<int> lengths_;
   std::map<int, Tensor> logits_;  // [rows of the pass]: where it leaves them, replayed or not
   int layers_ = 0;
-  int recorded_tokens_ = 0;
+  int64_t recorded_tokens_ = 0;
 };
 
 class RecordedPasses : public testing::Test {
@@ -174,7 +175,7 @@ TEST_F(RecordedPasses, FollowATableThatGrowsWithinAShape) {
 TEST_F(RecordedPasses, ServeAllSequencesThatTheyWereRecordedFor) {
   Side plain(/*recorded=*/false);
   Side recorded(/*recorded=*/true);
-  recorded.RecordFor(kMaxTokens);
+  recorded.RecordFor(2 * kMaxTokens);
   const int captured_before = cuda_shim::GraphsCaptured();
   unsigned seed = 0;
   for (const auto& [first, second] : {std::pair(1, 2), {255, 20}, {300, 310}, {3, 3}}) {
@@ -188,6 +189,23 @@ TEST_F(RecordedPasses, ServeAllSequencesThatTheyWereRecordedFor) {
     }
   }
   EXPECT_EQ(cuda_shim::GraphsCaptured(), captured_before + 1);
+}
+
+// As where sequences have a long beginning in common: all together have more tokens than the cache.
+TEST_F(RecordedPasses, OfMoreTokensThanThereIsMemoryForHaveTheirAttentionInParts) {
+  Side plenty(/*recorded=*/true);
+  Side little(/*recorded=*/true);
+  little.RecordFor(256);
+  constexpr int kRows = 12;
+  for (Side* side : {&plenty, &little}) {
+    for (int sequence = 0; sequence < kRows; ++sequence) side->Begin(sequence, 300 + sequence);
+  }
+  for (unsigned seed = 0; seed < 3; ++seed) {
+    const std::vector<float> expected = plenty.Append(FirstOnes(kRows), 1, seed);
+    const int launched_before = cuda_shim::GraphLaunches();
+    ASSERT_EQ(little.Append(FirstOnes(kRows), 1, seed), expected) << seed;
+    EXPECT_EQ(cuda_shim::GraphLaunches(), launched_before);
+  }
 }
 
 TEST_F(RecordedPasses, AreRecordedAnewWhenMemoryHasMoved) {

@@ -109,6 +109,7 @@ TEST_F(ModelRuntimeOnCuda, RecordsAllDecodesBeforeItsFirstRequest) {
 }
 
 TEST_F(ModelRuntimeOnCuda, EndsBeforeItsFirstRequestWhereNoRecordingFits) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // the backend has threads
   const auto runtime = LoadModelRuntime(SmallOptions());
   ASSERT_TRUE(runtime.ok()) << runtime.status();
   EXPECT_EXIT(

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "common/backend/cuda/attention/attention_launch.h"
 #include "common/backend/cuda/attention/decode_attention.h"
@@ -26,6 +27,23 @@ float ExponentScale(float scale, int head_dim) {
   const double log2_e = 1.4426950408889634;
   const bool usual = scale == 1 / std::sqrt(static_cast<float>(head_dim));
   return static_cast<float>(usual ? log2_e / std::sqrt(head_dim) : log2_e * scale);
+}
+
+// A part's tiles and tasks.
+void LaunchPart(const AttentionArgs& args, cudaStream_t stream) {
+  const AttentionWork& work = args.work;
+  if (!DecodeAttentionTakes(args.cache, args.group)) {
+    BATON_CHECK(work.max_tiles == 0, "a plan for prefill tiles");
+    if (work.max_tasks > 0) LaunchVectorAttention(args, stream);
+    return;
+  }
+  if (work.cut == AttentionCut::kAlike) {
+    if (work.max_tiles > 0) LaunchSegmentTiles(args, stream);
+    if (work.max_tasks > 0) LaunchSegmentTasks(args, stream);
+    return;
+  }
+  if (work.max_tiles > 0) LaunchPrefillAttention(args, stream);
+  if (work.max_tasks > 0) LaunchDecodeAttention(args, stream);
 }
 
 }  // namespace
@@ -57,23 +75,13 @@ AttentionArgs AttentionArgsFor(const CudaPass& pass, const AttentionWork& work,
           .sinks = rule.sinks};
 }
 
-void LaunchAttention(const CudaPass& pass, const AttentionWork& work, const AttentionRule& rule,
-                     Tensor queries, const KvLayerView& cache, Tensor out,
-                     const CudaAttentionScratch& scratch, cudaStream_t stream) {
-  const AttentionArgs args = AttentionArgsFor(pass, work, rule, queries, cache, out, scratch);
-  if (!DecodeAttentionTakes(cache, args.group)) {
-    BATON_CHECK(work.max_tiles == 0, "a plan for prefill tiles");
-    if (work.max_tasks > 0) LaunchVectorAttention(args, stream);
-    if (IsRotated(cache.dtype)) LaunchRotateHeads(out, cache.head_dim, stream);
-    return;
+void LaunchAttention(const CudaPass& pass, std::span<const AttentionWork> parts,
+                     const AttentionRule& rule, Tensor queries, const KvLayerView& cache,
+                     Tensor out, const CudaAttentionScratch& scratch, cudaStream_t stream) {
+  for (const AttentionWork& part : parts) {
+    LaunchPart(AttentionArgsFor(pass, part, rule, queries, cache, out, scratch), stream);
   }
-  if (work.cut == AttentionCut::kAlike) {
-    if (work.max_tiles > 0) LaunchSegmentTiles(args, stream);
-    if (work.max_tasks > 0) LaunchSegmentTasks(args, stream);
-    return;
-  }
-  if (work.max_tiles > 0) LaunchPrefillAttention(args, stream);
-  if (work.max_tasks > 0) LaunchDecodeAttention(args, stream);
+  if (IsRotated(cache.dtype)) LaunchRotateHeads(out, cache.head_dim, stream);
 }
 
 }  // namespace baton

@@ -30,6 +30,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "common/backend/attention_rule.h"
 #include "common/backend/cuda/device/operands.h"
@@ -58,13 +59,13 @@ struct PrefillTile {
 // How work is cut and merged: for speed, or so that a row has the same bits alone and among others.
 enum class AttentionCut { kByRowCount, kAlike };
 
-// The attention work of a pass, in device memory; borrowed.
+// The attention work of a pass, or of a part of it (attention_plan.h), in device memory; borrowed.
 struct AttentionWork {
-  const int32_t* counts = nullptr;     // [2]: number of tasks, number of tiles
+  const int32_t* counts = nullptr;     // [2]: the pass's number of tasks, and of tiles
   const DecodeTask* tasks = nullptr;   // [max_tasks]
   const PrefillTile* tiles = nullptr;  // [max_tiles]
-  int max_tasks = 0;                   // entries of `tasks`, at least counts[0]
-  int max_tiles = 0;                   // entries of `tiles`, at least counts[1]
+  int max_tasks = 0;  // entries of `tasks`: where they are all of the pass, at least counts[0]
+  int max_tiles = 0;  // entries of `tiles`, at least counts[1]
   AttentionCut cut = AttentionCut::kByRowCount;
 };
 
@@ -90,10 +91,10 @@ int PrefillTileRows(int heads, const KvLayerView& cache);
 
 // See Backend::Attention. `queries`, `out` [pass.rows, heads * head_dim], at multiples of 16 bytes.
 // Asynchronous; all memory is borrowed until the stream has come past this launch. REQUIRES: the
-// cache holds keys and values of every position up to the rows' own; `work` was planned for this
+// cache holds keys and values of every position up to the rows' own; `parts` were planned for this
 // pass with PrefillTileRows(heads, cache); head_dim is a multiple of 16, at most kMaxVectorHeadDim.
-void LaunchAttention(const CudaPass& pass, const AttentionWork& work, const AttentionRule& rule,
-                     Tensor queries, const KvLayerView& cache, Tensor out,
-                     const CudaAttentionScratch& scratch, cudaStream_t stream);
+void LaunchAttention(const CudaPass& pass, std::span<const AttentionWork> parts,
+                     const AttentionRule& rule, Tensor queries, const KvLayerView& cache,
+                     Tensor out, const CudaAttentionScratch& scratch, cudaStream_t stream);
 
 }  // namespace baton

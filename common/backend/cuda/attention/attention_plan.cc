@@ -18,18 +18,26 @@ void Append(const Item& item, std::vector<int32_t>& words) {
   std::memcpy(words.data() + size, &item, sizeof(Item));
 }
 
-void AddSplits(const BatchSequence& sequence, AttentionPlan& plan) {
+// `partials`: those of the last part, so far.
+void AddSplits(const BatchSequence& sequence, int most_partials, AttentionPlan& plan,
+               int& partials) {
   const int keys = sequence.first_position + 1;
   const int splits = AttentionSegments(keys);
+  BATON_CHECK(splits <= most_partials, "memory for the partial results of a sequence");
+  if (splits > 1 && splits > most_partials - partials) {
+    plan.part_ends.push_back(plan.task_count);
+    partials = 0;
+  }
   for (int split = 0; split < splits; ++split) {
     Append(DecodeTask{.row = sequence.first_row,
                       .first_key = split * kAttentionSegment,
                       .end_key = std::min((split + 1) * kAttentionSegment, keys),
-                      .first_partial = splits == 1 ? -1 : plan.partials},
+                      .first_partial = splits == 1 ? -1 : partials},
            plan.words);
   }
   plan.task_count += splits;
-  if (splits > 1) plan.partials += splits;
+  if (splits > 1) partials += splits;
+  plan.partials = std::max(plan.partials, partials);
 }
 
 void AddWholeRows(const BatchSequence& sequence, AttentionPlan& plan) {
@@ -57,26 +65,35 @@ void AddTiles(const BatchSequence& sequence, int tile_rows, AttentionPlan& plan)
 
 }  // namespace
 
-AttentionWork AttentionPlan::At(const void* device) const {
+std::vector<AttentionWork> AttentionPlan::At(const void* device) const {
   const auto* const at = static_cast<const int32_t*>(device);
   const size_t tiles_at = kHeaderWords + static_cast<size_t>(task_count) * kTaskWords;
-  return {.counts = at,
-          .tasks = reinterpret_cast<const DecodeTask*>(at + kHeaderWords),
-          .tiles = reinterpret_cast<const PrefillTile*>(at + tiles_at),
-          .max_tasks = task_count,
-          .max_tiles = tile_count,
-          .cut = cut};
+  const auto* const tasks = reinterpret_cast<const DecodeTask*>(at + kHeaderWords);
+  std::vector<AttentionWork> parts;
+  int begin = 0;
+  for (const int end : part_ends) {
+    parts.push_back({.counts = at,
+                     .tasks = tasks + begin,
+                     .tiles = reinterpret_cast<const PrefillTile*>(at + tiles_at),
+                     .max_tasks = end - begin,
+                     .max_tiles = begin == 0 ? tile_count : 0,
+                     .cut = cut});
+    begin = end;
+  }
+  return parts;
 }
 
 void PlanAttention(absl::Span<const BatchSequence> sequences, int tile_rows, AttentionPlan& plan,
-                   AttentionCut cut) {
+                   AttentionCut cut, int most_partials) {
   BATON_CHECK(tile_rows >= 0, "rows of a tile");
   plan.words.assign(kHeaderWords, 0);
   plan.task_count = plan.tile_count = plan.partials = 0;
+  plan.part_ends.clear();
+  int partials = 0;
   plan.cut = cut;
   for (const BatchSequence& sequence : sequences) {
     if (sequence.row_count == 1) {
-      AddSplits(sequence, plan);
+      AddSplits(sequence, most_partials, plan, partials);
     } else if (tile_rows == 0) {
       AddWholeRows(sequence, plan);
     }
@@ -84,6 +101,7 @@ void PlanAttention(absl::Span<const BatchSequence> sequences, int tile_rows, Att
   for (const BatchSequence& sequence : sequences) {
     if (sequence.row_count > 1 && tile_rows > 0) AddTiles(sequence, tile_rows, plan);
   }
+  plan.part_ends.push_back(plan.task_count);
   plan.words[0] = plan.task_count;
   plan.words[1] = plan.tile_count;
 }

@@ -6,10 +6,14 @@
 // the sequence's first row in the pass. Where there are no tiles, each of these rows becomes one
 // task with all of its keys. The tasks and tiles of a sequence do not depend on the other
 // sequences, nor on a layer's window: all layers share the plan.
+//
+// Where the memory does not hold the partial results of all rows, the tasks have several parts, which
+// are launched one after the other and use the same memory. A row's tasks are of one part.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -31,18 +35,21 @@ struct AttentionPlan {
   std::vector<int32_t> words;
   int task_count = 0;
   int tile_count = 0;
-  int partials = 0;                              // partial results, for AttentionPartialBytes
+  int partials = 0;  // partial results of the part with the most, for AttentionPartialBytes
+  std::vector<int> part_ends;                    // the index behind each part's last task
   AttentionCut cut = AttentionCut::kByRowCount;  // the cut of the work
 
   size_t bytes() const { return words.size() * sizeof(int32_t); }
-  // The work once `words` has been copied to `device`, which is aligned to 16 bytes.
-  AttentionWork At(const void* device) const;
+  // The work once `words` has been copied to `device`, which is aligned to 16 bytes: one for each
+  // part, or one of nothing. The first has the tiles.
+  std::vector<AttentionWork> At(const void* device) const;
 };
 
 // Plans the attention of a pass of `sequences`. `tile_rows` comes from PrefillTileRows. The plan
-// has at most MaxAttentionPlanBytes.
+// has at most MaxAttentionPlanBytes. REQUIRES: `most_partials` are enough for the longest sequence.
 void PlanAttention(absl::Span<const BatchSequence> sequences, int tile_rows, AttentionPlan& plan,
-                   AttentionCut cut = AttentionCut::kByRowCount);
+                   AttentionCut cut = AttentionCut::kByRowCount,
+                   int most_partials = std::numeric_limits<int>::max());
 
 // The largest plan of any pass of `rows` rows and of `sequences` sequences, each of at most
 // `max_tokens` tokens, in bytes.

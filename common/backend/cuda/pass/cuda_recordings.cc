@@ -13,8 +13,9 @@ void CudaRecordings::GraphDeleter::operator()(cudaGraphExec_t graph) const {
   if (error != cudaErrorCudartUnloading) CheckCuda(error, "cudaGraphExecDestroy");
 }
 
-std::vector<RecordedKind> CudaRecordings::Kinds(int most_sequences, int most_tokens) const {
-  std::vector<RecordedKind> kinds = KindsOfShapes(most_sequences, most_tokens);
+std::vector<RecordedKind> CudaRecordings::Kinds(int most_sequences, int most_tokens,
+                                                int64_t all_tokens) const {
+  std::vector<RecordedKind> kinds = KindsOfShapes(most_sequences, most_tokens, all_tokens);
   kinds.resize(std::min(kinds.size(), kMaxShapes));
   return kinds;
 }
@@ -22,6 +23,10 @@ std::vector<RecordedKind> CudaRecordings::Kinds(int most_sequences, int most_tok
 bool CudaRecordings::Run(absl::FunctionRef<void()> operations) {
   if (known_moves_ != moves_.count) graphs_ = RecentCache<PassShape, Graph>(kMaxShapes);
   known_moves_ = moves_.count;
+  if (shape_.parts > 1) {
+    operations();
+    return true;
+  }
   Graph* graph = graphs_.Find(shape_);
   if (graph == nullptr) {
     operations();

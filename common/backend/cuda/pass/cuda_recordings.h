@@ -28,7 +28,8 @@ class CudaRecordings final : public PassRecordings {
       : stream_(stream), shape_(shape), moves_(moves), graphs_(kMaxShapes) {}
 
   int PassRows(int rows) const override { return RecordedRows(rows); }
-  std::vector<RecordedKind> Kinds(int most_sequences, int most_tokens) const override;
+  std::vector<RecordedKind> Kinds(int most_sequences, int most_tokens,
+                                  int64_t all_tokens) const override;
   bool Run(absl::FunctionRef<void()> operations) override;
 
  private:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <set>
 
 #include "common/backend/cuda/attention/attention_plan.h"
 #include "common/base/check.h"
@@ -25,16 +24,21 @@ PassShape RecordedShape(int rows, int tasks) {
   return {.rows = rows, .max_tasks = std::max(rows, PowerOfTwo(tasks))};
 }
 
-std::vector<RecordedKind> KindsOfShapes(int most_sequences, int most_tokens) {
+int MostTasks(int rows, int most_tokens, int64_t all_tokens) {
+  const int64_t by_length = int64_t{rows} * AttentionSegments(most_tokens);
+  return static_cast<int>(std::min(by_length, rows + all_tokens / kAttentionSegment));
+}
+
+std::vector<RecordedKind> KindsOfShapes(int most_sequences, int most_tokens, int64_t all_tokens) {
   std::vector<RecordedKind> kinds;
-  std::set<PassShape> shapes;
-  for (int segments = 1;; segments *= 2) {
-    const int tokens = std::min(segments * kAttentionSegment, most_tokens);
+  for (int64_t times = 1;; times *= 2) {
+    const size_t before = kinds.size();
     for (int rows = 1; rows <= RecordedRows(most_sequences); rows = RecordedRows(rows + 1)) {
-      const PassShape shape = RecordedShape(rows, rows * AttentionSegments(tokens));
-      if (shapes.insert(shape).second) kinds.push_back({.rows = rows, .tokens = tokens});
+      const int64_t tasks = PowerOfTwo(rows) * times;
+      const int most = std::max(rows, PowerOfTwo(MostTasks(rows, most_tokens, all_tokens)));
+      if (tasks <= most) kinds.push_back({rows, (tasks - rows) * kAttentionSegment});
     }
-    if (tokens == most_tokens) return kinds;
+    if (kinds.size() == before) return kinds;
   }
 }
 

@@ -1,6 +1,7 @@
 // The kinds of recorded passes: everything that an argument of a recorded launch depends on.
 #pragma once
 
+#include <cstdint>
 #include <tuple>
 #include <vector>
 
@@ -12,10 +13,11 @@ struct PassShape {
   int rows = 0;
   int max_tasks = 0;  // tasks of the attention
   bool scales_queries = false;
+  int parts = 1;  // of the attention; a pass of several is not recorded
 
   friend bool operator<(const PassShape& a, const PassShape& b) {
-    return std::tie(a.rows, a.max_tasks, a.scales_queries) <
-           std::tie(b.rows, b.max_tasks, b.scales_queries);
+    return std::tie(a.rows, a.max_tasks, a.scales_queries, a.parts) <
+           std::tie(b.rows, b.max_tasks, b.scales_queries, b.parts);
   }
 };
 
@@ -27,8 +29,12 @@ int RecordedRows(int rows);
 // `tasks` is rounded up to a power of two.
 PassShape RecordedShape(int rows, int tasks);
 
-// One kind for each shape of the passes of up to `most_sequences` sequences of up to `most_tokens`
-// tokens, in the order of PassRecordings::Kinds.
-std::vector<RecordedKind> KindsOfShapes(int most_sequences, int most_tokens);
+// The most tasks of a pass of `rows` sequences of up to `most_tokens` tokens, and of up to
+// `all_tokens` together.
+int MostTasks(int rows, int most_tokens, int64_t all_tokens);
+
+// One kind for each shape of the passes of up to `most_sequences` such sequences, in the order of
+// PassRecordings::Kinds.
+std::vector<RecordedKind> KindsOfShapes(int most_sequences, int most_tokens, int64_t all_tokens);
 
 }  // namespace baton

@@ -140,7 +140,8 @@ using CudaBatch = std::vector<CudaRows>;
 class BatchOnDevice {
  public:
   BatchOnDevice(const CudaShape& shape, const CudaBatch& batch,
-                AttentionCut cut = AttentionCut::kByRowCount, const CudaRule& rule = {})
+                AttentionCut cut = AttentionCut::kByRowCount, const CudaRule& rule = {},
+                int most_partials = std::numeric_limits<int>::max())
       : shape_(shape), view_(shape.View()), sinks_(rule.sinks) {
     rule_ = {.scale = rule.Scale(shape.head_dim),
              .window = rule.window,
@@ -206,7 +207,7 @@ class BatchOnDevice {
     out_ = std::make_unique<DeviceArray<float>>(std::vector<float>(queries.size(), NAN));
     cache_ = std::make_unique<DeviceArray<uint8_t>>(bytes);
     view_.blocks = cache_->data();
-    PlanAttention(sequences_, PrefillTileRows(shape.heads(), view_), plan_, cut);
+    PlanAttention(sequences_, PrefillTileRows(shape.heads(), view_), plan_, cut, most_partials);
     work_ = plan_.At(Upload(plan_.words));
     partials_ = std::make_unique<DeviceArray<float>>(std::vector<float>(
         AttentionPartialBytes(plan_.partials, shape.heads(), shape.head_dim) / sizeof(float) + 1,
@@ -215,7 +216,8 @@ class BatchOnDevice {
         std::vector<int32_t>(static_cast<size_t>(pass_.rows * shape.heads())));
   }
 
-  AttentionWork& work() { return work_; }
+  // The parts of the work.
+  std::vector<AttentionWork>& work() { return work_; }
 
   // The kernel's contexts [rows, columns].
   std::vector<float> Run() {
@@ -262,7 +264,7 @@ class BatchOnDevice {
   DeviceArray<float> sinks_;
   AttentionRule rule_;
   AttentionPlan plan_;
-  AttentionWork work_;
+  std::vector<AttentionWork> work_;
   std::unique_ptr<DeviceArray<float>> partials_;
   std::unique_ptr<DeviceArray<int32_t>> arrivals_;
 };

@@ -18,7 +18,9 @@ struct Lists {
 };
 
 Lists ListsOf(const AttentionPlan& plan) {
-  const AttentionWork work = plan.At(plan.words.data());
+  const std::vector<AttentionWork> parts = plan.At(plan.words.data());
+  EXPECT_EQ(parts.size(), 1u);
+  const AttentionWork& work = parts.front();
   EXPECT_EQ(work.counts[0], plan.task_count);
   EXPECT_EQ(work.counts[1], plan.tile_count);
   EXPECT_EQ(work.max_tasks, plan.task_count);
@@ -145,6 +147,40 @@ TEST(AttentionPlan, PlansASequenceAlikeInAnyCompany) {
       EXPECT_EQ(tasks, own.tasks.size());
       EXPECT_EQ(tiles, own.tiles.size());
     }
+  }
+}
+
+// The parts together are the plan without a bound, but for the numbers of the partial results.
+TEST(AttentionPlan, HasAPartForAsManyPartialResultsAsThereIsMemoryFor) {
+  std::mt19937 random(5);
+  AttentionPlan whole;
+  AttentionPlan plan;
+  for (int round = 0; round < 300; ++round) {
+    const std::vector<BatchSequence> sequences = RandomSequences(random);
+    const int tile_rows = kTileRows[random() % 5];
+    const int most_partials = AttentionSegments(5200) + static_cast<int>(random() % 30);
+    PlanAttention(sequences, tile_rows, whole);
+    PlanAttention(sequences, tile_rows, plan, AttentionCut::kByRowCount, most_partials);
+    EXPECT_LE(plan.partials, most_partials);
+    EXPECT_EQ(plan.part_ends.size() > 1, whole.partials > most_partials);
+    const Lists all = ListsOf(whole);
+    const DecodeTask* expected = all.tasks.data();
+    const std::vector<AttentionWork> parts = plan.At(plan.words.data());
+    for (const AttentionWork& part : parts) {
+      EXPECT_EQ(part.max_tiles, &part == &parts.front() ? whole.tile_count : 0);
+      int partials = 0;
+      for (int i = 0; i < part.max_tasks; ++i, ++expected) {
+        const DecodeTask& task = part.tasks[i];
+        EXPECT_EQ(task.row, expected->row);
+        EXPECT_EQ(task.first_key, expected->first_key);
+        EXPECT_EQ(task.end_key, expected->end_key);
+        ASSERT_EQ(task.first_partial < 0, expected->first_partial < 0);
+        if (task.first_partial < 0) continue;
+        EXPECT_EQ(task.first_partial + task.first_key / kAttentionSegment, partials++);
+      }
+      EXPECT_LE(partials, plan.partials);
+    }
+    EXPECT_EQ(expected, all.tasks.data() + all.tasks.size());
   }
 }
 

@@ -179,7 +179,7 @@ TEST(CudaAttentionGrid, ChangesNoBitOfARowWithAWindow) {
     for (const AttentionCut cut : kCuts) {
       BatchOnDevice device(shape, LateBatch(shape, 3), cut, RandomRule(shape, 20, 7));
       const std::vector<float> expected = device.Run();
-      AttentionWork& work = device.work();
+      AttentionWork& work = device.work().front();
       work.max_tasks += 7;
       if (work.max_tiles > 0) work.max_tiles += 7;
       EXPECT_TRUE(SameBits(device.Run(), expected));

@@ -215,10 +215,26 @@ TEST(CudaAttentionGrid, ChangesNoBit) {
     shape.dtype = dtype;
     BatchOnDevice device(shape, RandomBatch(shape, 3));
     const std::vector<float> expected = device.Run();
-    AttentionWork& work = device.work();
+    AttentionWork& work = device.work().front();
     work.max_tasks += 7;
     if (work.max_tiles > 0) work.max_tiles += 7;
     EXPECT_TRUE(SameBits(device.Run(), expected));
+  }
+}
+
+// Two sequences have partial results at a time. Those of the others are in the same memory later.
+TEST(CudaAttentionParts, ChangeNoBit) {
+  for (const KvType dtype : {KvType::kBf16, KvType::kF32, KvType::kFp8, KvType::kInt4}) {
+    CudaShape shape = kUsual;
+    shape.dtype = dtype;
+    std::mt19937 random(5);
+    CudaBatch batch = RandomBatch(shape, 3);
+    for (int i = 0; i < 5; ++i) batch.push_back(RandomSequence(shape, 512 + i, 1, random));
+    for (const AttentionCut cut : {AttentionCut::kByRowCount, AttentionCut::kAlike}) {
+      BatchOnDevice parts(shape, batch, cut, {}, /*most_partials=*/6);
+      EXPECT_GE(parts.work().size(), 3u);
+      EXPECT_TRUE(SameBits(parts.Run(), BatchOnDevice(shape, batch, cut).Run()));
+    }
   }
 }
 

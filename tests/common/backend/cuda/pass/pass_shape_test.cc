@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "common/backend/cuda/attention/attention_plan.h"
@@ -48,17 +47,27 @@ TEST(PassShape, HasRoomForAllTasksAndChangesSeldom) {
 }
 
 TEST(PassShape, KindsAreTheShapesOfAllPassesEachOnce) {
-  for (const auto& [most_sequences, most_tokens] :
-       {std::pair(1, 1), {3, 256}, {13, 257}, {64, 4096}, {100, 3000}, {256, 131072}}) {
+  struct Limits {
+    int sequences;
+    int tokens;
+    int64_t all_tokens;
+  };
+  for (const auto& [most_sequences, most_tokens, all_tokens] : {Limits{1, 1, 100},
+                                                                {3, 256, 768},
+                                                                {13, 257, 5000},
+                                                                {64, 4096, 30'000},
+                                                                {100, 3000, 1 << 20},
+                                                                {256, 131'072, 800'000}}) {
     std::set<PassShape> shapes;
-    const std::vector<RecordedKind> kinds = KindsOfShapes(most_sequences, most_tokens);
+    const std::vector<RecordedKind> kinds = KindsOfShapes(most_sequences, most_tokens, all_tokens);
     for (const RecordedKind& kind : kinds) {
       EXPECT_EQ(RecordedRows(kind.rows), kind.rows);
-      shapes.insert(RecordedShape(kind.rows, kind.rows * AttentionSegments(kind.tokens)));
+      const auto tasks = static_cast<int>(kind.rows + kind.tokens / kAttentionSegment);
+      shapes.insert(RecordedShape(kind.rows, tasks));
     }
     EXPECT_EQ(shapes.size(), kinds.size());
     for (int sequences = 1; sequences <= most_sequences; ++sequences) {
-      const int most_tasks = sequences * AttentionSegments(most_tokens);
+      const int most_tasks = MostTasks(sequences, most_tokens, all_tokens);
       for (int tasks = sequences; tasks <= most_tasks; tasks += 1 + tasks / 40) {
         const PassShape shape = RecordedShape(RecordedRows(sequences), tasks);
         ASSERT_TRUE(shapes.contains(shape)) << sequences << " sequences, " << tasks << " tasks";
