@@ -11,6 +11,7 @@
 #include "common/backend/cuda/attention/append_attention.h"
 #include "common/backend/cuda/attention/attention.h"
 #include "common/backend/cuda/attention/rotate_append.h"
+#include "common/backend/cuda/attention/run_attention.h"
 #include "common/backend/cuda/device/cuda_error.h"
 #include "common/backend/cuda/experts/expert_mixer.h"
 #include "common/backend/cuda/pass/cuda_recordings.h"
@@ -85,7 +86,9 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
   // A partial result is much larger than its task. Where sequences share so much that they have more
   // of them, the attention has several parts. The backend serves a draft model too.
   const int most_tasks = MostTasks(limits.sequences, limits.tokens, limits.cache_tokens);
-  most_partials_ = std::min(most_partials_, std::max(most_tasks, AttentionSegments(limits.tokens)));
+  const int of_a_task =
+      RunRows(limits.heads / limits.cache.kv_heads) * AttentionSegments(limits.tokens);
+  most_partials_ = std::min(most_partials_, std::max(most_tasks, of_a_task));
   const PassLayout layout(
       {.rows = limits.rows,
        .sequences = limits.sequences,
@@ -140,7 +143,7 @@ std::unique_ptr<PassRecordings> CudaBackend::MakeRecordings() {
 }
 
 void CudaBackend::PlanRecordedPass(const Pass& pass) {
-  PlanAttention(pass.batch->sequences, /*tile_rows=*/0, plan_, cut_, most_partials_);
+  PlanAttention(pass.batch->sequences, {}, plan_, cut_, most_partials_);
   const int64_t room = pass.rows() + pass.batch->recorded_tokens / kAttentionSegment;
   shape_ = RecordedShape(pass.rows(), std::max(plan_.task_count, static_cast<int>(room)));
   shape_.scales_queries = !pass.query_scales.empty();
@@ -167,7 +170,7 @@ void CudaBackend::BeginPass(const Pass& pass) {
   BATON_CHECK(rows > 0 && (pass.padding_rows == 0 || (pass.recorded && pass.padding_rows > 0)),
               "each row has its sequence");
   batch_ = pass.batch;
-  planned_tile_rows_ = -1;
+  planned_tiles_.reset();
   recorded_ = pass.recorded;
   if (recorded_) PlanRecordedPass(pass);
   const PassLayout layout(SizeOf(pass));
@@ -270,17 +273,17 @@ void CudaBackend::RotateAndAppend(int rope, Tensor queries, Tensor keys, Tensor 
   LaunchRotateAndAppend(pass_, RopeOf(rope), queries, keys, values, cache, stream_.get());
 }
 
-void CudaBackend::PlanPass(int tile_rows) {
-  if (recorded_ || tile_rows == planned_tile_rows_) return;
-  planned_tile_rows_ = tile_rows;
-  PlanAttention(batch_->sequences, tile_rows, plan_, cut_, most_partials_);
+void CudaBackend::PlanPass(const AttentionTiles& tiles) {
+  if (recorded_ || tiles == planned_tiles_) return;
+  planned_tiles_ = tiles;
+  PlanAttention(batch_->sequences, tiles, plan_, cut_, most_partials_);
   UploadIds(plan_.words, plan_words_);
   work_ = plan_.At(plan_words_.data());
 }
 
 CudaAttentionScratch CudaBackend::PrepareAttention(Tensor queries, const KvLayerView& cache) {
   const int heads = queries.columns / cache.head_dim;
-  PlanPass(PrefillTileRows(heads, cache));
+  PlanPass(TilesFor(heads, cache));
   Grow(AttentionPartialBytes(plan_.partials, heads, cache.head_dim), partials_);
   Grow(static_cast<size_t>(pass_.rows) * static_cast<size_t>(heads) * sizeof(int32_t), arrivals_);
   return {.partials = reinterpret_cast<float*>(partials_.data()),

@@ -5,6 +5,7 @@
 
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -133,7 +134,7 @@ class CudaBackend final : public Backend {
   // Plans the pass's attention and reserves its scratch memory.
   CudaAttentionScratch PrepareAttention(Tensor queries, const KvLayerView& cache);
   // Plans the pass's attention, unless it is recorded or planned for such tiles already.
-  void PlanPass(int tile_rows);
+  void PlanPass(const AttentionTiles& tiles);
   // Finds the shape that a recorded pass shares with others. Its plan depends on no tiles.
   void PlanRecordedPass(const Pass& pass);
 
@@ -157,7 +158,7 @@ class CudaBackend final : public Backend {
   const InputToken* tokens_ = nullptr;  // the tokens in pass_arrays_
   int32_t* token_ids_ = nullptr;        // the room for their ids in pass_arrays_
   AttentionPlan plan_;
-  int planned_tile_rows_ = -1;  // tile rows that plan_ is for; -1: the pass is not planned yet
+  std::optional<AttentionTiles> planned_tiles_;  // that plan_ is for; none: it is of another pass
   BackendBuffer plan_words_;
   std::vector<AttentionWork> work_;  // its parts
   // Partial results that ReservePasses has taken memory for.

@@ -8,15 +8,17 @@
 #include "common/backend/cuda/attention/decode_attention.h"
 #include "common/backend/cuda/attention/prefill_attention.h"
 #include "common/backend/cuda/attention/rotate_heads.h"
+#include "common/backend/cuda/attention/run_attention.h"
 #include "common/backend/cuda/attention/segment_attention.h"
 #include "common/backend/cuda/attention/vector_attention.h"
 #include "common/base/check.h"
 
 namespace baton {
 
-int PrefillTileRows(int heads, const KvLayerView& cache) {
+AttentionTiles TilesFor(int heads, const KvLayerView& cache) {
   const int group = heads / cache.kv_heads;
-  return DecodeAttentionTakes(cache, group) ? PrefillQueries(cache.head_dim) / group : 0;
+  if (!DecodeAttentionTakes(cache, group)) return {};
+  return {.prefill_rows = PrefillQueries(cache.head_dim) / group, .run_rows = RunRows(group)};
 }
 
 namespace {
@@ -29,11 +31,19 @@ float ExponentScale(float scale, int head_dim) {
   return static_cast<float>(usual ? log2_e / std::sqrt(head_dim) : log2_e * scale);
 }
 
+// Runs, as the tasks of a kernel.
+AttentionArgs RunsOf(AttentionArgs args) {
+  args.work.tasks = args.work.runs;
+  args.work.counts += 2;
+  args.work.max_tasks = args.work.max_runs;
+  return args;
+}
+
 // A part's tiles and tasks.
 void LaunchPart(const AttentionArgs& args, cudaStream_t stream) {
   const AttentionWork& work = args.work;
   if (!DecodeAttentionTakes(args.cache, args.group)) {
-    BATON_CHECK(work.max_tiles == 0, "a plan for prefill tiles");
+    BATON_CHECK(work.max_tiles == 0 && work.max_runs == 0, "a plan of single rows");
     if (work.max_tasks > 0) LaunchVectorAttention(args, stream);
     return;
   }
@@ -44,6 +54,7 @@ void LaunchPart(const AttentionArgs& args, cudaStream_t stream) {
   }
   if (work.max_tiles > 0) LaunchPrefillAttention(args, stream);
   if (work.max_tasks > 0) LaunchDecodeAttention(args, stream);
+  if (work.max_runs > 0) LaunchRunAttention(RunsOf(args), stream);
 }
 
 }  // namespace

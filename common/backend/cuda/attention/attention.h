@@ -4,11 +4,12 @@
 // f16 and bf16 caches with the usual head dimensions go through the tensor cores. These see queries
 // (scaled) and weights rounded to the cache's type and sum in float32. int8 and fp8 caches go the
 // same way, their elements, code * scale, rounded to f16 (infinite beyond 65504). Single rows
-// are in decode_attention.h, sequences of several rows in prefill_attention.h. Every other cache,
-// int4 among them, goes through vector_attention.h, in float32.
+// are in decode_attention.h, runs of a few rows in run_attention.h, longer ones in
+// prefill_attention.h. Every other cache, int4 among them, goes through vector_attention.h, in
+// float32.
 //
-// The bits of a row depend on its own sequence and on whether the pass has one or more rows of that
-// sequence: never on the rest of the batch, nor on the grids. The same holds for the absolute
+// The bits of a row depend on its own sequence and on whether the pass has more than kMostRunRows
+// rows of that sequence: never on the rest of the batch, nor on the grids. The same holds for the absolute
 // positions where its keys are cut (attention_plan.h). With AttentionCut::kAlike the bits depend on
 // the sequence alone: on the tensor cores all rows go through segment_attention.h, elsewhere splits
 // are merged in one order.
@@ -40,13 +41,16 @@ namespace baton {
 
 inline constexpr int kMaxVectorHeadDim = 512;
 
-// A row of the pass, and keys [first_key, end_key) of its sequence. No key is later than the row.
+// A row of the pass, or rows [row, row + row_count) of a run, and keys [first_key, end_key) of their
+// sequence. No key is later than the last row.
 struct DecodeTask {
   int32_t row;
+  int32_t row_count;
   int32_t first_key;  // a multiple of kAttentionSegment
   int32_t end_key;
-  // Index of the row's first partial result. The others of the row follow it, one for each
-  // kAttentionSegment keys. Negative: this task has all keys of the row and writes its context.
+  // Index of the first row's first partial result. A row has one for each kAttentionSegment keys up
+  // to those of the last row; those of the next row follow. Negative: this task has all keys of its
+  // rows and writes their contexts.
   int32_t first_partial;
 };
 
@@ -61,11 +65,13 @@ enum class AttentionCut { kByRowCount, kAlike };
 
 // The attention work of a pass, or of a part of it (attention_plan.h), in device memory; borrowed.
 struct AttentionWork {
-  const int32_t* counts = nullptr;     // [2]: the pass's number of tasks, and of tiles
-  const DecodeTask* tasks = nullptr;   // [max_tasks]
+  const int32_t* counts = nullptr;     // [3]: the pass's numbers of tasks, of tiles, and of runs
+  const DecodeTask* tasks = nullptr;   // [max_tasks], of single rows
+  const DecodeTask* runs = nullptr;    // [max_runs], of runs
   const PrefillTile* tiles = nullptr;  // [max_tiles]
   int max_tasks = 0;  // entries of `tasks`: where they are all of the pass, at least counts[0]
   int max_tiles = 0;  // entries of `tiles`, at least counts[1]
+  int max_runs = 0;   // entries of `runs`
   AttentionCut cut = AttentionCut::kByRowCount;
 };
 
@@ -85,14 +91,22 @@ constexpr size_t AttentionPartialBytes(int partials, int heads, int head_dim) {
          static_cast<size_t>(PartialStride(head_dim)) * sizeof(float);
 }
 
-// The rows of a prefill tile for queries [rows, heads * head_dim] and this cache; PlanAttention
-// needs it. 0 where there are no tiles and every row is a task.
-int PrefillTileRows(int heads, const KvLayerView& cache);
+// The most rows of a run: a sequence's rows in a pass that are more than one, as behind guesses.
+inline constexpr int kMostRunRows = 16;
+
+// How many rows of a sequence a kernel takes together.
+struct AttentionTiles {
+  int prefill_rows = 0;  // of a prefill tile; 0: every row is a task
+  int run_rows = 0;      // of a task of a run; 0: runs are tiles
+  friend bool operator==(const AttentionTiles&, const AttentionTiles&) = default;
+};
+// Those for queries [rows, heads * head_dim] and this cache; PlanAttention needs them.
+AttentionTiles TilesFor(int heads, const KvLayerView& cache);
 
 // See Backend::Attention. `queries`, `out` [pass.rows, heads * head_dim], at multiples of 16 bytes.
 // Asynchronous; all memory is borrowed until the stream has come past this launch. REQUIRES: the
 // cache holds keys and values of every position up to the rows' own; `parts` were planned for this
-// pass with PrefillTileRows(heads, cache); head_dim is a multiple of 16, at most kMaxVectorHeadDim.
+// pass with TilesFor(heads, cache); head_dim is a multiple of 16, at most kMaxVectorHeadDim.
 void LaunchAttention(const CudaPass& pass, std::span<const AttentionWork> parts,
                      const AttentionRule& rule, Tensor queries, const KvLayerView& cache,
                      Tensor out, const CudaAttentionScratch& scratch, cudaStream_t stream);

@@ -18,31 +18,36 @@ void Append(const Item& item, std::vector<int32_t>& words) {
   std::memcpy(words.data() + size, &item, sizeof(Item));
 }
 
-// `partials`: those of the last part, so far.
-void AddSplits(const BatchSequence& sequence, int most_partials, AttentionPlan& plan,
-               int& partials) {
-  const int keys = sequence.first_position + 1;
+// Adds the tasks of rows [first, first + count) of the sequence. `partials`: those of the last part,
+// so far.
+void AddSplits(const BatchSequence& sequence, int first, int count, int most_partials,
+               AttentionPlan& plan, int& partials) {
+  const int keys = sequence.first_position + first + count;
   const int splits = AttentionSegments(keys);
-  BATON_CHECK(splits <= most_partials, "memory for the partial results of a sequence");
-  if (splits > 1 && splits > most_partials - partials) {
-    plan.part_ends.push_back(plan.task_count);
+  const bool whole = splits == 1;
+  const int results = whole ? 0 : count * splits;
+  BATON_CHECK(results <= most_partials, "memory for the partial results of a task's rows");
+  if (results > most_partials - partials) {
+    plan.part_ends.push_back({plan.task_count, plan.run_count});
     partials = 0;
   }
   for (int split = 0; split < splits; ++split) {
-    Append(DecodeTask{.row = sequence.first_row,
+    Append(DecodeTask{.row = sequence.first_row + first,
+                      .row_count = count,
                       .first_key = split * kAttentionSegment,
                       .end_key = std::min((split + 1) * kAttentionSegment, keys),
-                      .first_partial = splits == 1 ? -1 : partials},
+                      .first_partial = whole ? -1 : partials},
            plan.words);
   }
-  plan.task_count += splits;
-  if (splits > 1) partials += splits;
+  (sequence.row_count == 1 ? plan.task_count : plan.run_count) += splits;
+  partials += results;
   plan.partials = std::max(plan.partials, partials);
 }
 
 void AddWholeRows(const BatchSequence& sequence, AttentionPlan& plan) {
   for (int row = 0; row < sequence.row_count; ++row) {
     Append(DecodeTask{.row = sequence.first_row + row,
+                      .row_count = 1,
                       .first_key = 0,
                       .end_key = sequence.first_position + row + 1,
                       .first_partial = -1},
@@ -67,50 +72,65 @@ void AddTiles(const BatchSequence& sequence, int tile_rows, AttentionPlan& plan)
 
 std::vector<AttentionWork> AttentionPlan::At(const void* device) const {
   const auto* const at = static_cast<const int32_t*>(device);
-  const size_t tiles_at = kHeaderWords + static_cast<size_t>(task_count) * kTaskWords;
   const auto* const tasks = reinterpret_cast<const DecodeTask*>(at + kHeaderWords);
+  const DecodeTask* const runs = tasks + task_count;
   std::vector<AttentionWork> parts;
-  int begin = 0;
-  for (const int end : part_ends) {
+  PartEnd begin = {0, 0};
+  for (const PartEnd& end : part_ends) {
     parts.push_back({.counts = at,
-                     .tasks = tasks + begin,
-                     .tiles = reinterpret_cast<const PrefillTile*>(at + tiles_at),
-                     .max_tasks = end - begin,
-                     .max_tiles = begin == 0 ? tile_count : 0,
+                     .tasks = tasks + begin.tasks,
+                     .runs = runs + begin.runs,
+                     .tiles = reinterpret_cast<const PrefillTile*>(runs + run_count),
+                     .max_tasks = end.tasks - begin.tasks,
+                     .max_tiles = parts.empty() ? tile_count : 0,
+                     .max_runs = end.runs - begin.runs,
                      .cut = cut});
     begin = end;
   }
   return parts;
 }
 
-void PlanAttention(absl::Span<const BatchSequence> sequences, int tile_rows, AttentionPlan& plan,
-                   AttentionCut cut, int most_partials) {
-  BATON_CHECK(tile_rows >= 0, "rows of a tile");
+void PlanAttention(absl::Span<const BatchSequence> sequences, const AttentionTiles& tiles,
+                   AttentionPlan& plan, AttentionCut cut, int most_partials) {
+  BATON_CHECK(tiles.prefill_rows >= 0 && tiles.run_rows >= 0, "rows of a tile");
   plan.words.assign(kHeaderWords, 0);
-  plan.task_count = plan.tile_count = plan.partials = 0;
+  plan.task_count = plan.run_count = plan.tile_count = plan.partials = 0;
   plan.part_ends.clear();
-  int partials = 0;
   plan.cut = cut;
+  const bool cuts_runs = tiles.run_rows > 0 && cut == AttentionCut::kByRowCount;
+  const auto is_run = [cuts_runs](const BatchSequence& sequence) {
+    return cuts_runs && sequence.row_count > 1 && sequence.row_count <= kMostRunRows;
+  };
+  int partials = 0;
   for (const BatchSequence& sequence : sequences) {
     if (sequence.row_count == 1) {
-      AddSplits(sequence, most_partials, plan, partials);
-    } else if (tile_rows == 0) {
+      AddSplits(sequence, 0, 1, most_partials, plan, partials);
+    } else if (tiles.prefill_rows == 0) {
       AddWholeRows(sequence, plan);
     }
   }
   for (const BatchSequence& sequence : sequences) {
-    if (sequence.row_count > 1 && tile_rows > 0) AddTiles(sequence, tile_rows, plan);
+    for (int row = 0; is_run(sequence) && row < sequence.row_count; row += tiles.run_rows) {
+      AddSplits(sequence, row, std::min(tiles.run_rows, sequence.row_count - row), most_partials,
+                plan, partials);
+    }
   }
-  plan.part_ends.push_back(plan.task_count);
+  for (const BatchSequence& sequence : sequences) {
+    if (sequence.row_count > 1 && tiles.prefill_rows > 0 && !is_run(sequence)) {
+      AddTiles(sequence, tiles.prefill_rows, plan);
+    }
+  }
+  plan.part_ends.push_back({plan.task_count, plan.run_count});
   plan.words[0] = plan.task_count;
   plan.words[1] = plan.tile_count;
+  plan.words[2] = plan.run_count;
 }
 
 size_t MaxAttentionPlanBytes(int rows, int sequences, int max_tokens) {
-  // A tile takes fewer words than the task of a row.
+  // A tile takes fewer words than the task of a row. Only single rows and those of runs are cut.
+  const auto cut_rows = static_cast<size_t>(std::min(rows, sequences * kMostRunRows));
   const size_t tasks =
-      static_cast<size_t>(rows) +
-      static_cast<size_t>(sequences) * static_cast<size_t>(AttentionSegments(max_tokens));
+      static_cast<size_t>(rows) + cut_rows * static_cast<size_t>(AttentionSegments(max_tokens));
   return (kHeaderWords + tasks * kTaskWords) * sizeof(int32_t);
 }
 

@@ -2,7 +2,8 @@
 //
 // Where a sequence has one row in the pass, the row becomes one task for each kAttentionSegment
 // keys, cut at absolute multiples of kAttentionSegment. The last task to end merges their partial
-// results in ascending order. Where a sequence has several rows, they become tiles, counted from
+// results in ascending order. Where a sequence has a few rows, a run, they are cut alike, several
+// rows to a task; with AttentionCut::kAlike, or where it has more, they become tiles. Both count from
 // the sequence's first row in the pass. Where there are no tiles, each of these rows becomes one
 // task with all of its keys. The tasks and tiles of a sequence do not depend on the other
 // sequences, nor on a layer's window: all layers share the plan.
@@ -31,12 +32,18 @@ inline int AttentionSegments(int keys) {
 // The plan of one pass, copied to device memory as it is. PlanAttention fills it again for each
 // pass and reuses its memory.
 struct AttentionPlan {
-  // [2] counts and [2] of padding, then tasks [task_count, 4], then tiles [tile_count, 2].
+  // [3] counts and [1] of padding, then tasks [task_count, 5], runs [run_count, 5] and tiles
+  // [tile_count, 2].
   std::vector<int32_t> words;
   int task_count = 0;
+  int run_count = 0;
   int tile_count = 0;
   int partials = 0;  // partial results of the part with the most, for AttentionPartialBytes
-  std::vector<int> part_ends;                    // the index behind each part's last task
+  struct PartEnd {
+    int tasks;  // the index behind the part's last task
+    int runs;
+  };
+  std::vector<PartEnd> part_ends;
   AttentionCut cut = AttentionCut::kByRowCount;  // the cut of the work
 
   size_t bytes() const { return words.size() * sizeof(int32_t); }
@@ -45,10 +52,11 @@ struct AttentionPlan {
   std::vector<AttentionWork> At(const void* device) const;
 };
 
-// Plans the attention of a pass of `sequences`. `tile_rows` comes from PrefillTileRows. The plan
-// has at most MaxAttentionPlanBytes. REQUIRES: `most_partials` are enough for the longest sequence.
-void PlanAttention(absl::Span<const BatchSequence> sequences, int tile_rows, AttentionPlan& plan,
-                   AttentionCut cut = AttentionCut::kByRowCount,
+// Plans the attention of a pass of `sequences`. `tiles` comes from TilesFor. The plan has at most
+// MaxAttentionPlanBytes. REQUIRES: `most_partials` are enough for a task's rows of the longest
+// sequence.
+void PlanAttention(absl::Span<const BatchSequence> sequences, const AttentionTiles& tiles,
+                   AttentionPlan& plan, AttentionCut cut = AttentionCut::kByRowCount,
                    int most_partials = std::numeric_limits<int>::max());
 
 // The largest plan of any pass of `rows` rows and of `sequences` sequences, each of at most

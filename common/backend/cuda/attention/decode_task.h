@@ -79,15 +79,13 @@ __device__ void CopyFirstPage(const AttentionArgs& args, const TaskPages& pages,
   if (page < pages.count) CopyTaskPage<Stored, kHeadDim>(args, pages, page, buffers);
 }
 
-// Computes the state of every fourth page of the task, from this warp's on. REQUIRES:
-// CopyFirstPage. Calls complete(page, buffer) for each page that has been copied.
-template <class Stored, int kHeadDim, class Complete>
-__device__ void AttendPages(const AttentionArgs& args, const TaskPages& pages,
-                            const uint8_t* queries, uint8_t* buffers, const Complete& complete,
-                            SoftmaxState<1, kHeadDim>& state) {
-  using Element = MatrixElement<Stored>;
+// Calls attend(first key, keys and values [2]) for every fourth page of the task, from this warp's
+// on, in the form for the tensor cores. REQUIRES: CopyFirstPage. Calls complete(page, buffer) before,
+// when the page has been copied.
+template <class Stored, int kHeadDim, class Complete, class Attend>
+__device__ void ForEachPage(const AttentionArgs& args, const TaskPages& pages, uint8_t* buffers,
+                            const Complete& complete, const Attend& attend) {
   constexpr int kBufferBytes = DecodeShape<Stored, kHeadDim>::kBufferBytes;
-  const DecodeTask& task = pages.task;
   int page = static_cast<int>(threadIdx.x) / 32;
   for (int buffer = 0; page < pages.count; page += kAttentionWarps, buffer ^= 1) {
     WaitForCopies<0>();
@@ -99,18 +97,31 @@ __device__ void AttendPages(const AttentionArgs& args, const TaskPages& pages,
     }
     const uint8_t* const keys = TakeTile<Stored, kHeadDim, 1, 1>(
         0, kKvPageTokens, buffers + buffer * kBufferBytes, buffers + 2 * kBufferBytes);
-    float scores[1][1][2][4] = {};
-    MultiplyKeys<Element, kHeadDim, 1, 1>(queries, keys, 1, scores);
-    const int first_key =
-        pages.first + page * kKvPageTokens + static_cast<int>(threadIdx.x) % 4 * 2;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const int key = first_key + i / 4 * 8 + i % 2;
-      if (key < task.first_key || key >= task.end_key) scores[0][0][i / 4][i % 4] = -INFINITY;
-    }
-    TakeScores(scores, state);
-    MultiplyValues<Element, kHeadDim, 1, 1>(scores, keys + PageShape<kHeadDim>::kBytes, 1, state.o);
+    attend(pages.first + page * kKvPageTokens, keys);
   }
+}
+
+// Computes the state of a single row from every fourth page of its task. See ForEachPage.
+template <class Stored, int kHeadDim, class Complete>
+__device__ void AttendPages(const AttentionArgs& args, const TaskPages& pages,
+                            const uint8_t* queries, uint8_t* buffers, const Complete& complete,
+                            SoftmaxState<1, kHeadDim>& state) {
+  using Element = MatrixElement<Stored>;
+  const DecodeTask& task = pages.task;
+  ForEachPage<Stored, kHeadDim>(
+      args, pages, buffers, complete, [&](int page_key, const uint8_t* keys) {
+        float scores[1][1][2][4] = {};
+        MultiplyKeys<Element, kHeadDim, 1, 1>(queries, keys, 1, scores);
+        const int first_key = page_key + static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+          const int key = first_key + i / 4 * 8 + i % 2;
+          if (key < task.first_key || key >= task.end_key) scores[0][0][i / 4][i % 4] = -INFINITY;
+        }
+        TakeScores(scores, state);
+        MultiplyValues<Element, kHeadDim, 1, 1>(scores, keys + PageShape<kHeadDim>::kBytes, 1,
+                                                state.o);
+      });
   FoldSums(state);
 }
 

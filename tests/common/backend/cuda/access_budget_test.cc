@@ -125,16 +125,16 @@ class PagedLayer {
   // A pass of the first tokens of each sequence.
   void Prefill(const std::string& what, Launches& launches) {
     // Without tensor cores each row is a task of its own, which takes long here.
-    const bool tiles = layout_.dtype != KvType::kF32 && layout_.dtype != KvType::kInt4;
-    Begin({tiles ? 150 : 20, kTokens[1] - 1}, {0, 0});
-    Measure(
-        what,
-        [&] {
-          side_.backend().RotateAndAppend(0, queries_, keys_, values_, view_);
-          side_.backend().Attention(rule_, queries_, view_, out_);
-          side_.backend().Synchronize();
-        },
-        launches);
+    Begin({tensor_cores() ? 150 : 20, kTokens[1] - 1}, {0, 0});
+    Attend(what, launches);
+  }
+  // A pass of the last five tokens of each.
+  void Run(const std::string& what, Launches& launches) {
+    Begin({5, 5}, {kTokens[0] - 5, kTokens[1] - 5});
+    Attend(what, launches);
+  }
+  bool tensor_cores() const {
+    return layout_.dtype != KvType::kF32 && layout_.dtype != KvType::kInt4;
   }
   // A pass of the last token of each.
   void Decode(const std::string& what, Launches& launches) {
@@ -149,6 +149,16 @@ class PagedLayer {
   }
 
  private:
+  void Attend(const std::string& what, Launches& launches) {
+    Measure(
+        what,
+        [&] {
+          side_.backend().RotateAndAppend(0, queries_, keys_, values_, view_);
+          side_.backend().Attention(rule_, queries_, view_, out_);
+          side_.backend().Synchronize();
+        },
+        launches);
+  }
   void Begin(const std::vector<int>& rows, const std::vector<int>& positions) {
     batch_ = {};
     int count = 0;
@@ -196,6 +206,7 @@ void MeasureAttentions(Launches& launches) {
     PagedLayer layer(test);
     layer.Prefill("prefill " + shape, launches);
     layer.Decode("decode " + shape, launches);
+    if (layer.tensor_cores() && !test.deterministic) layer.Run("run " + shape, launches);
   }
 }
 
@@ -253,6 +264,12 @@ const Allowed kAllowed[] = {
     {"DecodeAttentionKernel", "device read", BATON_PARTIALS "; " BATON_SCALES},
     {"DecodeAttentionKernel", "device write", BATON_PARTIALS},
     {"DecodeAttentionKernel", "shared write", "StoreState: two rows in one bank, once at the end"},
+    {"RunAttentionKernel", "device read", BATON_PARTIALS},
+    {"RunAttentionKernel", "device write", BATON_PARTIALS},
+    {"RunAttentionKernel", "shared read", "eight lanes read two states of 80 elements"},
+    {"RunAttentionKernel", "shared write",
+     "StoreState: two rows in one bank, once at the end; eight lanes write two rows of 80 "
+     "elements"},
     {"VectorAttentionKernel", "device read", BATON_PARTIALS "; int4: scales of many keys"},
     {"VectorAttentionKernel", "device write", BATON_PARTIALS},
     {"SegmentTaskKernel", "device read", BATON_PARTIALS},

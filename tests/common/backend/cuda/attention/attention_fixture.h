@@ -46,7 +46,7 @@ struct CudaShape {
     view.block_bytes = 6 * half;
     return view;
   }
-  bool tensor_cores() const { return PrefillTileRows(heads(), View()) > 0; }
+  bool tensor_cores() const { return TilesFor(heads(), View()).prefill_rows > 0; }
   // The elements that the tensor cores multiply.
   KvType matrix_type() const { return IsQuantised(dtype) ? KvType::kF16 : dtype; }
 };
@@ -207,7 +207,7 @@ class BatchOnDevice {
     out_ = std::make_unique<DeviceArray<float>>(std::vector<float>(queries.size(), NAN));
     cache_ = std::make_unique<DeviceArray<uint8_t>>(bytes);
     view_.blocks = cache_->data();
-    PlanAttention(sequences_, PrefillTileRows(shape.heads(), view_), plan_, cut, most_partials);
+    PlanAttention(sequences_, TilesFor(shape.heads(), view_), plan_, cut, most_partials);
     work_ = plan_.At(Upload(plan_.words));
     partials_ = std::make_unique<DeviceArray<float>>(std::vector<float>(
         AttentionPartialBytes(plan_.partials, shape.heads(), shape.head_dim) / sizeof(float) + 1,

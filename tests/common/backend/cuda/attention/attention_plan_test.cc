@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <random>
 #include <utility>
 #include <vector>
@@ -14,6 +13,7 @@ namespace {
 // The lists of a plan, as a kernel finds them.
 struct Lists {
   std::vector<DecodeTask> tasks;
+  std::vector<DecodeTask> runs;
   std::vector<PrefillTile> tiles;
 };
 
@@ -25,9 +25,13 @@ Lists ListsOf(const AttentionPlan& plan) {
   EXPECT_EQ(work.counts[1], plan.tile_count);
   EXPECT_EQ(work.max_tasks, plan.task_count);
   EXPECT_EQ(work.max_tiles, plan.tile_count);
+  EXPECT_EQ(work.counts[2], plan.run_count);
+  EXPECT_EQ(work.max_runs, plan.run_count);
   const auto* const end = reinterpret_cast<const int32_t*>(work.tiles + work.counts[1]);
   EXPECT_EQ(end, plan.words.data() + plan.words.size());
-  return {{work.tasks, work.tasks + work.counts[0]}, {work.tiles, work.tiles + work.counts[1]}};
+  return {{work.tasks, work.tasks + work.counts[0]},
+          {work.runs, work.runs + work.counts[2]},
+          {work.tiles, work.tiles + work.counts[1]}};
 }
 
 std::vector<BatchSequence> RandomSequences(std::mt19937& random) {
@@ -42,70 +46,100 @@ std::vector<BatchSequence> RandomSequences(std::mt19937& random) {
   return sequences;
 }
 
-constexpr int kTileRows[] = {0, 1, 8, 32, 128};
+AttentionTiles RandomTiles(std::mt19937& random) {
+  constexpr AttentionTiles kTiles[] = {{0, 0}, {1, 1}, {8, 1}, {32, 4}, {32, 0}, {128, 16}};
+  return kTiles[random() % 6];
+}
 
-// Each (row, key up to its position) is in exactly one task or tile.
+// The positions of the rows.
+std::vector<int> PositionsOf(const std::vector<BatchSequence>& sequences) {
+  std::vector<int> positions;
+  for (const BatchSequence& sequence : sequences) {
+    for (int i = 0; i < sequence.row_count; ++i) positions.push_back(sequence.first_position + i);
+  }
+  return positions;
+}
+
+// Each (row, key up to its position) is in exactly one task, run or tile.
 TEST(AttentionPlan, CoversEachKeyOfEachRowOnce) {
   std::mt19937 random(1);
   AttentionPlan plan;
   for (int round = 0; round < 300; ++round) {
     const std::vector<BatchSequence> sequences = RandomSequences(random);
-    const int tile_rows = kTileRows[random() % 5];
-    PlanAttention(sequences, tile_rows, plan);
+    const std::vector<int> positions = PositionsOf(sequences);
+    const AttentionTiles tiles = RandomTiles(random);
+    const bool alike = random() % 4 == 0;
+    PlanAttention(sequences, tiles, plan, alike ? AttentionCut::kAlike : AttentionCut::kByRowCount);
     const Lists lists = ListsOf(plan);
-    std::map<int, int> keys_done;  // row -> keys done; a row's tasks ascend
-    for (const DecodeTask& task : lists.tasks) {
-      EXPECT_EQ(task.first_key, keys_done[task.row]);
+    std::vector<int> keys_done(positions.size());  // a row's tasks ascend
+    std::vector<DecodeTask> tasks = lists.tasks;
+    tasks.insert(tasks.end(), lists.runs.begin(), lists.runs.end());
+    for (const DecodeTask& task : tasks) {
       EXPECT_GT(task.end_key, task.first_key);
-      keys_done[task.row] = task.end_key;
+      for (int row = task.row; row < task.row + task.row_count; ++row) {
+        const int keys = positions[static_cast<size_t>(row)] + 1;
+        int& done = keys_done[static_cast<size_t>(row)];
+        EXPECT_EQ(std::min(task.first_key, keys), done);
+        done = std::min(task.end_key, keys);
+      }
     }
+    for (const DecodeTask& run : lists.runs) EXPECT_LE(run.row_count, tiles.run_rows);
     for (const PrefillTile& tile : lists.tiles) {
       EXPECT_GT(tile.row_count, 0);
-      EXPECT_LE(tile.row_count, tile_rows);
+      EXPECT_LE(tile.row_count, tiles.prefill_rows);
       for (int row = tile.first_row; row < tile.first_row + tile.row_count; ++row) {
-        EXPECT_EQ(keys_done.count(row), 0u);
-        keys_done[row] = -1;
+        EXPECT_EQ(keys_done[static_cast<size_t>(row)], 0);
+        keys_done[static_cast<size_t>(row)] = -1;
       }
     }
-    size_t rows = 0;
     for (const BatchSequence& sequence : sequences) {
-      rows += static_cast<size_t>(sequence.row_count);
-      for (int i = 0; i < sequence.row_count; ++i) {
-        const bool tiled = sequence.row_count > 1 && tile_rows > 0;
-        EXPECT_EQ(keys_done[sequence.first_row + i], tiled ? -1 : sequence.first_position + i + 1);
+      const bool is_run = tiles.run_rows > 0 && !alike && sequence.row_count <= kMostRunRows;
+      const bool tiled = sequence.row_count > 1 && tiles.prefill_rows > 0 && !is_run;
+      for (int row = sequence.first_row; row < sequence.first_row + sequence.row_count; ++row) {
+        const auto at = static_cast<size_t>(row);
+        EXPECT_EQ(keys_done[at], tiled ? -1 : positions[at] + 1) << sequence.row_count << " rows";
       }
     }
-    EXPECT_EQ(keys_done.size(), rows);
   }
 }
 
-TEST(AttentionPlan, CutsSingleRowsAtMultiplesOfASplitAndNumbersThePartialResults) {
-  std::mt19937 random(2);
-  AttentionPlan plan;
-  for (int round = 0; round < 300; ++round) {
-    const std::vector<BatchSequence> sequences = RandomSequences(random);
-    PlanAttention(sequences, kTileRows[random() % 5], plan);
-    std::map<int, int> single_rows;  // row -> number of keys
-    for (const BatchSequence& sequence : sequences) {
-      if (sequence.row_count == 1) single_rows[sequence.first_row] = sequence.first_position + 1;
-    }
-    std::vector<bool> used(static_cast<size_t>(plan.partials));
-    for (const DecodeTask& task : ListsOf(plan).tasks) {
-      const auto row = single_rows.find(task.row);
-      if (row == single_rows.end()) {
-        EXPECT_LT(task.first_partial, 0);
-        continue;
-      }
-      EXPECT_EQ(task.first_key % kAttentionSegment, 0);
-      EXPECT_EQ(task.end_key, std::min(task.first_key + kAttentionSegment, row->second));
-      EXPECT_EQ(task.first_partial < 0, row->second <= kAttentionSegment);
-      if (task.first_partial < 0) continue;
-      const auto partial =
-          static_cast<size_t>(task.first_partial + task.first_key / kAttentionSegment);
+// The tasks of the part at `part`, then those of runs.
+std::vector<DecodeTask> TasksOf(const AttentionWork& part) {
+  std::vector<DecodeTask> tasks(part.tasks, part.tasks + part.max_tasks);
+  tasks.insert(tasks.end(), part.runs, part.runs + part.max_runs);
+  return tasks;
+}
+
+// Marks the partial results of the tasks, which have one for each of their rows, and checks where
+// rows are cut.
+void MarkPartials(const std::vector<DecodeTask>& tasks, const std::vector<int>& positions,
+                  std::vector<bool>& used) {
+  for (const DecodeTask& task : tasks) {
+    const int keys = positions[static_cast<size_t>(task.row + task.row_count - 1)] + 1;
+    EXPECT_EQ(task.first_key % kAttentionSegment, 0);
+    EXPECT_EQ(task.end_key, std::min(task.first_key + kAttentionSegment, keys));
+    ASSERT_EQ(task.first_partial < 0, keys <= kAttentionSegment);
+    if (task.first_partial < 0) continue;
+    for (int row = 0; row < task.row_count; ++row) {
+      const auto partial = static_cast<size_t>(task.first_partial + row * AttentionSegments(keys) +
+                                               task.first_key / kAttentionSegment);
       ASSERT_LT(partial, used.size());
       EXPECT_FALSE(used[partial]);
       used[partial] = true;
     }
+  }
+}
+
+TEST(AttentionPlan, CutsRowsAtMultiplesOfASplitAndNumbersThePartialResults) {
+  std::mt19937 random(2);
+  AttentionPlan plan;
+  for (int round = 0; round < 300; ++round) {
+    const std::vector<BatchSequence> sequences = RandomSequences(random);
+    AttentionTiles tiles = RandomTiles(random);
+    while (tiles.prefill_rows == 0) tiles = RandomTiles(random);  // rows of runs are not cut there
+    PlanAttention(sequences, tiles, plan);
+    std::vector<bool> used(static_cast<size_t>(plan.partials));
+    MarkPartials(TasksOf(plan.At(plan.words.data()).front()), PositionsOf(sequences), used);
     EXPECT_EQ(std::count(used.begin(), used.end(), false), 0);
   }
 }
@@ -117,7 +151,7 @@ TEST(AttentionPlan, PlansASequenceAlikeInAnyCompany) {
   AttentionPlan batch;
   for (int round = 0; round < 100; ++round) {
     const std::vector<BatchSequence> sequences = RandomSequences(random);
-    const int tile_rows = kTileRows[random() % 5];
+    const AttentionTiles tile_rows = RandomTiles(random);
     PlanAttention(sequences, tile_rows, batch);
     const Lists all = ListsOf(batch);
     for (BatchSequence sequence : sequences) {
@@ -127,15 +161,22 @@ TEST(AttentionPlan, PlansASequenceAlikeInAnyCompany) {
       const auto ours = [&](int row) {
         return row >= first_row && row < first_row + sequence.row_count;
       };
-      size_t tasks = 0;
-      for (const DecodeTask& task : all.tasks) {
-        if (!ours(task.row)) continue;
-        ASSERT_LT(tasks, own.tasks.size());
-        EXPECT_EQ(task.row - first_row, own.tasks[tasks].row);
-        EXPECT_EQ(task.first_key, own.tasks[tasks].first_key);
-        EXPECT_EQ(task.end_key, own.tasks[tasks].end_key);
-        ++tasks;
-      }
+      const auto expect_same = [&](const std::vector<DecodeTask>& in_company,
+                                   const std::vector<DecodeTask>& ours_alone) {
+        size_t tasks = 0;
+        for (const DecodeTask& task : in_company) {
+          if (!ours(task.row)) continue;
+          ASSERT_LT(tasks, ours_alone.size());
+          EXPECT_EQ(task.row - first_row, ours_alone[tasks].row);
+          EXPECT_EQ(task.row_count, ours_alone[tasks].row_count);
+          EXPECT_EQ(task.first_key, ours_alone[tasks].first_key);
+          EXPECT_EQ(task.end_key, ours_alone[tasks].end_key);
+          ++tasks;
+        }
+        EXPECT_EQ(tasks, ours_alone.size());
+      };
+      expect_same(all.tasks, own.tasks);
+      expect_same(all.runs, own.runs);
       size_t tiles = 0;
       for (const PrefillTile& tile : all.tiles) {
         if (!ours(tile.first_row)) continue;
@@ -144,7 +185,6 @@ TEST(AttentionPlan, PlansASequenceAlikeInAnyCompany) {
         EXPECT_EQ(tile.row_count, own.tiles[tiles].row_count);
         ++tiles;
       }
-      EXPECT_EQ(tasks, own.tasks.size());
       EXPECT_EQ(tiles, own.tiles.size());
     }
   }
@@ -155,33 +195,35 @@ TEST(AttentionPlan, HasAPartForAsManyPartialResultsAsThereIsMemoryFor) {
   std::mt19937 random(5);
   AttentionPlan whole;
   AttentionPlan plan;
+  int most_parts = 0;
   for (int round = 0; round < 300; ++round) {
     const std::vector<BatchSequence> sequences = RandomSequences(random);
-    const int tile_rows = kTileRows[random() % 5];
-    const int most_partials = AttentionSegments(5200) + static_cast<int>(random() % 30);
-    PlanAttention(sequences, tile_rows, whole);
-    PlanAttention(sequences, tile_rows, plan, AttentionCut::kByRowCount, most_partials);
+    const std::vector<int> positions = PositionsOf(sequences);
+    const AttentionTiles tiles = {32, 1 << random() % 5};
+    const int most_partials =
+        tiles.run_rows * AttentionSegments(5200) + static_cast<int>(random() % 30);
+    PlanAttention(sequences, tiles, whole);
+    PlanAttention(sequences, tiles, plan, AttentionCut::kByRowCount, most_partials);
     EXPECT_LE(plan.partials, most_partials);
     EXPECT_EQ(plan.part_ends.size() > 1, whole.partials > most_partials);
-    const Lists all = ListsOf(whole);
-    const DecodeTask* expected = all.tasks.data();
-    const std::vector<AttentionWork> parts = plan.At(plan.words.data());
-    for (const AttentionWork& part : parts) {
-      EXPECT_EQ(part.max_tiles, &part == &parts.front() ? whole.tile_count : 0);
-      int partials = 0;
-      for (int i = 0; i < part.max_tasks; ++i, ++expected) {
-        const DecodeTask& task = part.tasks[i];
-        EXPECT_EQ(task.row, expected->row);
-        EXPECT_EQ(task.first_key, expected->first_key);
-        EXPECT_EQ(task.end_key, expected->end_key);
-        ASSERT_EQ(task.first_partial < 0, expected->first_partial < 0);
-        if (task.first_partial < 0) continue;
-        EXPECT_EQ(task.first_partial + task.first_key / kAttentionSegment, partials++);
-      }
-      EXPECT_LE(partials, plan.partials);
+    EXPECT_EQ(plan.tile_count, whole.tile_count);
+    std::vector<DecodeTask> tasks, runs;
+    for (const AttentionWork& part : plan.At(plan.words.data())) {
+      EXPECT_EQ(part.max_tiles, tasks.empty() && runs.empty() ? whole.tile_count : 0);
+      tasks.insert(tasks.end(), part.tasks, part.tasks + part.max_tasks);
+      runs.insert(runs.end(), part.runs, part.runs + part.max_runs);
+      std::vector<bool> used(static_cast<size_t>(plan.partials));
+      MarkPartials(TasksOf(part), positions, used);
     }
-    EXPECT_EQ(expected, all.tasks.data() + all.tasks.size());
+    most_parts = std::max(most_parts, static_cast<int>(plan.part_ends.size()));
+    const Lists all = ListsOf(whole);
+    const auto same = [](const DecodeTask& a, const DecodeTask& b) {
+      return a.row == b.row && a.row_count == b.row_count && a.first_key == b.first_key;
+    };
+    EXPECT_TRUE(std::equal(tasks.begin(), tasks.end(), all.tasks.begin(), all.tasks.end(), same));
+    EXPECT_TRUE(std::equal(runs.begin(), runs.end(), all.runs.begin(), all.runs.end(), same));
   }
+  EXPECT_GT(most_parts, 3);
 }
 
 TEST(AttentionPlan, StaysWithinItsBound) {
@@ -189,7 +231,7 @@ TEST(AttentionPlan, StaysWithinItsBound) {
   AttentionPlan plan;
   for (int round = 0; round < 300; ++round) {
     const std::vector<BatchSequence> sequences = RandomSequences(random);
-    PlanAttention(sequences, kTileRows[random() % 5], plan);
+    PlanAttention(sequences, RandomTiles(random), plan);
     int rows = 0;
     int tokens = 0;
     for (const BatchSequence& sequence : sequences) {

@@ -72,17 +72,36 @@ TEST_P(CudaAttentionRules, CutAlikeGiveARowTheSameBitsInEveryRun) {
   }
 }
 
+// Chunks are of more rows than a run has.
 TEST_P(CudaAttentionRules, GiveARowOfAChunkTheSameBitsInAnyChunk) {
   const CudaShape& shape = GetParam().shape;
-  constexpr int kRows = 20;
+  constexpr int kRows = 40;
   for (const int window : GetParam().windows) {
     std::mt19937 random(static_cast<uint32_t>(window));
     const CudaRule rule = RandomRule(shape, window, 4);
     const CudaRows whole = RandomSequence(shape, 240, kRows, random);
-    const CudaBatch parts = {Part(shape, whole, 0, 11), Part(shape, whole, 11, kRows)};
+    const CudaBatch parts = {Part(shape, whole, 0, 17), Part(shape, whole, 17, kRows)};
     EXPECT_TRUE(SameBits(BatchOnDevice(shape, parts, AttentionCut::kByRowCount, rule).Run(),
                          BatchOnDevice(shape, {whole}, AttentionCut::kByRowCount, rule).Run()))
         << "window " << window;
+  }
+}
+
+TEST_P(CudaAttentionRules, GiveARowOfARunTheBitsOfASingleOne) {
+  const CudaShape& shape = GetParam().shape;
+  if (!shape.tensor_cores()) return;  // all rows are single ones there
+  constexpr int kRows = 12;
+  for (const int window : GetParam().windows) {
+    std::mt19937 random(static_cast<uint32_t>(window));
+    const CudaRule rule = RandomRule(shape, window, 6);
+    for (const int first : {3, 250, 505}) {
+      const CudaRows whole = RandomSequence(shape, first, kRows, random);
+      CudaBatch singles;
+      for (int row = 0; row < kRows; ++row) singles.push_back(Part(shape, whole, row, row + 1));
+      EXPECT_TRUE(SameBits(BatchOnDevice(shape, {whole}, AttentionCut::kByRowCount, rule).Run(),
+                           BatchOnDevice(shape, singles, AttentionCut::kByRowCount, rule).Run()))
+          << "window " << window << " from " << first;
+    }
   }
 }
 

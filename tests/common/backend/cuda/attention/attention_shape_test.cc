@@ -10,6 +10,7 @@
 #include "common/backend/cuda/attention/attention_args.h"
 #include "common/backend/cuda/attention/attention_plan.h"
 #include "common/backend/cuda/attention/prefill_attention.h"
+#include "common/backend/cuda/attention/run_attention.h"
 #include "tests/common/backend/cuda/product/product_shapes.h"
 
 namespace baton {
@@ -31,7 +32,8 @@ constexpr AttentionModel k70B = {64, 8, 128};
 
 AttentionPlan PlanFor(const AttentionModel& model, const std::vector<BatchSequence>& sequences) {
   AttentionPlan plan;
-  PlanAttention(sequences, PrefillQueries(model.head_dim) / (model.heads / model.kv_heads), plan);
+  const int group = model.heads / model.kv_heads;
+  PlanAttention(sequences, {PrefillQueries(model.head_dim) / group, RunRows(group)}, plan);
   return plan;
 }
 
@@ -84,6 +86,13 @@ TEST(AttentionShape, SequencesOfDecodeStepsFillTheDeviceTogether) {
     EXPECT_GE(DecodeWaves(model, 16, 1024), 1.2);
     EXPECT_GE(DecodeWaves(model, 64, 1024), 5);
   }
+}
+
+// As tiles of a prompt one sequence had a block for each KV head, 8 of them.
+TEST(AttentionShape, ATokenAndFourGuessesHaveAsManyBlocksAsTwoTokens) {
+  const AttentionPlan plan = PlanFor(k8B, {{0, 5, 8192 - 5, nullptr}});
+  EXPECT_EQ(plan.tile_count, 0);
+  EXPECT_EQ(plan.run_count * k8B.kv_heads, DecodeBlocks(k8B, 2, 8192));
 }
 
 // A segment has 256 keys, so that few short sequences have fewer blocks than there are

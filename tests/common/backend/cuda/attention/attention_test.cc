@@ -67,7 +67,7 @@ TEST_P(CudaAttention, CutAlikeIsTheDefinitionWhateverTheOrderOfThreads) {
 TEST_P(CudaAttention, CutAlikeGivesARowTheSameBitsInEveryRun) {
   const CudaShape& shape = GetParam();
   std::mt19937 random(7);
-  const int tile = shape.tensor_cores() ? PrefillTileRows(shape.heads(), shape.View()) : 8;
+  const int tile = shape.tensor_cores() ? TilesFor(shape.heads(), shape.View()).prefill_rows : 8;
   for (const int first : {245, 500}) {
     const int rows = std::min(tile + 3, 24);
     const CudaRows whole = RandomSequence(shape, first, rows, random);
@@ -113,7 +113,7 @@ TEST(CudaAttentionGroups, OfOneToSixteenAreTheDefinition) {
 // A sequence has more rows than a tile holds, and each row has one head.
 TEST(CudaAttentionRuns, LongerThanAnyTileAreTheDefinition) {
   const CudaShape shape = {64, 1, 1, 32, KvType::kBf16};
-  const int tile = PrefillTileRows(shape.heads(), shape.View());
+  const int tile = TilesFor(shape.heads(), shape.View()).prefill_rows;
   std::mt19937 random(9);
   const CudaBatch batch = {RandomSequence(shape, 10, tile + 20, random)};
   for (const AttentionCut cut : {AttentionCut::kByRowCount, AttentionCut::kAlike}) {
@@ -219,6 +219,29 @@ TEST(CudaAttentionGrid, ChangesNoBit) {
     work.max_tasks += 7;
     if (work.max_tiles > 0) work.max_tiles += 7;
     EXPECT_TRUE(SameBits(device.Run(), expected));
+  }
+}
+
+// A token and the guesses behind it: as if each were the only row, whatever is behind it.
+TEST(CudaAttentionShortRuns, GiveRowsTheBitsOfSingleOnes) {
+  for (const KvType dtype : {KvType::kBf16, KvType::kF16, KvType::kFp8}) {
+    for (const CudaRule& rule : {CudaRule{}, CudaRule{.window = 40}}) {
+      for (const int group : {1, 4, 6, 16}) {
+        const CudaShape shape = {64, group, 2, 32, dtype};
+        std::mt19937 random(11);
+        CudaBatch runs;
+        CudaBatch singles;
+        for (const auto& [position, rows] :
+             {std::pair(0, 2), {250, 16}, {13, 5}, {511, 3}, {700, 7}, {253, 4}}) {
+          runs.push_back(RandomSequence(shape, position, rows, random));
+          for (int row = 0; row < rows; ++row)
+            singles.push_back(Part(shape, runs.back(), row, row + 1));
+        }
+        EXPECT_TRUE(SameBits(BatchOnDevice(shape, runs, AttentionCut::kByRowCount, rule).Run(),
+                             BatchOnDevice(shape, singles, AttentionCut::kByRowCount, rule).Run()))
+            << group << " heads, window " << rule.window;
+      }
+    }
   }
 }
 
