@@ -21,13 +21,9 @@
 
 #include "common/backend/backend.h"
 #include "common/backend/cuda/attention/attention.h"
+#include "common/backend/cuda/device/attention_segments.h"
 
 namespace baton {
-
-// The segments of `keys` keys.
-inline int AttentionSegments(int keys) {
-  return (keys + kAttentionSegment - 1) / kAttentionSegment;
-}
 
 // The plan of one pass, copied to device memory as it is. PlanAttention fills it again for each
 // pass and reuses its memory.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "common/backend/cuda/attention/attention_plan.h"
+#include "common/backend/cuda/device/attention_segments.h"
 #include "common/base/check.h"
 
 namespace baton {

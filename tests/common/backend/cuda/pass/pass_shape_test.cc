@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "common/backend/cuda/attention/attention_plan.h"
+#include "common/backend/cuda/device/attention_segments.h"
 
 namespace baton {
 namespace {
