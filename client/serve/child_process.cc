@@ -70,6 +70,10 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const std::vector<std::string>&
   return ChildProcess(pid);
 }
 
+std::string ChildProcess::Exit::Text() const {
+  return signal != 0 ? absl::StrCat("signal ", signal) : absl::StrCat("exit code ", code);
+}
+
 ChildProcess::~ChildProcess() {
   if (pid_ < 0) return;
   kill(pid_, SIGKILL);

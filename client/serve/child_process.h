@@ -38,6 +38,8 @@ class ChildProcess {
   struct Exit {
     int code = 0;    // the exit code; 0 if a signal ended the child
     int signal = 0;  // the signal that ended the child; 0: none
+
+    std::string Text() const;  // "exit code 3" or "signal 9"
   };
   // Poll does not wait, Wait waits for at most `timeout`. nullopt: the child still runs. An Exit of
   // zeros: its end was told before.

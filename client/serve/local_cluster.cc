@@ -267,9 +267,7 @@ absl::Status LocalCluster::PollChild(Child& child, absl::Time now) {
     child.was_ready = false;
     const bool back_off = child.deaths_before_ready >= kDeathsBeforeBackOff;
     child.restart_at = back_off ? now + kBackOff : now;
-    LogWarning("{} ended ({} {}); starting it again{}", child.name,
-               exit->signal != 0 ? "signal" : "exit code",
-               exit->signal != 0 ? exit->signal : exit->code,
+    LogWarning("{} ended ({}); starting it again{}", child.name, exit->Text(),
                back_off ? " in 2 s: it has died three times before it was ready" : "");
   }
   if (now < child.restart_at) return absl::OkStatus();

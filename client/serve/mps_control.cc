@@ -64,8 +64,7 @@ absl::Status WaitUntilReady(ChildProcess& process, const std::string& folder,
   while (access(file.c_str(), F_OK) != 0) {
     if (const auto exit = process.Poll(); exit.has_value()) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "--cuda-mps: ", kProgram, " ended (", exit->signal != 0 ? "signal " : "exit code ",
-          exit->signal != 0 ? exit->signal : exit->code,
+          "--cuda-mps: ", kProgram, " ended (", exit->Text(),
           "); its own words, if any, are above; leave --cuda-mps out to do without it"));
     }
     if (SteadyNow() >= deadline) {

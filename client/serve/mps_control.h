@@ -37,7 +37,7 @@ class MpsControl {
       : program_(std::move(program)), folder_(std::move(folder)), process_(std::move(process)) {}
 
   const std::string program_;  // path
-  const std::string folder_;   // of its pipes and its log
+  const std::string folder_;   // path of the folder of its pipes and its log
   ChildProcess process_;
 };
 

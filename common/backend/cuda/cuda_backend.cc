@@ -84,7 +84,7 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
   const PassShape shape = RecordedShape(RecordedRows(limits.sequences),
                                         limits.sequences * AttentionSegments(limits.tokens));
   // A partial result is much larger than its task. Where sequences share so much that they have more
-  // of them, the attention has several parts. The backend serves a draft model too.
+  // partial results, the attention has several parts. The backend serves a draft model too.
   const int most_tasks = MostTasks(limits.sequences, limits.tokens, limits.cache_tokens);
   const int of_a_task =
       RunRows(limits.heads / limits.cache.kv_heads) * AttentionSegments(limits.tokens);

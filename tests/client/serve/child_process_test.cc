@@ -28,6 +28,7 @@ TEST(ChildProcess, TellsTheExitCode) {
   ASSERT_TRUE(exit.has_value());
   EXPECT_EQ(exit->code, 7);
   EXPECT_EQ(exit->signal, 0);
+  EXPECT_EQ(exit->Text(), "exit code 7");
 }
 
 TEST(ChildProcess, TellsTheSignalThatEndedIt) {
@@ -38,6 +39,7 @@ TEST(ChildProcess, TellsTheSignalThatEndedIt) {
   const auto exit = child->Wait(kLong);
   ASSERT_TRUE(exit.has_value());
   EXPECT_EQ(exit->signal, SIGKILL);
+  EXPECT_EQ(exit->Text(), "signal 9");
 }
 
 TEST(ChildProcess, IsRefusedByNameWhereTheBinaryIsMissing) {

@@ -96,8 +96,8 @@ inline constexpr int kMostRunRows = 16;
 
 // How many rows of a sequence a kernel takes together.
 struct AttentionTiles {
-  int prefill_rows = 0;  // of a prefill tile; 0: every row is a task
-  int run_rows = 0;      // of a task of a run; 0: runs are tiles
+  int prefill_rows = 0;  // rows of a prefill tile; 0: every row is a task
+  int run_rows = 0;      // rows of a run that are one task; 0: runs are tiles
   friend bool operator==(const AttentionTiles&, const AttentionTiles&) = default;
 };
 // Those for queries [rows, heads * head_dim] and this cache; PlanAttention needs them.

@@ -35,7 +35,7 @@ std::vector<RecordedKind> KindsOfShapes(int most_sequences, int most_tokens, int
     const size_t before = kinds.size();
     for (int rows = 1; rows <= RecordedRows(most_sequences); rows = RecordedRows(rows + 1)) {
       const int64_t tasks = PowerOfTwo(rows) * times;
-      const int most = std::max(rows, PowerOfTwo(MostTasks(rows, most_tokens, all_tokens)));
+      const int most = PowerOfTwo(MostTasks(rows, most_tokens, all_tokens));
       if (tasks <= most) kinds.push_back({rows, (tasks - rows) * kAttentionSegment});
     }
     if (kinds.size() == before) return kinds;

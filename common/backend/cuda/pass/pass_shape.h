@@ -13,11 +13,11 @@ struct PassShape {
   int rows = 0;
   int max_tasks = 0;  // tasks of the attention
   bool scales_queries = false;
-  int parts = 1;  // of the attention; a pass of several is not recorded
+  int parts = 1;  // parts of the attention; a pass of several has no recording
 
   friend bool operator<(const PassShape& a, const PassShape& b) {
-    return std::tie(a.rows, a.max_tasks, a.scales_queries, a.parts) <
-           std::tie(b.rows, b.max_tasks, b.scales_queries, b.parts);
+    return std::tie(a.rows, a.max_tasks, a.scales_queries) <
+           std::tie(b.rows, b.max_tasks, b.scales_queries);
   }
 };
 

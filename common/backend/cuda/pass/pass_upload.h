@@ -15,7 +15,7 @@ namespace baton {
 struct PassSize {
   int rows = 0;
   int sequences = 0;
-  size_t table_entries = 0;         // of all block tables together
+  size_t table_entries = 0;         // entries of all block tables together
   bool embeds = false;              // whether the pass has tokens
   bool scales_queries = false;      // whether the pass has query_scales
   std::vector<size_t> angles = {};  // of each rope: its cosines, and as many sines
