@@ -5,8 +5,8 @@
 
 The build folder is that of preset `fuzz` (`cmake --preset fuzz && ninja -C build/fuzz fuzz_targets`). Corpora, counts and inputs
 that end a target stay in the state folder, by default in the cache folder beside the models: so a target's runs may be had in many
-calls. A count belongs to one state of the sources only as far as you say: remove the folder to begin anew. Targets take turns of a
-minute, those with the least CPU time first. --seconds ends this call, whatever is left then. Exits 1 if there is a finding.
+calls. A count belongs to one state of the sources only as far as you say: remove the folder to begin anew. Targets take turns of five
+minutes (each begins with the whole corpus), those with the least CPU time first. --seconds ends this call, whatever is left then. Exits 1 if there is a finding.
 """
 import argparse
 import concurrent.futures
@@ -23,7 +23,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("BATON_CACHE") or
                      pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "baton")
-TURN_S = 60
+TURN_S = 300
 # A target that allocates more, or thinks longer about one input, has a finding; a file of it is written for no other reason.
 LIMITS = ["-rss_limit_mb=4096", "-timeout=30", "-report_slow_units=30"]
 # The targets of events reach 20,000 features. To keep statistics of each, as libFuzzer does by default, took two thirds of their time.

@@ -97,9 +97,13 @@ void CopyAsync16(void* shared, const void* global, int valid_bytes) {
   BeginCopy(shared, global, 16, valid_bytes, __builtin_return_address(0));
 }
 
-void CopyAsync4(void* shared, const void* global, bool valid) {
-  BeginCopy(shared, global, 4, valid ? 4 : 0, __builtin_return_address(0));
+template <int kBytes>
+void CopyAsync(void* shared, const void* global, bool valid) {
+  BeginCopy(shared, global, kBytes, valid ? kBytes : 0, __builtin_return_address(0));
 }
+template void CopyAsync<4>(void*, const void*, bool);
+template void CopyAsync<8>(void*, const void*, bool);
+template void CopyAsync<16>(void*, const void*, bool);
 
 void CommitCopies() { ++cuda_shim::ThreadAsyncCopies().committed_groups; }
 

@@ -128,12 +128,13 @@ static __global__ void CopyKernel(const uint32_t* in, uint32_t* out, bool with_w
   take(1);
 }
 
-// Copies 4 bytes at a time, of which every third copy has no valid bytes and gives a zero.
-static __global__ void SmallCopyKernel(const uint32_t* in, uint32_t* out) {
+// Copies an `Element` at a time, of which every third copy has no valid bytes and gives a zero.
+template <class Element>
+static __global__ void SmallCopyKernel(const Element* in, Element* out) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
-  uint32_t* const copied = reinterpret_cast<uint32_t*>(shared_memory);
+  auto* const copied = reinterpret_cast<Element*>(shared_memory);
   const int thread = static_cast<int>(threadIdx.x);
-  CopyAsync4(copied + thread, in + thread, thread % 3 != 0);
+  CopyAsync<sizeof(Element)>(copied + thread, in + thread, thread % 3 != 0);
   CommitCopies();
   out[thread] = copied[thread];
   WaitForCopies<0>();
@@ -143,7 +144,7 @@ static __global__ void SmallCopyKernel(const uint32_t* in, uint32_t* out) {
 
 static __global__ void MisplacedSmallCopyKernel(const uint8_t* in, int shared_offset, int offset) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
-  CopyAsync4(shared_memory + shared_offset, in + offset, true);
+  CopyAsync<4>(shared_memory + shared_offset, in + offset, true);
 }
 
 static __global__ void MisplacedCopyKernel(const uint8_t* in, int shared_offset, int offset) {
@@ -270,16 +271,22 @@ TEST_P(PtxInOrder, CopiesArriveWhenTheirGroupIsWaitedFor) {
   std::free(in);
 }
 
-TEST_P(PtxInOrder, ASmallCopyArrivesWithTheWaitWholeOrAsZero) {
-  uint32_t in[64];
-  for (uint32_t i = 0; i < 64; ++i) in[i] = i + 1;
-  uint32_t out[128] = {};
-  Launch(SmallCopyKernel, {.block = 64, .shared_bytes = 256}, in, out);
+template <class Element>
+void ExpectSmallCopies() {
+  Element in[64];
+  for (uint32_t i = 0; i < 64; ++i) in[i] = i * static_cast<Element>(0x0100000000000001) + 1;
+  Element out[128] = {};
+  Launch(SmallCopyKernel<Element>, {.block = 64, .shared_bytes = sizeof(in)}, in, out);
   for (int i = 0; i < 64; ++i) {
     EXPECT_NE(out[i], in[i]) << "before the wait";
     const int thread = 63 - i;
     EXPECT_EQ(out[64 + i], thread % 3 != 0 ? in[thread] : 0);
   }
+}
+
+TEST_P(PtxInOrder, ASmallCopyArrivesWithTheWaitWholeOrAsZero) {
+  ExpectSmallCopies<uint32_t>();
+  ExpectSmallCopies<uint64_t>();
 }
 
 TEST(PtxDeathTest, CopiesAreAlignedAndGoToSharedMemory) {

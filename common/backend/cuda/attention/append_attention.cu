@@ -164,7 +164,7 @@ static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<Stored, 
 template <class Visit>
 static void WithAppendShape(const KvLayerView& cache, const Visit& visit) {
   WithPageShape(cache, [&](auto stored, auto head_dim) {
-    if constexpr (!kIsKvCode<decltype(stored)>) visit(stored, head_dim);
+    if constexpr (kIsFloat<decltype(stored)>) visit(stored, head_dim);
   });
 }
 

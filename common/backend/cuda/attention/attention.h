@@ -2,11 +2,10 @@
 // Backend::Attention.
 //
 // f16 and bf16 caches with the usual head dimensions go through the tensor cores. These see queries
-// (scaled) and weights rounded to the cache's type and sum in float32. int8 and fp8 caches go the
-// same way, their elements, code * scale, rounded to f16 (infinite beyond 65504). Single rows
+// (scaled) and weights rounded to the cache's type and sum in float32. int8, fp8 and int4 caches go
+// the same way, their elements, code * scale, rounded to f16 (infinite beyond 65504). Single rows
 // are in decode_attention.h, runs of a few rows in run_attention.h, longer ones in
-// prefill_attention.h. Every other cache, int4 among them, goes through vector_attention.h, in
-// float32.
+// prefill_attention.h. Every other cache goes through vector_attention.h, in float32.
 //
 // The bits of a row depend on its own sequence and on whether the pass has more than kMostRunRows
 // rows of that sequence: never on the rest of the batch, nor on the grids. The same holds for the absolute

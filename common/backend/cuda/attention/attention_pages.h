@@ -33,7 +33,13 @@ struct PageShape {
 // The element that the tensor cores multiply for a cache of elements `Stored`. Codes are exact in
 // __half; their products with the scale are rounded to __half.
 template <class Stored>
-using MatrixElement = std::conditional_t<kIsKvCode<Stored>, __half, Stored>;
+using MatrixElement = std::conditional_t<kIsFloat<Stored>, Stored, __half>;
+
+// Whether the tensor cores take a cache of elements `Stored`. The scales of an int4 head are copied
+// at once: 4, 8 or 16 bytes.
+template <class Stored, int kHeadDim>
+inline constexpr bool kHasPages =
+    kIsKvInt4<Stored> ? kHeadDim % 64 == 0 : !std::is_same_v<Stored, float>;
 
 // The view with what the type arguments say as constants: the compiler then knows the sizes.
 template <class Stored, int kHeadDim>
@@ -42,21 +48,20 @@ __device__ KvLayerView WithConstants(KvLayerView cache) {
   cache.dtype = std::is_same_v<Stored, __half>          ? KvType::kF16
                 : std::is_same_v<Stored, __nv_bfloat16> ? KvType::kBf16
                 : std::is_same_v<Stored, KvInt8>        ? KvType::kInt8
-                                                        : KvType::kFp8;
+                : std::is_same_v<Stored, KvFp8>         ? KvType::kFp8
+                                                        : KvType::kInt4;
   return cache;
 }
 
-// Calls visit(Stored{}, std::integral_constant<int, head_dim>{}) and returns true where the tensor
-// cores take such a cache. Returns false otherwise.
+// Calls visit(Stored{}, std::integral_constant<int, head_dim>{}) where the tensor cores take such a
+// cache.
 template <class Visit>
-bool WithPageShape(const KvLayerView& cache, const Visit& visit) {
-  if (cache.dtype == KvType::kF32 || cache.dtype == KvType::kInt4) return false;
+void WithPageShape(const KvLayerView& cache, const Visit& visit) {
   const auto with_head_dim = [&](auto head_dim) {
+    constexpr int kHeadDim = decltype(head_dim)::value;
     WithElement(cache.dtype, [&](auto stored) {
-      using Stored = decltype(stored);
-      if constexpr (!std::is_same_v<Stored, float> && !kIsKvInt4<Stored>) visit(stored, head_dim);
+      if constexpr (kHasPages<decltype(stored), kHeadDim>) visit(stored, head_dim);
     });
-    return true;
   };
   switch (cache.head_dim) {
     case 64:
@@ -70,7 +75,7 @@ bool WithPageShape(const KvLayerView& cache, const Visit& visit) {
     case 256:
       return with_head_dim(std::integral_constant<int, 256>{});
     default:
-      return false;
+      return;
   }
 }
 
@@ -148,86 +153,6 @@ __device__ void StoreQueries(const AttentionArgs& args, PrefillTile tile, int kv
       *reinterpret_cast<uint2*>(to + row * PageShape<kHeadDim>::kRowBytes + quad * 8) =
           PackQuad<Element>(x[k]);
     }
-  }
-}
-
-// Bytes of a page as copied from the cache: in the form for the tensor cores, or
-// [kKvPageTokens, kHeadDim] codes and [kKvPageTokens] scales.
-template <class Stored, int kHeadDim>
-inline constexpr int kCopiedPageBytes = kIsKvCode<Stored>
-                                            ? kKvPageTokens*(kHeadDim + int{sizeof(float)})
-                                            : PageShape<kHeadDim>::kBytes;
-
-// Begins to copy rows [first, end) of a page to `to` [kCopiedPageBytes]. The other rows become
-// zero, so that no NaN lies there: the weight 0 times a NaN is a NaN.
-template <class Stored, int kHeadDim>
-__device__ void CopyPage(const HeadRows& from, int first, int end, uint8_t* to, int lane) {
-  constexpr int kChunks = kHeadDim * int{sizeof(Stored)} / 16;
-  constexpr int kRowBytes = kIsKvCode<Stored> ? kHeadDim : PageShape<kHeadDim>::kRowBytes;
-  // 32 bits, so that a multiplication and the addition to an address are one instruction.
-  const auto row_bytes = static_cast<uint32_t>(from.row_bytes);
-  [[maybe_unused]] const auto scale_bytes = static_cast<uint32_t>(from.scale_bytes);
-#pragma unroll
-  for (int i = 0; i < (kKvPageTokens * kChunks + 31) / 32; ++i) {
-    // Where a warp's 32 chunks are whole rows, the lane always has the same chunk.
-    constexpr bool kWhole = 32 % kChunks == 0;
-    const int row = kWhole ? i * (32 / kChunks) + lane / kChunks : (i * 32 + lane) / kChunks;
-    const int chunk = kWhole ? lane % kChunks : (i * 32 + lane) % kChunks;
-    if (kKvPageTokens * kChunks % 32 != 0 && row >= kKvPageTokens) continue;
-    CopyAsync16(to + row * kRowBytes + chunk * 16,
-                from.rows + size_t{static_cast<uint32_t>(row)} * row_bytes + chunk * 16,
-                row >= first && row < end ? 16 : 0);
-  }
-  if constexpr (kIsKvCode<Stored>) {
-    if (lane < kKvPageTokens) {
-      CopyAsync4(to + kKvPageTokens * kHeadDim + lane * 4,
-                 from.scales + size_t{static_cast<uint32_t>(lane)} * scale_bytes,
-                 lane >= first && lane < end);
-    }
-  }
-}
-
-// Turns a copied page of codes into the form for the tensor cores, `to` [PageShape::kBytes].
-template <class Code, int kHeadDim>
-__device__ void DequantisePage(const uint8_t* from, uint8_t* to, int lane) {
-  using Shape = PageShape<kHeadDim>;
-  static_assert(kKvPageTokens * Shape::kChunks % 32 == 0);
-  const auto* const scales = reinterpret_cast<const float*>(from + kKvPageTokens * kHeadDim);
-#pragma unroll 2
-  for (int i = 0; i < kKvPageTokens * Shape::kChunks / 32; ++i) {
-    const int row = (i * 32 + lane) / Shape::kChunks;
-    const int chunk = (i * 32 + lane) % Shape::kChunks;
-    const float scale = scales[row];
-    Floats<8> x = LoadFloats<8>(reinterpret_cast<const Code*>(from + row * kHeadDim) + chunk * 8);
-#pragma unroll
-    for (float& element : x.values) element *= scale;
-    *reinterpret_cast<uint4*>(to + row * Shape::kRowBytes + chunk * 16) = {
-        PackPair<__half>(x.values[0], x.values[1]), PackPair<__half>(x.values[2], x.values[3]),
-        PackPair<__half>(x.values[4], x.values[5]), PackPair<__half>(x.values[6], x.values[7])};
-  }
-}
-
-// Returns a key tile [K, V][kPages] in the form for the tensor cores. `copied` holds the first
-// `keys` keys of the tile. Codes are converted into `dequantised`, which is then returned. kWarps
-// warps call it, each with its number `warp`; if more than one, they are all warps of the block.
-template <class Stored, int kHeadDim, int kPages, int kWarps>
-__device__ const uint8_t* TakeTile(int warp, int keys, const uint8_t* copied,
-                                   uint8_t* dequantised) {
-  if constexpr (!kIsKvCode<Stored>) {
-    return copied;
-  } else {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    for (int i = warp; i < 2 * kPages; i += kWarps) {
-      if (i % kPages * kKvPageTokens >= keys) continue;
-      DequantisePage<Stored, kHeadDim>(copied + i * kCopiedPageBytes<Stored, kHeadDim>,
-                                       dequantised + i * PageShape<kHeadDim>::kBytes, lane);
-    }
-    if constexpr (kWarps == 1) {
-      __syncwarp();
-    } else {
-      __syncthreads();
-    }
-    return dequantised;
   }
 }
 

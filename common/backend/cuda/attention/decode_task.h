@@ -11,6 +11,7 @@
 #include "common/backend/cuda/attention/attention_pages.h"
 #include "common/backend/cuda/attention/attention_partials.h"
 #include "common/backend/cuda/attention/attention_softmax.h"
+#include "common/backend/cuda/attention/page_copies.h"
 #include "common/backend/cuda/device/device.h"
 #include "ptx.h"
 
@@ -21,10 +22,10 @@ namespace baton {
 // the dequantised elements.
 template <class Stored, int kHeadDim>
 struct DecodeShape {
-  static constexpr int kPageBytes = kCopiedPageBytes<Stored, kHeadDim>;
+  static constexpr int kPageBytes = CopiedPage<Stored, kHeadDim>::kBytes;
   static constexpr int kBufferBytes = 2 * kPageBytes;
   static constexpr int kWarpBytes =
-      2 * kBufferBytes + (kIsKvCode<Stored> ? 2 * PageShape<kHeadDim>::kBytes : 0);
+      2 * kBufferBytes + (kIsFloat<Stored> ? 0 : 2 * PageShape<kHeadDim>::kBytes);
   static constexpr int kWarpsAt = PageShape<kHeadDim>::kBytes + (kTaskSharedBytes + 15) / 16 * 16;
   static constexpr int kSharedBytes = kWarpsAt + kAttentionWarps * kWarpBytes;
   static constexpr int kBlocks = kHeadDim > 128 ? 1 : 3;  // least blocks on a multiprocessor

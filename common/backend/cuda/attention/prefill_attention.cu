@@ -1,4 +1,5 @@
 #include "common/backend/cuda/attention/attention_tile.h"
+#include "common/backend/cuda/attention/page_copies.h"
 #include "common/backend/cuda/attention/prefill_attention.h"
 #include "common/backend/cuda/device/device.h"
 #include "common/backend/cuda/device/launch.h"
@@ -15,11 +16,11 @@ struct PrefillShape {
   static constexpr int kPages = kHeadDim > 80 ? 2 : 4;            // pages of a key tile
   static constexpr int kKeys = kPages * kKvPageTokens;
   static constexpr int kPartBytes = kPages * PageShape<kHeadDim>::kBytes;  // K, or V, of a key tile
-  static constexpr int kPageBytes = kCopiedPageBytes<Stored, kHeadDim>;
+  static constexpr int kPageBytes = CopiedPage<Stored, kHeadDim>::kBytes;
   static constexpr int kBufferBytes = 2 * kPages * kPageBytes;
   static constexpr int kBuffersAt = kQueries * PageShape<kHeadDim>::kRowBytes;
   static constexpr int kSharedBytes =
-      kBuffersAt + 2 * kBufferBytes + (kIsKvCode<Stored> ? 2 * kPartBytes : 0);
+      kBuffersAt + 2 * kBufferBytes + (kIsFloat<Stored> ? 0 : 2 * kPartBytes);
   static_assert(kAttentionWarps % kPages == 0);  // CopyKeys gives each warp one page
 };
 

@@ -5,6 +5,8 @@
 
 #include "common/backend/cuda/attention/attention_partials.h"
 #include "common/backend/cuda/attention/attention_tile.h"
+#include "common/backend/cuda/attention/page_copies.h"
+#include "common/backend/cuda/attention/prefill_attention.h"
 #include "common/backend/cuda/attention/segment_attention.h"
 #include "common/backend/cuda/device/device.h"
 #include "common/backend/cuda/device/launch.h"
@@ -26,11 +28,11 @@ struct SegmentShape {
   static constexpr int kPages = kHeadDim > 80 ? 2 : 4;  // pages of a key tile
   static constexpr int kKeys = kPages * kKvPageTokens;
   static constexpr int kPartBytes = kPages * PageShape<kHeadDim>::kBytes;  // K, or V, of a key tile
-  static constexpr int kPageBytes = kCopiedPageBytes<Stored, kHeadDim>;
+  static constexpr int kPageBytes = CopiedPage<Stored, kHeadDim>::kBytes;
   static constexpr int kBufferBytes = 2 * kPages * kPageBytes;
   static constexpr int kBuffersAt = kQueries * PageShape<kHeadDim>::kRowBytes;
   static constexpr int kSharedBytes =
-      kBuffersAt + 2 * kBufferBytes + (kIsKvCode<Stored> ? 2 * kPartBytes : 0);
+      kBuffersAt + 2 * kBufferBytes + (kIsFloat<Stored> ? 0 : 2 * kPartBytes);
   static_assert(kAttentionSegment % kKeys == 0 && kAttentionSegment / kKvPageTokens <= 32);
 };
 
@@ -78,19 +80,25 @@ template <int kColumns>
 static __device__ void MergeSegment(const WarpRows<1>& rows, int first_key,
                                     const SoftmaxState<1, kColumns>& segment,
                                     SoftmaxState<1, kColumns>& total) {
+  bool sees[2];
+  MergeScales scales[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int last_key = rows.last_key[0][r];
-    if (last_key < first_key || last_key + 1 - rows.window >= first_key + kAttentionSegment) {
-      continue;
-    }
-    const MergeScales scales = ScalesFor(total.max[0][r], segment.max[0][r]);
-    total.max[0][r] = scales.max;
-    total.sum[0][r] = MergeValue(scales, total.sum[0][r], segment.sum[0][r]);
+    sees[r] = last_key >= first_key && last_key + 1 - rows.window < first_key + kAttentionSegment;
+    scales[r] = ScalesFor(total.max[0][r], segment.max[0][r]);
+    if (!sees[r]) continue;
+    total.max[0][r] = scales[r].max;
+    total.sum[0][r] = MergeValue(scales[r], total.sum[0][r], segment.sum[0][r]);
+  }
+  // Each sum is selected: with a branch around all of a row the compiler moves and spills registers
+  // in the loop over keys.
 #pragma unroll
-    for (int i = 0; i < kColumns / 4; ++i) {
-      float& sum = total.o[0][i / 2][r * 2 + i % 2];
-      sum = MergeValue(scales, sum, segment.o[0][i / 2][r * 2 + i % 2]);
+  for (int d = 0; d < kColumns / 8; ++d) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float merged = MergeValue(scales[i / 2], total.o[0][d][i], segment.o[0][d][i]);
+      if (sees[i / 2]) total.o[0][d][i] = merged;
     }
   }
 }
@@ -102,8 +110,8 @@ static __device__ int FirstColumn() {
 }
 
 // Attends to keys [work.first_key, work.end_key). After each segment it calls end_segment(the
-// segment's first key, state).
-template <class Shape, int kHeadDim, class EndSegment>
+// segment's first key, state). kSingle: all keys are of one segment.
+template <class Shape, int kHeadDim, bool kSingle, class EndSegment>
 static __device__ void AttendSegments(const AttentionArgs& args, const TileWork& work,
                                       const WarpRows<1>& rows, uint8_t* shared,
                                       const EndSegment& end_segment) {
@@ -114,7 +122,8 @@ static __device__ void AttendSegments(const AttentionArgs& args, const TileWork&
   const int first_segment = work.first_key / kAttentionSegment * kAttentionSegment;
   int first_key = work.first_key / Shape::kKeys * Shape::kKeys;
   int32_t blocks = FindBlocks(args, work, first_segment);
-  int32_t next_blocks = FindBlocks(args, work, first_segment + kAttentionSegment);
+  [[maybe_unused]] int32_t next_blocks =
+      kSingle ? 0 : FindBlocks(args, work, first_segment + kAttentionSegment);
   CopyTile<Shape, kHeadDim>(args, work, first_key, blocks, buffers);
   SoftmaxState<1, Shape::kColumns> state;
   ClearState(state);
@@ -122,7 +131,7 @@ static __device__ void AttendSegments(const AttentionArgs& args, const TileWork&
     WaitForCopies<0>();
     MeetAll<Shape>();  // all warps have copied, and none reads the other buffer any more
     const int next = first_key + Shape::kKeys;
-    if (next % kAttentionSegment == 0) {
+    if (!kSingle && next % kAttentionSegment == 0) {
       blocks = next_blocks;
       next_blocks = FindBlocks(args, work, next + kAttentionSegment);
     }
@@ -142,11 +151,15 @@ static __device__ void AttendSegments(const AttentionArgs& args, const TileWork&
       AttendKeys<Element, kHeadDim, Shape::kPages, false>(rows, first_key, queries, keys, values,
                                                           state);
     }
-    if (next % kAttentionSegment == 0 || next >= work.end_key) {
+    if (!kSingle && (next % kAttentionSegment == 0 || next >= work.end_key)) {
       FoldSums(state);
       end_segment(first_key / kAttentionSegment * kAttentionSegment, state);
       ClearState(state);
     }
+  }
+  if (kSingle) {
+    FoldSums(state);
+    end_segment(first_segment, state);
   }
 }
 
@@ -167,7 +180,7 @@ static __global__ void __launch_bounds__(Shape::kThreads)
       FindRows<1>(args, work, static_cast<int>(threadIdx.x) / 32 / Shape::kHalves);
   SoftmaxState<1, Shape::kColumns> total;
   ClearState(total);
-  AttendSegments<Shape, kHeadDim>(
+  AttendSegments<Shape, kHeadDim, /*kSingle=*/false>(
       args, work, rows, shared_memory,
       [&](int first_key, const SoftmaxState<1, Shape::kColumns>& segment) {
         MergeSegment(rows, first_key, segment, total);
@@ -220,7 +233,7 @@ static __global__ void __launch_bounds__(Shape::kThreads)
       args, work.tile, work.kv_head, shared_memory);
   const WarpRows rows = FindRows<1>(args, work, 0);
   const TaskHeads heads = {task, work.kv_head * args.group, args.group};
-  AttendSegments<Shape, kHeadDim>(
+  AttendSegments<Shape, kHeadDim, /*kSingle=*/true>(
       args, work, rows, shared_memory,
       [&](int first_key, const SoftmaxState<1, Shape::kColumns>& segment) {
         if (task.first_partial >= 0) return StorePartial<Shape, kHeadDim>(args, heads, segment);
@@ -247,9 +260,11 @@ static LaunchOptions OptionsFor(int items, const AttentionArgs& args, cudaStream
 
 void LaunchSegmentTiles(const AttentionArgs& args, cudaStream_t stream) {
   WithPageShape(args.cache, [&](auto stored, auto head_dim) {
-    using Shape = SegmentShape<decltype(stored), decltype(head_dim)::value, 8>;
-    Launch(SegmentTileKernel<Shape, decltype(head_dim)::value>,
-           OptionsFor<Shape>(args.work.max_tiles, args, stream), args);
+    constexpr int kHeadDim = decltype(head_dim)::value;
+    using Shape = SegmentShape<decltype(stored), kHeadDim, 8>;
+    static_assert(Shape::kQueries == PrefillQueries(kHeadDim), "tiles are planned for these");
+    Launch(SegmentTileKernel<Shape, kHeadDim>, OptionsFor<Shape>(args.work.max_tiles, args, stream),
+           args);
   });
 }
 

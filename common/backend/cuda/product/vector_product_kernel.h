@@ -151,7 +151,8 @@ __device__ __forceinline__ void BringBefore(const float* added_to,
                                             const VectorShared<Tile>& shared) {
   if (added_to == nullptr) return;
   const int thread = static_cast<int>(threadIdx.x);
-  CopyAsync4(shared.before + thread / 32 * Tile::kUnitSums + thread % 32, added_to, /*valid=*/true);
+  CopyAsync<4>(shared.before + thread / 32 * Tile::kUnitSums + thread % 32, added_to,
+               /*valid=*/true);
   CommitCopies();
 }
 

@@ -38,10 +38,11 @@ __device__ inline void CopyAsyncOfLine16(void* shared, const void* global, int v
       : "memory");
 }
 
-// Copies 4 bytes if `valid`; otherwise they become zero.
-__device__ inline void CopyAsync4(void* shared, const void* global, bool valid) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(SharedAddress(shared)),
-               "l"(global), "r"(valid ? 4 : 0)
+// Copies kBytes (4, 8 or 16), through the L1 cache, if `valid`; otherwise they become zero.
+template <int kBytes>
+__device__ inline void CopyAsync(void* shared, const void* global, bool valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(SharedAddress(shared)),
+               "l"(global), "n"(kBytes), "r"(valid ? kBytes : 0)
                : "memory");
 }
 
@@ -123,6 +124,13 @@ __device__ inline void LoadMatricesTransposed(uint32_t (&out)[2], const void* ro
 __device__ inline uint32_t MaskAndSet(uint32_t bits, uint32_t mask, uint32_t ones) {
   uint32_t out;
   asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(out) : "r"(bits), "r"(mask), "r"(ones));
+  return out;
+}
+
+// (bits & mask) ^ flips, likewise.
+__device__ inline uint32_t MaskAndFlip(uint32_t bits, uint32_t mask, uint32_t flips) {
+  uint32_t out;
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(out) : "r"(bits), "r"(mask), "r"(flips));
   return out;
 }
 

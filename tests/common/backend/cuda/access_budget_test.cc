@@ -133,9 +133,7 @@ class PagedLayer {
     Begin({5, 5}, {kTokens[0] - 5, kTokens[1] - 5});
     Attend(what, launches);
   }
-  bool tensor_cores() const {
-    return layout_.dtype != KvType::kF32 && layout_.dtype != KvType::kInt4;
-  }
+  bool tensor_cores() const { return layout_.dtype != KvType::kF32; }
   // A pass of the last token of each.
   void Decode(const std::string& what, Launches& launches) {
     Begin({1, 1}, {kTokens[0] - 1, kTokens[1] - 1});

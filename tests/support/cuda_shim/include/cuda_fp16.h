@@ -1,6 +1,8 @@
 // In place of the toolkit's header of this name: binary16 as a storage type.
 #pragma once
 
+#include <cmath>
+
 #include "common/base/float_types.h"
 #include "tests/support/cuda_shim/vector_types.h"
 
@@ -29,3 +31,16 @@ inline __half2 __floats2half2_rn(float low, float high) {
 }
 inline __half2 __float22half2_rn(float2 pair) { return __floats2half2_rn(pair.x, pair.y); }
 inline float2 __half22float2(__half2 pair) { return {__low2float(pair), __high2float(pair)}; }
+
+inline __half2 __half2half2(__half value) { return {value, value}; }
+inline __half2 __hsub2(__half2 a, __half2 b) {
+  return __floats2half2_rn(__low2float(a) - __low2float(b), __high2float(a) - __high2float(b));
+}
+inline __half2 __hmul2(__half2 a, __half2 b) {
+  return __floats2half2_rn(__low2float(a) * __low2float(b), __high2float(a) * __high2float(b));
+}
+// Rounds to float32 before it rounds to binary16: the right bits where the result is exact.
+inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
+  return __floats2half2_rn(std::fma(__low2float(a), __low2float(b), __low2float(c)),
+                           std::fma(__high2float(a), __high2float(b), __high2float(c)));
+}

@@ -14,7 +14,8 @@ void CopyAsync16(void* shared, const void* global, int valid_bytes);
 inline void CopyAsyncOfLine16(void* shared, const void* global, int valid_bytes) {
   CopyAsync16(shared, global, valid_bytes);
 }
-void CopyAsync4(void* shared, const void* global, bool valid);
+template <int kBytes>
+void CopyAsync(void* shared, const void* global, bool valid);
 void CommitCopies();
 namespace cuda_shim {
 void WaitForCopies(int pending_groups);
@@ -37,6 +38,10 @@ void LoadMatricesTransposed(uint32_t (&out)[2], const void* row, BATON_SHIM_SITE
 
 inline uint32_t MaskAndSet(uint32_t bits, uint32_t mask, uint32_t ones) {
   return (bits & mask) | ones;
+}
+
+inline uint32_t MaskAndFlip(uint32_t bits, uint32_t mask, uint32_t flips) {
+  return (bits & mask) ^ flips;
 }
 
 float Exp2Approximate(float x);

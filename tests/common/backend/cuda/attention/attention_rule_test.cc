@@ -158,7 +158,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionRules,
                                          RuleCase{{64, 2, 1, 16, KvType::kF32}, {1, 33, 256, 257}},
                                          RuleCase{{64, 4, 1, 16, KvType::kInt8}, {2, 255}},
                                          RuleCase{{96, 3, 1, 32, KvType::kFp8}, {16, 300}},
-                                         RuleCase{{64, 2, 1, 16, KvType::kInt4}, {33, 257}}),
+                                         RuleCase{{64, 2, 1, 16, KvType::kInt4}, {33, 257}},
+                                         RuleCase{{96, 2, 1, 16, KvType::kInt4}, {33, 257}}),
                          [](const testing::TestParamInfo<RuleCase>& rules) {
                            return NameOf(rules.param.shape);
                          });

@@ -172,7 +172,10 @@ INSTANTIATE_TEST_SUITE_P(
                     CudaShape{80, 1, 2, 16, KvType::kInt8}, CudaShape{96, 4, 1, 64, KvType::kFp8},
                     CudaShape{128, 8, 1, 16, KvType::kInt8}, CudaShape{256, 2, 1, 32, KvType::kFp8},
                     CudaShape{256, 1, 1, 16, KvType::kInt8}, CudaShape{48, 2, 2, 16, KvType::kFp8},
-                    CudaShape{512, 1, 1, 16, KvType::kInt8}),
+                    CudaShape{512, 1, 1, 16, KvType::kInt8},
+                    CudaShape{128, 8, 1, 16, KvType::kInt4},
+                    CudaShape{256, 2, 2, 32, KvType::kInt4},
+                    CudaShape{160, 2, 1, 16, KvType::kInt4}),
     ShapeName);
 
 // The distance of a quantised cache's contexts from those of a float32 cache, relative to their
@@ -224,7 +227,7 @@ TEST(CudaAttentionGrid, ChangesNoBit) {
 
 // A token and the guesses behind it: as if each were the only row, whatever is behind it.
 TEST(CudaAttentionShortRuns, GiveRowsTheBitsOfSingleOnes) {
-  for (const KvType dtype : {KvType::kBf16, KvType::kF16, KvType::kFp8}) {
+  for (const KvType dtype : {KvType::kBf16, KvType::kF16, KvType::kFp8, KvType::kInt4}) {
     for (const CudaRule& rule : {CudaRule{}, CudaRule{.window = 40}}) {
       for (const int group : {1, 4, 6, 16}) {
         const CudaShape shape = {64, group, 2, 32, dtype};
@@ -275,7 +278,8 @@ TEST(CudaAttentionMask, KeepsLaterTokensFromEarlierRows) {
                                    {KvType::kFp8, AttentionCut::kByRowCount},
                                    {KvType::kInt4, AttentionCut::kByRowCount},
                                    {KvType::kF16, AttentionCut::kAlike},
-                                   {KvType::kInt8, AttentionCut::kAlike}}) {
+                                   {KvType::kInt8, AttentionCut::kAlike},
+                                   {KvType::kInt4, AttentionCut::kAlike}}) {
     CudaShape shape = kUsual;
     shape.dtype = dtype;
     std::mt19937 random(4);
