@@ -50,6 +50,7 @@ void LaunchPart(const AttentionArgs& args, cudaStream_t stream) {
   if (work.cut == AttentionCut::kAlike) {
     if (work.max_tiles > 0) LaunchSegmentTiles(args, stream);
     if (work.max_tasks > 0) LaunchSegmentTasks(args, stream);
+    if (work.max_runs > 0) LaunchSegmentTasks(RunsOf(args), stream);
     return;
   }
   if (work.max_tiles > 0) LaunchPrefillAttention(args, stream);

@@ -50,15 +50,23 @@ __device__ inline DecodeTask TaskAt(const AttentionArgs& args, int item) {
   return task;
 }
 
-// The segments of which row `row` of the pass sees a key: each has a task where the row has several.
+// The segments of which rows of a sequence see a key: each has a task where there are several.
 struct RowSegments {
   int first;
   int count;
 };
+// `first` and `last` are the positions of the first and the last row.
+__device__ inline RowSegments SegmentsSeen(const AttentionArgs& args, int first, int last) {
+  const int segment = FirstKey(args, first) / kAttentionSegment;
+  return {segment, last / kAttentionSegment + 1 - segment};
+}
 __device__ inline RowSegments SegmentsOf(const AttentionArgs& args, int row) {
   const int position = args.pass.positions[row];
-  const int first = FirstKey(args, position) / kAttentionSegment;
-  return {first, position / kAttentionSegment + 1 - first};
+  return SegmentsSeen(args, position, position);
+}
+__device__ inline RowSegments SegmentsOf(const AttentionArgs& args, const DecodeTask& task) {
+  const int32_t* const positions = args.pass.positions + task.row;
+  return SegmentsSeen(args, positions[0], positions[task.row_count - 1]);
 }
 
 inline constexpr int kAttentionWarps = 4;

@@ -1,5 +1,5 @@
-// The end of a decode task: the states of a block's warps are merged into one, and the states of
-// those of a row's tasks that have a key into the row's context. A state is
+// The end of a task: the states of a block's warps are merged into one, and the states of those of
+// a row's tasks that have a key into the row's context. A state is
 // [PartialStride(head_dim)]: O, which is the sum of 2^(score - maximum) * value; the maximum; the
 // sum of 2^(score - maximum). A state that saw no key has O = 0, the maximum -infinity and the sum 0.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace baton {
 
-// A decode task, and the query heads [first_head, first_head + count) of its row.
+// A task, and the query heads [first_head, first_head + count) of its rows.
 struct TaskHeads {
   DecodeTask task;
   int first_head;
@@ -24,6 +24,18 @@ struct TaskHeads {
 };
 inline constexpr int kMaxTaskHeads = 16;
 inline constexpr int kTaskSharedBytes = (kMaxTaskHeads + 4) * 4;  // shared memory for EndTask
+
+// Row `index` of the task's rows, as a task of its own.
+__device__ inline DecodeTask RowOf(const AttentionArgs& args, const DecodeTask& task, int index) {
+  DecodeTask row = task;
+  row.row += index;
+  row.row_count = 1;
+  if (task.first_partial >= 0) {
+    const int last_key = args.pass.positions[task.row + task.row_count - 1];
+    row.first_partial += index * (last_key / kAttentionSegment + 1);
+  }
+  return row;
+}
 
 __device__ inline float4 AddScaled(float4 sum, float scale, float4 x) {
   return {__fmaf_rn(scale, x.x, sum.x), __fmaf_rn(scale, x.y, sum.y), __fmaf_rn(scale, x.z, sum.z),
@@ -154,10 +166,10 @@ __device__ inline void MergePartialsInOrder(const AttentionArgs& args, const Tas
   }
 }
 
-// True in the block that ends the last of the row's tasks. The row's counter is the one of the
-// first head. `shared` [1], in shared memory.
-__device__ inline bool EndsRow(const AttentionArgs& args, const TaskHeads& heads, int count,
-                               int32_t* shared) {
+// True in the block that ends the last of the `count` tasks of these rows. The first row's counter,
+// that of the first head, counts for all. `shared` [1], in shared memory.
+__device__ inline bool EndsRows(const AttentionArgs& args, const TaskHeads& heads, int count,
+                                int32_t* shared) {
   int32_t* const counter = args.scratch.arrivals +
                            static_cast<size_t>(heads.task.row) * static_cast<size_t>(args.heads) +
                            static_cast<size_t>(heads.first_head);
@@ -204,7 +216,7 @@ __device__ inline void EndTask(const AttentionArgs& args, const TaskHeads& heads
   MergeWarps(args, heads, states, warp_stride);
   if (heads.task.first_partial >= 0) {
     const RowSegments segments = SegmentsOf(args, heads.task.row);
-    if (EndsRow(args, heads, segments.count, reinterpret_cast<int32_t*>(shared))) {
+    if (EndsRows(args, heads, segments.count, reinterpret_cast<int32_t*>(shared))) {
       MergePartials(args, heads, segments, reinterpret_cast<float*>(shared) + 4);
     }
   }

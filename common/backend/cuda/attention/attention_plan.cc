@@ -97,9 +97,8 @@ void PlanAttention(absl::Span<const BatchSequence> sequences, const AttentionTil
   plan.task_count = plan.run_count = plan.tile_count = plan.partials = 0;
   plan.part_ends.clear();
   plan.cut = cut;
-  const bool cuts_runs = tiles.run_rows > 0 && cut == AttentionCut::kByRowCount;
-  const auto is_run = [cuts_runs](const BatchSequence& sequence) {
-    return cuts_runs && sequence.row_count > 1 && sequence.row_count <= kMostRunRows;
+  const auto is_run = [&tiles](const BatchSequence& sequence) {
+    return tiles.run_rows > 0 && sequence.row_count > 1 && sequence.row_count <= kMostRunRows;
   };
   int partials = 0;
   for (const BatchSequence& sequence : sequences) {

@@ -6,25 +6,6 @@
 
 namespace baton {
 
-// Row `index` of the task's rows, as a task of its own.
-static __device__ DecodeTask RowOf(const AttentionArgs& args, const DecodeTask& task, int index) {
-  DecodeTask row = task;
-  row.row += index;
-  row.row_count = 1;
-  if (task.first_partial >= 0) {
-    const int last_key = args.pass.positions[task.row + task.row_count - 1];
-    row.first_partial += index * (last_key / kAttentionSegment + 1);
-  }
-  return row;
-}
-
-// The number of segments of which some row of the task's rows sees a key.
-static __device__ int SegmentCount(const AttentionArgs& args, const DecodeTask& task) {
-  const int first_key = FirstKey(args, args.pass.positions[task.row]);
-  const int last_key = args.pass.positions[task.row + task.row_count - 1];
-  return last_key / kAttentionSegment + 1 - first_key / kAttentionSegment;
-}
-
 // EndTask for several rows, whose states are [kAttentionWarps][rows * group, PartialStride].
 static __device__ void EndRun(const AttentionArgs& args, const DecodeTask& task, int first_head,
                               const float* states, size_t warp_stride, uint8_t* shared) {
@@ -34,9 +15,9 @@ static __device__ void EndRun(const AttentionArgs& args, const DecodeTask& task,
                states + i * args.group * PartialStride(args.cache.head_dim), warp_stride);
   }
   if (task.first_partial < 0) return;
-  // The counter of the first row counts for all.
-  if (!EndsRow(args, {task, first_head, args.group}, SegmentCount(args, task),
-               reinterpret_cast<int32_t*>(shared))) {
+  const int segments = SegmentsOf(args, task).count;
+  if (!EndsRows(args, {task, first_head, args.group}, segments,
+                reinterpret_cast<int32_t*>(shared))) {
     return;
   }
   for (int i = 0; i < task.row_count; ++i) {

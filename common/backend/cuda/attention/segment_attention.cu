@@ -188,20 +188,22 @@ static __global__ void __launch_bounds__(Shape::kThreads)
   StoreContexts<kHeadDim>(args, work, rows, total, FirstColumn<Shape>());
 }
 
-// --- Tasks: segments of single rows.
+// --- Tasks: segments of single rows, or of a few rows of a run.
 
-// Stores the state of the row's heads as a partial result.
+// Stores the states of the rows' heads, from `first_head` on, as partial results.
 template <class Shape, int kHeadDim>
-static __device__ void StorePartial(const AttentionArgs& args, const TaskHeads& heads,
-                                    const SoftmaxState<1, Shape::kColumns>& state) {
+static __device__ void StorePartials(const AttentionArgs& args, const DecodeTask& task,
+                                     int first_head, int used,
+                                     const SoftmaxState<1, Shape::kColumns>& state) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int first_column = FirstColumn<Shape>();
-  const int partial = heads.task.first_partial + heads.task.first_key / kAttentionSegment;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const int head = r * 8 + lane / 4;
-    if (head >= heads.count) continue;
-    float* const to = PartialAt(args, partial, heads.first_head + head);
+    const int query = r * 8 + lane / 4;
+    if (query >= used) continue;
+    const int partial =
+        RowOf(args, task, query / args.group).first_partial + task.first_key / kAttentionSegment;
+    float* const to = PartialAt(args, partial, first_head + query % args.group);
 #pragma unroll
     for (int d = 0; d < Shape::kColumns / 8; ++d) {
       *reinterpret_cast<float2*>(to + first_column + d * 8 + lane % 4 * 2) = {
@@ -223,29 +225,37 @@ static __global__ void __launch_bounds__(Shape::kThreads)
   if (item >= args.work.counts[0]) return;
   const DecodeTask task = TaskAt(args, item);
   if (task.first_key >= task.end_key) return;
-  const TileWork work = {.tile = {task.row, 1},
+  const TileWork work = {.tile = {task.row, task.row_count},
                          .kv_head = static_cast<int>(blockIdx.x) % args.cache.kv_heads,
                          .first_position = args.pass.positions[task.row],
                          .first_key = task.first_key,
                          .end_key = task.end_key,
                          .block_table = BlockTable(args.pass, task.row)};
+  const int first_head = work.kv_head * args.group;
   StoreQueries<typename Shape::Element, kHeadDim, kKvPageTokens, Shape::kThreads>(
       args, work.tile, work.kv_head, shared_memory);
   const WarpRows rows = FindRows<1>(args, work, 0);
-  const TaskHeads heads = {task, work.kv_head * args.group, args.group};
   AttendSegments<Shape, kHeadDim, /*kSingle=*/true>(
       args, work, rows, shared_memory,
       [&](int first_key, const SoftmaxState<1, Shape::kColumns>& segment) {
-        if (task.first_partial >= 0) return StorePartial<Shape, kHeadDim>(args, heads, segment);
+        if (task.first_partial >= 0) {
+          return StorePartials<Shape, kHeadDim>(args, task, first_head, rows.used, segment);
+        }
         SoftmaxState<1, Shape::kColumns> total;
         ClearState(total);
         MergeSegment(rows, first_key, segment, total);
         StoreContexts<kHeadDim>(args, work, rows, total, FirstColumn<Shape>());
       });
   if (task.first_partial < 0) return;
-  const RowSegments segments = SegmentsOf(args, task.row);
-  if (EndsRow(args, heads, segments.count, reinterpret_cast<int32_t*>(shared_memory))) {
-    MergePartialsInOrder<Shape::kThreads>(args, heads, segments);
+  const int segments = SegmentsOf(args, task).count;
+  if (!EndsRows(args, {task, first_head, args.group}, segments,
+                reinterpret_cast<int32_t*>(shared_memory))) {
+    return;
+  }
+  for (int i = 0; i < task.row_count; ++i) {
+    const DecodeTask row = RowOf(args, task, i);
+    MergePartialsInOrder<Shape::kThreads>(args, {row, first_head, args.group},
+                                          SegmentsOf(args, row.row));
   }
 }
 

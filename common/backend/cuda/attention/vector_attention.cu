@@ -195,7 +195,7 @@ static __device__ void AttendAlike(const AttentionArgs& args, HeadWork work, int
     return;
   }
   const RowSegments segments = SegmentsOf(args, task.row);
-  if (EndsRow(args, heads, segments.count, reinterpret_cast<int32_t*>(shared))) {
+  if (EndsRows(args, heads, segments.count, reinterpret_cast<int32_t*>(shared))) {
     MergePartialsInOrder<kAttentionThreads>(args, heads, segments);
   }
 }

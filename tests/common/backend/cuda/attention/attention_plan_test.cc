@@ -93,7 +93,7 @@ TEST(AttentionPlan, CoversEachKeyOfEachRowOnce) {
       }
     }
     for (const BatchSequence& sequence : sequences) {
-      const bool is_run = tiles.run_rows > 0 && !alike && sequence.row_count <= kMostRunRows;
+      const bool is_run = tiles.run_rows > 0 && sequence.row_count <= kMostRunRows;
       const bool tiled = sequence.row_count > 1 && tiles.prefill_rows > 0 && !is_run;
       for (int row = sequence.first_row; row < sequence.first_row + sequence.row_count; ++row) {
         const auto at = static_cast<size_t>(row);

@@ -240,9 +240,11 @@ TEST(CudaAttentionShortRuns, GiveRowsTheBitsOfSingleOnes) {
           for (int row = 0; row < rows; ++row)
             singles.push_back(Part(shape, runs.back(), row, row + 1));
         }
-        EXPECT_TRUE(SameBits(BatchOnDevice(shape, runs, AttentionCut::kByRowCount, rule).Run(),
-                             BatchOnDevice(shape, singles, AttentionCut::kByRowCount, rule).Run()))
-            << group << " heads, window " << rule.window;
+        for (const AttentionCut cut : {AttentionCut::kByRowCount, AttentionCut::kAlike}) {
+          EXPECT_TRUE(SameBits(BatchOnDevice(shape, runs, cut, rule).Run(),
+                               BatchOnDevice(shape, singles, cut, rule).Run()))
+              << group << " heads, window " << rule.window;
+        }
       }
     }
   }
