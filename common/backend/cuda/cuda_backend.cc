@@ -97,11 +97,11 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
        .scales_queries = true,
        // At most half of a head's dimensions have an angle.
        .angles = std::vector<size_t>(kReservedRopes,
-                                     rows * static_cast<size_t>(limits.cache.head_dim) / 2)});
+                                     rows * static_cast<size_t>(limits.cache.head_dim) / 2),
+       .plan_words = MaxAttentionPlanBytes(shape.max_tasks, 0, 0) / sizeof(int32_t)});
   const std::pair<BackendBuffer*, size_t> buffers[] = {
       {&pass_arrays_, layout.bytes},
-      {&plan_words_, std::max(MaxAttentionPlanBytes(limits.rows, limits.sequences, limits.tokens),
-                              MaxAttentionPlanBytes(shape.max_tasks, 0, 0))},
+      {&plan_words_, MaxAttentionPlanBytes(limits.rows, limits.sequences, limits.tokens)},
       {&partials_, AttentionPartialBytes(most_partials_, limits.heads, limits.cache.head_dim)},
       {&arrivals_, rows * static_cast<size_t>(limits.heads) * sizeof(int32_t)},
       {&copied_rows_, rows * sizeof(int32_t)}};
@@ -154,9 +154,6 @@ void CudaBackend::PlanRecordedPass(const Pass& pass) {
       std::max(plan_.words.size(),
                MaxAttentionPlanBytes(shape_.max_tasks, /*sequences=*/0, /*max_tokens=*/0) /
                    sizeof(int32_t)));
-  UploadIds(plan_.words, plan_words_);
-  work_ = plan_.At(plan_words_.data());
-  if (shape_.parts == 1) work_.front().max_tasks = shape_.max_tasks;
 }
 
 void CudaBackend::BeginPass(const Pass& pass) {
@@ -172,9 +169,15 @@ void CudaBackend::BeginPass(const Pass& pass) {
   batch_ = pass.batch;
   planned_tiles_.reset();
   recorded_ = pass.recorded;
-  if (recorded_) PlanRecordedPass(pass);
-  const PassLayout layout(SizeOf(pass));
-  FillPass(pass, layout, uploads_.Next(layout.bytes));
+  PassSize size = SizeOf(pass);
+  if (recorded_) {
+    PlanRecordedPass(pass);
+    size.plan_words = plan_.words.size();
+  }
+  const PassLayout layout(size);
+  uint8_t* const arrays = uploads_.Next(layout.bytes);
+  FillPass(pass, layout, arrays);
+  if (recorded_) std::memcpy(arrays + layout.plan, plan_.words.data(), plan_.bytes());
   if (layout.bytes > pass_arrays_.size_bytes()) {
     // Tables grow a little every few steps, and all recordings go when the memory moves.
     Grow(std::bit_ceil(layout.bytes), pass_arrays_);
@@ -184,6 +187,10 @@ void CudaBackend::BeginPass(const Pass& pass) {
   ropes_ = RopesAt(pass, layout, pass_arrays_.data());
   tokens_ = reinterpret_cast<const InputToken*>(pass_arrays_.data() + layout.tokens);
   token_ids_ = reinterpret_cast<int32_t*>(pass_arrays_.data() + layout.token_ids);
+  if (recorded_) {
+    work_ = plan_.At(pass_arrays_.data() + layout.plan);
+    if (shape_.parts == 1) work_.front().max_tasks = shape_.max_tasks;
+  }
 }
 
 const int32_t* CudaBackend::UploadIds(absl::Span<const int32_t> ids, BackendBuffer& buffer) {

@@ -49,6 +49,7 @@ PassLayout::PassLayout(const PassSize& size) : sequences(size.sequences) {
     const size_t cosines = add(angles);
     ropes.push_back({.cosines = cosines, .sines = add(angles)});
   }
+  plan = add(size.plan_words);
   block_tables = add(size.table_entries);
 }
 

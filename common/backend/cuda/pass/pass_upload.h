@@ -19,13 +19,14 @@ struct PassSize {
   bool embeds = false;              // whether the pass has tokens
   bool scales_queries = false;      // whether the pass has query_scales
   std::vector<size_t> angles = {};  // of each rope: its cosines, and as many sines
+  size_t plan_words = 0;            // words of the attention's plan, if it travels with the arrays
 };
 
 // A recorded pass has room for as many sequences as it has rows.
 PassSize SizeOf(const Pass& pass);
 
 // Where the arrays of a pass lie in one piece of memory: offsets in bytes, multiples of 32. Recorded
-// passes of as many rows have the same offsets: the block tables, which differ in length, are last.
+// passes of one shape have the same offsets: the block tables, which differ in length, are last.
 struct PassLayout {
   explicit PassLayout(const PassSize& size);
 
@@ -41,12 +42,13 @@ struct PassLayout {
     size_t sines = 0;
   };
   std::vector<Rope> ropes = {};
+  size_t plan = 0;  // room that the caller fills
   size_t block_tables = 0;
   size_t bytes = 0;  // bytes of all arrays together
 };
 
-// Writes the arrays of `pass` to `memory` [layout.bytes], but for the token ids. Rows of padding get
-// the token id 0 and position -1.
+// Writes the arrays of `pass` to `memory` [layout.bytes], but for the token ids and the plan. Rows of
+// padding get the token id 0 and position -1.
 void FillPass(const Pass& pass, const PassLayout& layout, uint8_t* memory);
 // Views of the arrays that FillPass wrote, once they lie at `memory` on the device: RopesAt has one
 // for each of the pass's ropes.

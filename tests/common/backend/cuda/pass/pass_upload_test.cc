@@ -106,13 +106,19 @@ TEST(PassUpload, LeavesArraysWhereTheyAreHoweverLongTheTablesOfARecordedPass) {
                      .padding_rows = 1,
                      .ropes = {{.dim = 2, .cosines = cosines, .sines = sines}},
                      .query_scales = scales};
-  const PassLayout of_one(SizeOf(pass));
+  const auto layout_of = [&pass] {
+    PassSize size = SizeOf(pass);
+    size.plan_words = 13;
+    return PassLayout(size);
+  };
+  const PassLayout of_one = layout_of();
   batch.sequences[0].table_entries = 20;
-  const PassLayout of_many(SizeOf(pass));
+  const PassLayout of_many = layout_of();
   const auto offsets = [](const PassLayout& layout) {
-    return std::vector<size_t>{layout.table_of_row, layout.positions,        layout.first_rows,
-                               layout.tokens,       layout.token_ids,        layout.query_scales,
-                               layout.block_tables, layout.ropes[0].cosines, layout.ropes[0].sines};
+    return std::vector<size_t>{layout.table_of_row,  layout.positions,    layout.first_rows,
+                               layout.tokens,        layout.token_ids,    layout.query_scales,
+                               layout.plan,          layout.block_tables, layout.ropes[0].cosines,
+                               layout.ropes[0].sines};
   };
   EXPECT_EQ(offsets(of_one), offsets(of_many));
   EXPECT_GT(of_many.bytes, of_one.bytes);
@@ -124,11 +130,12 @@ TEST(PassUpload, BeginsEachArrayAtASectorOfTheMemory) {
                                    .table_entries = 1,
                                    .embeds = true,
                                    .scales_queries = true,
-                                   .angles = {5, 7}});
+                                   .angles = {5, 7},
+                                   .plan_words = 3});
   for (const size_t offset :
        {layout.table_of_row, layout.positions, layout.first_rows, layout.tokens, layout.token_ids,
-        layout.block_tables, layout.query_scales, layout.ropes[0].cosines, layout.ropes[0].sines,
-        layout.ropes[1].cosines, layout.ropes[1].sines}) {
+        layout.plan, layout.block_tables, layout.query_scales, layout.ropes[0].cosines,
+        layout.ropes[0].sines, layout.ropes[1].cosines, layout.ropes[1].sines}) {
     EXPECT_EQ(offset % 32, 0u);
     EXPECT_LE(offset, layout.bytes);
   }
