@@ -43,6 +43,11 @@ DeviceLimits LimitsOf(int device) {
   return {.multiprocessors = multiprocessors, .shared_bytes = static_cast<size_t>(shared_bytes)};
 }
 
+// The words of a recorded pass's plan with room for as many tasks.
+size_t RecordedPlanWords(int max_tasks) {
+  return MaxAttentionPlanBytes(max_tasks, /*sequences=*/0, /*max_tokens=*/0) / sizeof(int32_t);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(CudaBackendOptions options) {
@@ -98,7 +103,7 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
        // At most half of a head's dimensions have an angle.
        .angles = std::vector<size_t>(kReservedRopes,
                                      rows * static_cast<size_t>(limits.cache.head_dim) / 2),
-       .plan_words = MaxAttentionPlanBytes(shape.max_tasks, 0, 0) / sizeof(int32_t)});
+       .plan_words = RecordedPlanWords(shape.max_tasks)});
   const std::pair<BackendBuffer*, size_t> buffers[] = {
       {&pass_arrays_, layout.bytes},
       {&plan_words_, MaxAttentionPlanBytes(limits.rows, limits.sequences, limits.tokens)},
@@ -150,10 +155,7 @@ void CudaBackend::PlanRecordedPass(const Pass& pass) {
   shape_.parts = static_cast<int>(plan_.part_ends.size());
   plan_.partials = std::min(shape_.max_tasks, most_partials_);
   // There is room for all tasks that the shape may have: the memory must not move in the next pass.
-  plan_.words.resize(
-      std::max(plan_.words.size(),
-               MaxAttentionPlanBytes(shape_.max_tasks, /*sequences=*/0, /*max_tokens=*/0) /
-                   sizeof(int32_t)));
+  plan_.words.resize(std::max(plan_.words.size(), RecordedPlanWords(shape_.max_tasks)));
 }
 
 void CudaBackend::BeginPass(const Pass& pass) {

@@ -159,7 +159,8 @@ class CudaBackend final : public Backend {
   int32_t* token_ids_ = nullptr;        // the room for their ids in pass_arrays_
   AttentionPlan plan_;
   std::optional<AttentionTiles> planned_tiles_;  // that plan_ is for; none: it is of another pass
-  BackendBuffer plan_words_;  // of a pass that is not recorded; else they are in pass_arrays_
+  // The words of plan_ where the pass is not recorded; those of a recorded one are in pass_arrays_.
+  BackendBuffer plan_words_;
   std::vector<AttentionWork> work_;  // its parts
   // Partial results that ReservePasses has taken memory for.
   int most_partials_ = std::numeric_limits<int>::max();

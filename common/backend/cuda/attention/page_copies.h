@@ -26,10 +26,11 @@ struct CopiedPage {
   static constexpr int kRowBytes =
       kIsFloat<Stored> ? PageShape<kHeadDim>::kRowBytes : kElementBytes;
   static constexpr int kScalesAt = kKvPageTokens * kRowBytes;
-  static constexpr int kScaleBytes = static_cast<int>(  // of a row
-      kIsKvInt4<Stored>   ? KvScaleBytes(KvType::kInt4, kHeadDim)
-      : kIsKvCode<Stored> ? sizeof(float)
-                          : 0);
+  // Bytes of a row's scales.
+  static constexpr int kScaleBytes =
+      static_cast<int>(kIsKvInt4<Stored>   ? KvScaleBytes(KvType::kInt4, kHeadDim)
+                       : kIsKvCode<Stored> ? sizeof(float)
+                                           : 0);
   static constexpr int kBytes = kScalesAt + kKvPageTokens * kScaleBytes;
 
   // Chunk `chunk` of a row. Lanes read the same chunk of consecutive rows of int4: the chunks of a
