@@ -151,7 +151,7 @@ class Step:
             weights = count * times
             yield self.streaming(f"product: {name}", kernel, row_blocks * weights * self.weights.streamed,
                                  weights * self.weights.bytes)
-        yield from self.inputs("ProductTermsKernel<1>", "ProductTermsKernel<2>", "ProductTermsKernel<0>")
+        yield from self.inputs("NormTermsKernel<4>", "ProductTermsKernel<2>", "ProductTermsKernel<0>")
 
     def tile_kernel(self, outputs):
         """The one that the backend takes instead for many outputs of many rows, and how many tiles of rows these are, or None."""

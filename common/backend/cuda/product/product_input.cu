@@ -3,12 +3,12 @@
 #include "common/backend/cuda/device/device.h"
 #include "common/backend/cuda/device/launch.h"
 #include "common/backend/cuda/product/gate.h"
+#include "common/backend/cuda/product/norm_row.h"
 #include "common/backend/cuda/product/product_input.h"
 #include "ptx.h"
 
 namespace baton {
 
-constexpr int kNormThreads = 256;
 constexpr int kElementwiseThreads = 256;
 constexpr int kVector = 4;  // floats in 16 bytes
 
@@ -33,22 +33,10 @@ static __global__ void __launch_bounds__(kNormThreads)
     NormRowsKernel(const float* in, const float* gain, float epsilon, int columns, Element* out) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   LetNextKernelStart();
-  WaitForPreviousKernel();
   const size_t first = size_t{blockIdx.x} * static_cast<size_t>(columns);
-  const int thread = static_cast<int>(threadIdx.x);
-  float squares = 0;
-  for (int column = thread * kCount; column < columns; column += kNormThreads * kCount) {
-    const Floats<kCount> x = LoadFloats<kCount>(in + first + column);
-    for (const float value : x.values) squares = fmaf(value, value, squares);
-  }
-  const float sum = BlockSum<kNormThreads>(squares, reinterpret_cast<float*>(shared_memory));
-  const float inverse = 1.0f / sqrtf(sum / static_cast<float>(columns) + epsilon);
-  for (int column = thread * kCount; column < columns; column += kNormThreads * kCount) {
-    Floats<kCount> x = LoadFloats<kCount>(in + first + column);
-    const Floats<kCount> gains = LoadFloats<kCount>(gain + column);
-    for (int i = 0; i < kCount; ++i) x.values[i] = x.values[i] * inverse * gains.values[i];
-    StoreRounded(out + first + column, x);
-  }
+  NormaliseRow<kCount>(
+      in + first, gain, columns, epsilon, reinterpret_cast<float*>(shared_memory),
+      [&](int column, const Floats<kCount>& x) { StoreRounded(out + first + column, x); });
 }
 
 // A thread has kCount of the `size` values.
@@ -96,7 +84,7 @@ void LaunchNormRows(Tensor in, const float* gain, float epsilon, CudaElement ele
     Launch(vectors ? NormRowsKernel<Element, kVector> : NormRowsKernel<Element, 1>,
            {.grid = static_cast<unsigned>(in.rows),
             .block = kNormThreads,
-            .shared_bytes = kNormThreads / kWarpLanes * sizeof(float),
+            .shared_bytes = kNormSharedBytes,
             .stream = stream,
             .may_start_early = true},
            in.data, gain, epsilon, in.columns, static_cast<Element*>(out));

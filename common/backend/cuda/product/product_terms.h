@@ -28,7 +28,7 @@ constexpr size_t ProductTermBytes(int terms, int rows, int columns) {
 }
 
 // Writes the input, normalised or gated, to `data` [ProductTermBytes], aligned to 16 bytes. The
-// bits of a row depend on that row alone: one block of a fixed size computes it.
+// bits of a row depend on that row alone.
 ProductTerms LaunchProductTerms(const VectorInput& input, int terms, void* data,
                                 cudaStream_t stream);
 
