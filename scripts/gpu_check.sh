@@ -518,7 +518,7 @@ bench_quantised() {
 }
 
 bench_transfer() {
-  if bench transfer 60 "$bin/baton" bench transfer --device cuda --rounds 3 --json; then
+  if bench transfer 60 "$bin/baton" bench transfer --device cuda --rounds 1 --json; then
     row bench transfer measured "see bench_transfer.json"
   fi
 }

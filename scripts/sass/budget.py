@@ -13,17 +13,19 @@ HEAD = """\
 # What every kernel may cost: scripts/sass_gate.py compares the build's kernels with these lines, and --write writes them anew.
 # thr, regs, blk: threads of a block, registers of a thread, blocks on a multiprocessor (by both, and static shared memory).
 # local: accesses to local memory (spills) within loops. They may become fewer, never more.
+# inner: loops inside the hot path. All of one counts once, however often it goes around, so that the rest is too little.
 # The rest is counted once around the hot path (scripts/sass/figures.py says what that is): instructions; streamed bytes of a
 # warp; tensor-core operations; moves; instructions for each KB; instructions, and moves, for each tensor-core operation; loads of
 # 16 bytes a lane + narrower ones from global memory (LDG), from shared memory (LDS), from global to shared memory (LDGSTS).
 """
-COLUMNS = ("thr", "regs", "blk", "local", "instr", "bytes", "tensor", "moves", "/KB", "/tens", "mov/t", "LDG", "LDS", "LDGSTS")
-WIDTHS = (5, 5, 4, 6, 6, 6, 7, 6, 7, 6, 6, 8, 8, 8)
+COLUMNS = ("thr", "regs", "blk", "local", "inner", "instr", "bytes", "tensor", "moves", "/KB", "/tens", "mov/t", "LDG", "LDS", "LDGSTS")
+WIDTHS = (5, 5, 4, 6, 6, 6, 6, 7, 6, 7, 6, 6, 8, 8, 8)
 COMPILER = re.compile(rf"# nvcc ([\d.]+), {cubins.ARCHITECTURE}$", re.MULTILINE)
 
 # What is compared: its name, and whether more of it is worse (+1), less (-1), or either only needs a new line (0).
 COMPARED = (
     ("registers", "registers", 1), ("threads", "threads of a block", 0), ("blocks", "blocks on a multiprocessor", -1),
+    ("inner", "loops inside the hot path", 1),
     ("instructions", "instructions of the hot path", 1), ("stream_bytes", "streamed bytes of the hot path", 0),
     ("tensor", "tensor-core operations of the hot path", 0), ("moves", "moves of the hot path", 1),
     ("per_kb", "instructions for each streamed KB", 1), ("per_tensor", "instructions for each tensor-core operation", 1),
@@ -38,7 +40,7 @@ class Malformed(Exception):
 
 
 def format_line(name, f, width):
-    cells = (f.threads, f.registers, f.blocks, f.local, f.instructions, f.stream_bytes, f.tensor, f.moves,
+    cells = (f.threads, f.registers, f.blocks, f.local, f.inner, f.instructions, f.stream_bytes, f.tensor, f.moves,
              f"{f.per_kb:.1f}", f"{f.per_tensor:.2f}", f"{f.moves_per_tensor:.2f}", f"{f.wide_ldg}+{f.narrow_ldg}",
              f"{f.wide_lds}+{f.narrow_lds}", f"{f.wide_ldgsts}+{f.narrow_ldgsts}")
     return name.ljust(width) + "".join(str(cell).rjust(size) for cell, size in zip(cells, WIDTHS))
@@ -62,7 +64,7 @@ def parse(text):
             continue
         cells = line.rsplit(maxsplit=len(COLUMNS))
         try:
-            counts = [int(cell) for cell in cells[1:9]]
+            counts = [int(cell) for cell in cells[1:10]]
             widths = [int(part) for cell in cells[-3:] for part in cell.split("+")]
             kernels[cells[0].strip()] = Figures(*counts, *widths)
         except (ValueError, TypeError) as error:

@@ -4,7 +4,8 @@ The hot path is a way once around the hot loop: of all ways, one that streams th
 tensor-core operations, one with the fewest instructions per tensor-core operation, otherwise one with the most float32
 arithmetic, and among these the one with the fewest instructions. So rows that a batch may not have count as there, while
 exceptions (a mask, a sum to be scaled, the end of a row) do not. A loop inside counts with its own hot path if the way leads
-through it, and only once around, since the code does not tell how often it goes around. The hot loop is the one whose hot path,
+through it, and only once around, since the code does not tell how often it goes around: `inner` says how many such loops there
+are, and unless that is 0, instructions and whatever follows from them are fewer than what runs. The hot loop is the one whose hot path,
 without the loops inside, has the most tensor-core operations, then the most streamed bytes, float32 arithmetic, instructions. A
 kernel without a loop that streams or has tensor-core operations is measured from its beginning to its end.
 
@@ -25,6 +26,7 @@ class Figures:
     registers: int
     blocks: int  # that fit on a multiprocessor, by threads, registers and static shared memory
     local: int  # accesses to local memory, which are spills, within loops
+    inner: int  # loops inside, through which the hot path leads, counted once around
     instructions: int  # on the hot path, as all that follow
     stream_bytes: int  # for a warp
     tensor: int  # tensor-core operations that always run; if none does, all
@@ -102,15 +104,18 @@ class HotPath:
             places = [loops.Loop(0, nodes, outer)]  # the whole kernel
         self.streamed = streams_of([step for place in places for node in place.blocks for step in blocks[node].instructions])
         self.work = {node: Work.of(blocks[node].instructions, self.streamed) for node in nodes}
-        self.steps = max((self.around(place) for place in places), key=lambda path: self._greatness(path[1]))[0]
+        ways = [self.around(place) for place in places]
+        self.steps, _, self.inner = max(ways, key=lambda way: self._greatness(way[1]))
 
     def _greatness(self, steps):
         work = Work.of(steps, self.streamed)
         return work.tensor, work.stream_bytes, work.math, work.instructions
 
     def around(self, loop):
-        """The instructions of the best way around the loop, and those of them that are in no loop inside it."""
-        inside = {min(inner.blocks): self.around(inner)[0] for inner in loop.inner}
+        """The instructions of the best way around the loop, those of them that are in no loop inside it, and the number of loops
+        inside that it leads through."""
+        ways = {min(inner.blocks): self.around(inner) for inner in loop.inner}
+        inside = {node: way[0] for node, way in ways.items()}
         owner = {node: min(inner.blocks) for inner in loop.inner for node in inner.blocks}
         edges, ends = {}, set()
         for node in loop.blocks:
@@ -126,7 +131,8 @@ class HotPath:
         start = owner.get(loop.header, loop.header)
         path = self._best(edges, ends, start, work, math)
         return ([step for node in path for step in inside.get(node, self.blocks[node].instructions)],
-                [step for node in path if node not in inside for step in self.blocks[node].instructions])
+                [step for node in path if node not in inside for step in self.blocks[node].instructions],
+                sum(1 + ways[node][2] for node in path if node in ways))
 
     def _best(self, edges, ends, start, work, math):
         if not any(piece.tensor for piece in work.values()):
@@ -154,7 +160,7 @@ def figures_of(function, threads, registers, shared_bytes):
 
     return Figures(
         threads=threads, registers=registers, blocks=occupancy(threads, registers, shared_bytes),
-        local=sum(step.op.is_local for step in hot.in_loops), instructions=len(steps),
+        local=sum(step.op.is_local for step in hot.in_loops), inner=hot.inner, instructions=len(steps),
         stream_bytes=sum(step.op.bytes for step in steps if hot.streamed(step.op)), tensor=tensor,
         moves=sum(step.op.is_move for step in steps), wide_ldg=count("LDG", True), narrow_ldg=count("LDG", False),
         wide_lds=count("LDS", True), narrow_lds=count("LDS", False), wide_ldgsts=count("LDGSTS", True),

@@ -38,8 +38,8 @@ def function_of(text):
 
 
 def kernel(**changes):
-    made = figures.Figures(threads=256, registers=64, blocks=4, local=0, instructions=200, stream_bytes=2048, tensor=100, moves=100,
-                           wide_ldg=100, narrow_ldg=100, wide_lds=100, narrow_lds=100, wide_ldgsts=100, narrow_ldgsts=100)
+    made = figures.Figures(threads=256, registers=64, blocks=4, local=0, inner=0, instructions=200, stream_bytes=2048, tensor=100,
+                           moves=100, wide_ldg=100, narrow_ldg=100, wide_lds=100, narrow_lds=100, wide_ldgsts=100, narrow_ldgsts=100)
     return dataclasses.replace(made, **changes)
 
 
@@ -104,7 +104,7 @@ class ControlFlow(unittest.TestCase):
         function = function_of(".L_x_0:\nHMMA.16816.F32 R0, R4, R8, R0\n.L_x_1:\nLDGSTS.E.BYPASS.128 [R2], [R4]\n"
                                "@P0 BRA `(.L_x_1)\n@P1 BRA `(.L_x_0)\nEXIT")
         hot = figures_of(function)
-        self.assertEqual((hot.tensor, hot.wide_ldgsts, hot.instructions), (1, 1, 4))
+        self.assertEqual((hot.tensor, hot.wide_ldgsts, hot.instructions, hot.inner), (1, 1, 4, 1))
 
     def test_tensor_core_operations_that_are_switched_off_in_place_do_not_count(self):
         hot = figures_of(function_of(".L_x_0:\nHMMA.16816.F32 R0, R4, R8, R0\n@P1 HMMA.16816.F32 R0, R4, R8, R0\n"

@@ -12,6 +12,7 @@
 
 #include "common/backend/cuda/attention/attention_pages.h"
 #include "common/backend/cuda/attention/attention_softmax.h"
+#include "common/backend/cuda/attention/page_copies.h"
 
 namespace baton {
 
@@ -185,18 +186,20 @@ __device__ void MultiplySeenValues(const WarpRows<kTiles>& rows, int first_key,
   }
 }
 
-// Attends the warp's rows to a tile of keys, which has kPages pages. kAllSeen: all rows see all of
-// its keys. `values` begins at the first of the columns that the state has.
-template <class Element, int kHeadDim, int kPages, bool kAllSeen, int kTiles, int kColumns,
+// Attends the warp's rows to a tile of keys. kAllSeen: all rows see all of its keys. The state has
+// columns [first_column, first_column + kColumns) of the values.
+template <bool kAllSeen, class Stored, int kHeadDim, int kPages, int kTiles, int kColumns,
           RowMax kMax>
 __device__ void AttendKeys(const WarpRows<kTiles>& rows, int first_key, const uint8_t* queries,
-                           const uint8_t* keys, const uint8_t* values,
+                           const KeyTile<Stored, kHeadDim, kPages>& tile, int first_column,
                            SoftmaxState<kTiles, kColumns, kMax>& state) {
+  using Element = MatrixElement<Stored>;
   const int pages =
       kAllSeen ? kPages
                : min(kPages, (rows.end_key - first_key + kKvPageTokens - 1) / kKvPageTokens);
   float scores[kTiles][kPages][2][4] = {};
-  MultiplyKeys<Element, kHeadDim>(queries, keys, pages, scores);
+  MultiplyKeys<Element, kHeadDim>(queries, tile.keys, pages, scores);
+  tile.ScaleScores(pages, scores);
   if constexpr (!kAllSeen) {
     const int key = first_key + static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
@@ -210,10 +213,24 @@ __device__ void AttendKeys(const WarpRows<kTiles>& rows, int first_key, const ui
     }
   }
   TakeScores(scores, state);
+  const uint8_t* const values = tile.Values(first_column);
   if constexpr (kAllSeen) {
     MultiplyValues<Element, kHeadDim>(scores, values, pages, state.o);
   } else {
     MultiplySeenValues<Element, kHeadDim>(rows, first_key, scores, values, pages, state.o);
+  }
+}
+
+// Attends the warp's rows to a tile of keys, if one of them sees any.
+template <class Stored, int kHeadDim, int kPages, int kTiles, int kColumns, RowMax kMax>
+__device__ void AttendTile(const WarpRows<kTiles>& rows, int first_key, const uint8_t* queries,
+                           const KeyTile<Stored, kHeadDim, kPages>& tile, int first_column,
+                           SoftmaxState<kTiles, kColumns, kMax>& state) {
+  const int end_key = first_key + kPages * kKvPageTokens;
+  if (rows.AllSee(first_key, end_key)) {
+    AttendKeys<true>(rows, first_key, queries, tile, first_column, state);
+  } else if (rows.AnySees(first_key, end_key)) {
+    AttendKeys<false>(rows, first_key, queries, tile, first_column, state);
   }
 }
 

@@ -19,7 +19,7 @@ namespace baton {
 
 // Shared memory: [queries][for EndTask][warps][2 buffers][K, V page]. A warp's buffers later hold
 // its states. For a cache of codes a warp has one more [K, V page] behind its buffers, which takes
-// the dequantised elements.
+// the widened codes.
 template <class Stored, int kHeadDim>
 struct DecodeShape {
   static constexpr int kPageBytes = CopiedPage<Stored, kHeadDim>::kBytes;
@@ -80,9 +80,8 @@ __device__ void CopyFirstPage(const AttentionArgs& args, const TaskPages& pages,
   if (page < pages.count) CopyTaskPage<Stored, kHeadDim>(args, pages, page, buffers);
 }
 
-// Calls attend(first key, keys and values [2]) for every fourth page of the task, from this warp's
-// on, in the form for the tensor cores. REQUIRES: CopyFirstPage. Calls complete(page, buffer) before,
-// when the page has been copied.
+// Calls attend(first key, KeyTile) for every fourth page of the task, from this warp's on. REQUIRES:
+// CopyFirstPage. Calls complete(page, buffer) before, when the page has been copied.
 template <class Stored, int kHeadDim, class Complete, class Attend>
 __device__ void ForEachPage(const AttentionArgs& args, const TaskPages& pages, uint8_t* buffers,
                             const Complete& complete, const Attend& attend) {
@@ -96,9 +95,9 @@ __device__ void ForEachPage(const AttentionArgs& args, const TaskPages& pages, u
     if (next < pages.count) {
       CopyTaskPage<Stored, kHeadDim>(args, pages, next, buffers + (buffer ^ 1) * kBufferBytes);
     }
-    const uint8_t* const keys = TakeTile<Stored, kHeadDim, 1, 1>(
-        0, kKvPageTokens, buffers + buffer * kBufferBytes, buffers + 2 * kBufferBytes);
-    attend(pages.first + page * kKvPageTokens, keys);
+    attend(pages.first + page * kKvPageTokens,
+           TakeTile<Stored, kHeadDim, 1, 1>(0, kKvPageTokens, buffers + buffer * kBufferBytes,
+                                            buffers + 2 * kBufferBytes));
   }
 }
 
@@ -110,9 +109,10 @@ __device__ void AttendPages(const AttentionArgs& args, const TaskPages& pages,
   using Element = MatrixElement<Stored>;
   const DecodeTask& task = pages.task;
   ForEachPage<Stored, kHeadDim>(
-      args, pages, buffers, complete, [&](int page_key, const uint8_t* keys) {
+      args, pages, buffers, complete, [&](int page_key, const KeyTile<Stored, kHeadDim, 1>& tile) {
         float scores[1][1][2][4] = {};
-        MultiplyKeys<Element, kHeadDim, 1, 1>(queries, keys, 1, scores);
+        MultiplyKeys<Element, kHeadDim, 1, 1>(queries, tile.keys, 1, scores);
+        tile.ScaleScores(1, scores);
         const int first_key = page_key + static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
@@ -120,8 +120,7 @@ __device__ void AttendPages(const AttentionArgs& args, const TaskPages& pages,
           if (key < task.first_key || key >= task.end_key) scores[0][0][i / 4][i % 4] = -INFINITY;
         }
         TakeScores(scores, state);
-        MultiplyValues<Element, kHeadDim, 1, 1>(scores, keys + PageShape<kHeadDim>::kBytes, 1,
-                                                state.o);
+        MultiplyValues<Element, kHeadDim, 1, 1>(scores, tile.Values(0), 1, state.o);
       });
   FoldSums(state);
 }

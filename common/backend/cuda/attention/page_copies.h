@@ -75,29 +75,6 @@ __device__ void CopyPage(const HeadRows& from, int first, int end, uint8_t* to, 
   }
 }
 
-// Turns a copied page of codes of a byte into the form for the tensor cores, `to`
-// [PageShape::kBytes].
-template <class Code, int kHeadDim>
-__device__ void DequantiseBytes(const uint8_t* from, uint8_t* to, int lane) {
-  using Shape = PageShape<kHeadDim>;
-  using Copied = CopiedPage<Code, kHeadDim>;
-  static_assert(kKvPageTokens * Shape::kChunks % 32 == 0);
-  const auto* const scales = reinterpret_cast<const float*>(from + Copied::kScalesAt);
-#pragma unroll 2
-  for (int i = 0; i < kKvPageTokens * Shape::kChunks / 32; ++i) {
-    const int row = (i * 32 + lane) / Shape::kChunks;
-    const int chunk = (i * 32 + lane) % Shape::kChunks;
-    const float scale = scales[row];
-    Floats<8> x =
-        LoadFloats<8>(reinterpret_cast<const Code*>(from + row * Copied::kRowBytes) + chunk * 8);
-#pragma unroll
-    for (float& element : x.values) element *= scale;
-    *reinterpret_cast<uint4*>(to + row * Shape::kRowBytes + chunk * 16) = {
-        PackPair<__half>(x.values[0], x.values[1]), PackPair<__half>(x.values[2], x.values[3]),
-        PackPair<__half>(x.values[4], x.values[5]), PackPair<__half>(x.values[6], x.values[7])};
-  }
-}
-
 __device__ inline __half2 HalfPair(uint32_t bits) {
   __half2 pair;
   memcpy(&pair, &bits, sizeof(pair));
@@ -108,6 +85,71 @@ __device__ inline uint32_t BitsOf(__half2 pair) {
   uint32_t bits;
   memcpy(&bits, &pair, sizeof(bits));
   return bits;
+}
+
+// How codes of a byte become halves, exactly: elements are these times kUnit, and the scale.
+template <class Code>
+struct CodeHalves;
+
+// A code whose highest bit is flipped is code + 128. Beside the exponent of 2^10 it becomes the
+// __half 2^10 + 128 + code.
+template <>
+struct CodeHalves<KvInt8> {
+  static constexpr float kUnit = 1;
+  // The codes in bytes 0 and 1 of `word`, or in bytes 2 and 3.
+  template <bool kUpper>
+  static __device__ __half2 Pair(uint32_t word) {
+    constexpr uint32_t kExponents = 0x64646464;
+    constexpr uint32_t kBase = 0x64806480;  // 2^10 + 128
+    return __hsub2(HalfPair(__byte_perm(word ^ 0x80808080u, kExponents, kUpper ? 0x4342 : 0x4140)),
+                   HalfPair(kBase));
+  }
+};
+
+// Where a __half has its bits, those of E4M3 are a number with another exponent: 2^-8 of it,
+// because of the biases 15 and 7. The code that E4M3 defines as a NaN reads as 480, as in e4m3.h.
+template <>
+struct CodeHalves<KvFp8> {
+  static constexpr float kUnit = 0x1p8f;
+  template <bool kUpper>
+  static __device__ __half2 Pair(uint32_t word) {
+    const uint32_t high = __byte_perm(word, 0, kUpper ? 0x3424 : 0x1404);  // bytes as high ones
+    return HalfPair((high & 0x80008000u) | (high >> 1 & 0x3f803f80u));
+  }
+};
+
+// Turns a copied page of codes of a byte into the form for the tensor cores, `to`
+// [PageShape::kBytes]. Without their scales, which KeyTile::ScaleScores gives the scores, or with
+// them, rounded.
+template <class Code, int kHeadDim, bool kScaled>
+__device__ void WidenBytes(const uint8_t* from, uint8_t* to, int lane) {
+  using Shape = PageShape<kHeadDim>;
+  using Copied = CopiedPage<Code, kHeadDim>;
+  using Halves = CodeHalves<Code>;
+  static_assert(kKvPageTokens * Shape::kChunks % 32 == 0);
+  const auto* const scales = reinterpret_cast<const float*>(from + Copied::kScalesAt);
+#pragma unroll
+  for (int i = 0; i < kKvPageTokens * Shape::kChunks / 32; ++i) {
+    const int row = (i * 32 + lane) / Shape::kChunks;
+    const int chunk = (i * 32 + lane) % Shape::kChunks;
+    const auto codes = *reinterpret_cast<const uint2*>(from + row * Copied::kRowBytes + chunk * 8);
+    const __half2 pairs[4] = {
+        Halves::template Pair<false>(codes.x), Halves::template Pair<true>(codes.x),
+        Halves::template Pair<false>(codes.y), Halves::template Pair<true>(codes.y)};
+    uint32_t bits[4];
+    [[maybe_unused]] const float scale = kScaled ? scales[row] * Halves::kUnit : 0;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      if constexpr (kScaled) {
+        const float2 pair = __half22float2(pairs[k]);
+        bits[k] = PackPair<__half>(pair.x * scale, pair.y * scale);
+      } else {
+        bits[k] = BitsOf(pairs[k]);
+      }
+    }
+    *reinterpret_cast<uint4*>(to + row * Shape::kRowBytes + chunk * 16) = {bits[0], bits[1],
+                                                                           bits[2], bits[3]};
+  }
 }
 
 // The codes in the lower halves of bytes 0 and 2 of `bytes`, exactly. A code whose highest bit is
@@ -125,7 +167,7 @@ __device__ inline __half2 HighCodes(uint32_t bytes) {
                  HalfPair(kLess));
 }
 
-// DequantiseBytes for int4. A lane takes a whole group.
+// Turns a copied page of int4 into the form for the tensor cores. A lane takes a whole group.
 template <int kHeadDim>
 __device__ void DequantiseInt4(const uint8_t* from, uint8_t* to, int lane) {
   using Shape = PageShape<kHeadDim>;
@@ -133,7 +175,7 @@ __device__ void DequantiseInt4(const uint8_t* from, uint8_t* to, int lane) {
   constexpr int kGroups = kHeadDim / kKvGroup;
   constexpr int kGroupsAtATime = 32 / kKvPageTokens;
   const int row = lane % kKvPageTokens;
-#pragma unroll 2
+#pragma unroll
   for (int i = 0; i < kGroups / kGroupsAtATime; ++i) {
     const int group = i * kGroupsAtATime + lane / kKvPageTokens;
     static_assert(kKvGroup / 2 == 16, "a group is a chunk");
@@ -159,32 +201,84 @@ __device__ void DequantiseInt4(const uint8_t* from, uint8_t* to, int lane) {
   }
 }
 
-// Returns a key tile [K, V][kPages] in the form for the tensor cores. `copied` holds the first
-// `keys` keys of the tile. Codes are converted into `dequantised`, which is then returned. kWarps
-// warps call it, each with its number `warp`; if more than one, they are all warps of the block.
-template <class Stored, int kHeadDim, int kPages, int kWarps>
-__device__ const uint8_t* TakeTile(int warp, int keys, const uint8_t* copied,
-                                   uint8_t* dequantised) {
-  if constexpr (kIsFloat<Stored>) {
-    return copied;
-  } else {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    for (int i = warp; i < 2 * kPages; i += kWarps) {
-      if (i % kPages * kKvPageTokens >= keys) continue;
-      const uint8_t* const from = copied + i * CopiedPage<Stored, kHeadDim>::kBytes;
-      uint8_t* const to = dequantised + i * PageShape<kHeadDim>::kBytes;
-      if constexpr (kIsKvInt4<Stored>) {
-        DequantiseInt4<kHeadDim>(from, to, lane);
-      } else {
-        DequantiseBytes<Stored, kHeadDim>(from, to, lane);
+// A tile of keys in the form for the tensor cores.
+template <class Stored, int kHeadDim, int kPages>
+struct KeyTile {
+  using Element = MatrixElement<Stored>;
+  static constexpr int kPartBytes = kPages * PageShape<kHeadDim>::kBytes;
+
+  const uint8_t* keys;  // [kPages], and behind them as many pages of values
+  // [kPages] copied pages of keys. Those of codes of a byte have scales that `keys` lack.
+  const uint8_t* copied;
+
+  __device__ const uint8_t* Values(int first_column) const {
+    return keys + kPartBytes + first_column * sizeof(Element);
+  }
+
+  // Makes of products with `keys`, for the first `pages` pages, those with the elements. Scores are
+  // laid out as by MultiplyKeys.
+  template <int kTiles>
+  __device__ void ScaleScores(int pages, float (&scores)[kTiles][kPages][2][4]) const {
+    if constexpr (kIsKvCode<Stored>) {
+      using Copied = CopiedPage<Stored, kHeadDim>;
+#pragma unroll
+      for (int p = 0; p < kPages; ++p) {
+        if (p >= pages) continue;
+        const auto* const scales =
+            reinterpret_cast<const float2*>(copied + p * Copied::kBytes + Copied::kScalesAt);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const float2 two = scales[half * 4 + static_cast<int>(threadIdx.x) % 4];
+          const float scale[2] = {two.x * CodeHalves<Stored>::kUnit,
+                                  two.y * CodeHalves<Stored>::kUnit};
+#pragma unroll
+          for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) scores[t][p][half][i] *= scale[i % 2];
+          }
+        }
       }
+    }
+  }
+};
+
+// Turns page `i` of the copied [K, V][kPages] into the form for the tensor cores, at `to`.
+template <class Stored, int kHeadDim, int kPages>
+__device__ void WidenPage(int i, const uint8_t* copied, uint8_t* to) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const uint8_t* const from = copied + i * CopiedPage<Stored, kHeadDim>::kBytes;
+  to += i * PageShape<kHeadDim>::kBytes;
+  if constexpr (kIsKvInt4<Stored>) {
+    DequantiseInt4<kHeadDim>(from, to, lane);
+  } else if (i < kPages) {
+    WidenBytes<Stored, kHeadDim, /*kScaled=*/false>(from, to, lane);
+  } else {
+    WidenBytes<Stored, kHeadDim, /*kScaled=*/true>(from, to, lane);
+  }
+}
+
+// The key tile of `copied` [K, V][kPages], which holds the first `keys` keys of it. Codes are
+// widened into `widened`. kWarps warps call it, each with its number `warp`; if more than one, they
+// are all warps of the block.
+template <class Stored, int kHeadDim, int kPages, int kWarps>
+__device__ KeyTile<Stored, kHeadDim, kPages> TakeTile(int warp, int keys, const uint8_t* copied,
+                                                      uint8_t* widened) {
+  if constexpr (kIsFloat<Stored>) {
+    return {copied, copied};
+  } else {
+#pragma unroll
+    for (int i = 0; i < 2 * kPages; i += kWarps) {
+      const int page = i + (kWarps == 1 ? 0 : warp);
+      if (2 * kPages % kWarps != 0 && page >= 2 * kPages) continue;
+      if (page % kPages * kKvPageTokens >= keys) continue;
+      WidenPage<Stored, kHeadDim, kPages>(page, copied, widened);
     }
     if constexpr (kWarps == 1) {
       __syncwarp();
     } else {
       __syncthreads();
     }
-    return dequantised;
+    return {widened, copied};
   }
 }
 

@@ -8,7 +8,7 @@
 namespace baton {
 
 // Shared memory: [queries][2 buffers][K, V][pages]. For a cache of codes there is one more
-// [K, V][pages] behind the buffers, which takes the dequantised elements.
+// [K, V][pages] behind the buffers, which takes the widened codes.
 template <class Stored, int kHeadDim>
 struct PrefillShape {
   static constexpr int kQueries = PrefillQueries(kHeadDim);
@@ -73,9 +73,9 @@ static __device__ void CopyKeys(const AttentionArgs& args, const TileWork& work,
 }
 
 template <class Stored, int kHeadDim>
-static __device__ void AttendTile(const AttentionArgs& args, const TileWork& work,
-                                  const WarpRows<PrefillShape<Stored, kHeadDim>::kTiles>& rows,
-                                  uint8_t* shared, PrefillState<Stored, kHeadDim>& state) {
+static __device__ void AttendPrompt(const AttentionArgs& args, const TileWork& work,
+                                    const WarpRows<PrefillShape<Stored, kHeadDim>::kTiles>& rows,
+                                    uint8_t* shared, PrefillState<Stored, kHeadDim>& state) {
   using Shape = PrefillShape<Stored, kHeadDim>;
   using Element = MatrixElement<Stored>;
   const uint8_t* const queries = shared + rows.first * PageShape<kHeadDim>::kRowBytes;
@@ -99,17 +99,10 @@ static __device__ void AttendTile(const AttentionArgs& args, const TileWork& wor
       place.Advance(args.cache, Shape::kKeys);
       next_block = BlockAt(work, place);
     }
-    const uint8_t* const keys = TakeTile<Stored, kHeadDim, Shape::kPages, kAttentionWarps>(
+    const auto tile = TakeTile<Stored, kHeadDim, Shape::kPages, kAttentionWarps>(
         static_cast<int>(threadIdx.x) / 32, work.end_key - first_key,
         buffers + buffer * Shape::kBufferBytes, buffers + 2 * Shape::kBufferBytes);
-    const uint8_t* const values = keys + Shape::kPartBytes;
-    if (rows.AllSee(first_key, next)) {
-      AttendKeys<Element, kHeadDim, Shape::kPages, true>(rows, first_key, queries, keys, values,
-                                                         state);
-    } else if (rows.AnySees(first_key, next)) {
-      AttendKeys<Element, kHeadDim, Shape::kPages, false>(rows, first_key, queries, keys, values,
-                                                          state);
-    }
+    AttendTile(rows, first_key, queries, tile, 0, state);
     buffer ^= 1;
   }
   FoldSums(state);
@@ -128,7 +121,7 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   const WarpRows rows = FindRows<Shape::kTiles>(args, work, static_cast<int>(threadIdx.x) / 32);
   PrefillState<Stored, kHeadDim> state;
   ClearState(state);
-  AttendTile<Stored, kHeadDim>(args, work, rows, shared_memory, state);
+  AttendPrompt<Stored, kHeadDim>(args, work, rows, shared_memory, state);
   StoreContexts<kHeadDim>(args, work, rows, state, 0);
 }
 

@@ -60,16 +60,8 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   ClearState(state);
   ForEachPage<Stored, kHeadDim>(
       args, pages, own, [](int, uint8_t*) {},
-      [&](int first_key, const uint8_t* keys) {
-        const uint8_t* const values = keys + PageShape<kHeadDim>::kBytes;
-        const int end_key = first_key + kKvPageTokens;
-        if (rows.AllSee(first_key, end_key)) {
-          AttendKeys<Element, kHeadDim, 1, true>(rows, first_key, shared_memory, keys, values,
-                                                 state);
-        } else if (rows.AnySees(first_key, end_key)) {
-          AttendKeys<Element, kHeadDim, 1, false>(rows, first_key, shared_memory, keys, values,
-                                                  state);
-        }
+      [&](int first_key, const KeyTile<Stored, kHeadDim, 1>& keys) {
+        AttendTile(rows, first_key, shared_memory, keys, 0, state);
       });
   FoldSums(state);
   __syncwarp();

@@ -15,7 +15,7 @@
 namespace baton {
 
 // Shared memory: [queries][2 buffers][K, V][pages]. For a cache of codes there is one more
-// [K, V][pages] behind the buffers, which takes the dequantised elements.
+// [K, V][pages] behind the buffers, which takes the widened codes.
 template <class Stored_, int kHeadDim, int kWarps_>
 struct SegmentShape {
   using Stored = Stored_;
@@ -115,7 +115,6 @@ template <class Shape, int kHeadDim, bool kSingle, class EndSegment>
 static __device__ void AttendSegments(const AttentionArgs& args, const TileWork& work,
                                       const WarpRows<1>& rows, uint8_t* shared,
                                       const EndSegment& end_segment) {
-  using Element = typename Shape::Element;
   const uint8_t* const queries = shared + rows.first * PageShape<kHeadDim>::kRowBytes;
   const int first_column = FirstColumn<Shape>();
   uint8_t* const buffers = shared + Shape::kBuffersAt;
@@ -139,18 +138,10 @@ static __device__ void AttendSegments(const AttentionArgs& args, const TileWork&
       CopyTile<Shape, kHeadDim>(args, work, next, blocks,
                                 buffers + (buffer ^ 1) * Shape::kBufferBytes);
     }
-    const uint8_t* const keys =
-        TakeTile<typename Shape::Stored, kHeadDim, Shape::kPages, Shape::kWarps>(
-            static_cast<int>(threadIdx.x) / 32, work.end_key - first_key,
-            buffers + buffer * Shape::kBufferBytes, buffers + 2 * Shape::kBufferBytes);
-    const uint8_t* const values = keys + Shape::kPartBytes + first_column * sizeof(Element);
-    if (rows.AllSee(first_key, next)) {
-      AttendKeys<Element, kHeadDim, Shape::kPages, true>(rows, first_key, queries, keys, values,
-                                                         state);
-    } else if (rows.AnySees(first_key, next)) {
-      AttendKeys<Element, kHeadDim, Shape::kPages, false>(rows, first_key, queries, keys, values,
-                                                          state);
-    }
+    const auto tile = TakeTile<typename Shape::Stored, kHeadDim, Shape::kPages, Shape::kWarps>(
+        static_cast<int>(threadIdx.x) / 32, work.end_key - first_key,
+        buffers + buffer * Shape::kBufferBytes, buffers + 2 * Shape::kBufferBytes);
+    AttendTile(rows, first_key, queries, tile, first_column, state);
     if (!kSingle && (next % kAttentionSegment == 0 || next >= work.end_key)) {
       FoldSums(state);
       end_segment(first_key / kAttentionSegment * kAttentionSegment, state);

@@ -98,10 +98,11 @@ ProductTerms LaunchProductTerms(const VectorInput& input, int terms, void* data,
                                     .shared_bytes = kNormSharedBytes,
                                     .stream = stream,
                                     .may_start_early = true};
-  const LaunchOptions parts = {.grid = dim3(rows, BlocksFor(args.stride, 4 * kTermQuads * kTermThreads)),
-                               .block = kTermThreads,
-                               .stream = stream,
-                               .may_start_early = true};
+  const LaunchOptions parts = {
+      .grid = dim3(rows, BlocksFor(args.stride, 4 * kTermQuads * kTermThreads)),
+      .block = kTermThreads,
+      .stream = stream,
+      .may_start_early = true};
   switch (input.kind) {
     case VectorInput::Kind::kPlain:
       Launch(ProductTermsKernel<VectorInput::Kind::kPlain>, parts, args);

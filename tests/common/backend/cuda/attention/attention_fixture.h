@@ -99,15 +99,20 @@ struct CudaRows {
   int tokens() const { return first_position + row_count; }
 };
 
+enum class KvSide { kKeys, kValues };
+
 // Quantises `floats` [tokens, kv_columns] and replaces them by the elements that the kernels see.
-inline StoredCodes Quantise(const CudaShape& shape, std::vector<float>& floats) {
+// The tensor cores have keys of a byte as they are, and scale their scores; others are rounded.
+inline StoredCodes Quantise(const CudaShape& shape, KvSide side, std::vector<float>& floats) {
+  const bool rounded =
+      shape.tensor_cores() && (side == KvSide::kValues || shape.dtype == KvType::kInt4);
   StoredCodes codes;
   for (size_t i = 0; i < floats.size(); i += static_cast<size_t>(shape.head_dim)) {
     const StoredHead head = StoreHead(shape.dtype, &floats[i], shape.head_dim);
     codes.codes.insert(codes.codes.end(), head.codes.begin(), head.codes.end());
     codes.scales.insert(codes.scales.end(), head.scale_bytes.begin(), head.scale_bytes.end());
     for (size_t d = 0; d < head.stored.size(); ++d) {
-      floats[i + d] = shape.tensor_cores() ? Rounded(KvType::kF16, head.stored[d]) : head.stored[d];
+      floats[i + d] = rounded ? Rounded(KvType::kF16, head.stored[d]) : head.stored[d];
     }
   }
   return codes;
@@ -128,8 +133,8 @@ inline CudaRows RandomSequence(const CudaShape& shape, int first_position, int r
   fill(sequence.keys, sequence.tokens(), shape.kv_columns(), 1, true);
   fill(sequence.values, sequence.tokens(), shape.kv_columns(), 1, true);
   if (IsQuantised(shape.dtype)) {
-    sequence.key_codes = Quantise(shape, sequence.keys);
-    sequence.value_codes = Quantise(shape, sequence.values);
+    sequence.key_codes = Quantise(shape, KvSide::kKeys, sequence.keys);
+    sequence.value_codes = Quantise(shape, KvSide::kValues, sequence.values);
   }
   return sequence;
 }

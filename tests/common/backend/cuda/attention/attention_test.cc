@@ -193,8 +193,8 @@ TEST(CudaAttentionTypes, AByteAnElementMovesContextsLittle) {
       const std::vector<float> exact = BatchOnDevice(shape, batch).Run();
       shape.dtype = dtype;
       for (CudaRows& sequence : batch) {
-        sequence.key_codes = Quantise(shape, sequence.keys);
-        sequence.value_codes = Quantise(shape, sequence.values);
+        sequence.key_codes = Quantise(shape, KvSide::kKeys, sequence.keys);
+        sequence.value_codes = Quantise(shape, KvSide::kValues, sequence.values);
       }
       const std::vector<float> quantised = BatchOnDevice(shape, batch).Run();
       double squares = 0;

@@ -35,7 +35,14 @@ struct InputShape {
 
 std::vector<InputShape> Shapes(std::mt19937& random) {
   std::vector<InputShape> shapes = {
-      {1, 1, 0}, {3, 576, 0}, {2, 2048, 0}, {2, 1030, 0}, {1, 260, 1}};
+      {1, 1, 0},
+      {3, 576, 0},
+      {2, 2048, 0},
+      {2, 1030, 0},
+      {1, 260, 1},
+      // More columns than the threads of a block keep of a row, by fours and one at a time.
+      {1, 8320, 0},
+      {1, 2051, 0}};
   for (int i = 0; i < 6; ++i) {
     shapes.push_back({1 + static_cast<int>(random() % 5), 1 + static_cast<int>(random() % 1500),
                       i == 0 ? size_t{1} : size_t{0}});
