@@ -65,44 +65,106 @@ static __device__ void StoreRotatedQueries(const AttentionArgs& args, const Cuda
   }
 }
 
-// Stores the key and the value of the task's last position in the cache and at `kept` [2, kHeadDim].
-// One warp calls it; lane i has every 32nd four elements, from the i-th on.
+// What a head of the task's own row is in the cache: its elements, and its scale if they are codes.
+template <class Stored, int kHeadDim>
+struct KeptHead {
+  static constexpr int kElementBytes = CopiedPage<Stored, kHeadDim>::kElementBytes;
+  static constexpr int kScaleBytes = CopiedPage<Stored, kHeadDim>::kScaleBytes;
+  // The next head begins at a multiple of 16 bytes.
+  static constexpr int kBytes = kElementBytes + (kScaleBytes + 15) / 16 * 16;
+
+  uint8_t* at;
+  __device__ float* Scale() const { return reinterpret_cast<float*>(at + kElementBytes); }
+};
+
+// A head's elements: of each lane every 32nd four, from the lane-th on.
+template <int kHeadDim>
+using LaneQuads = Floats<kRotatedRange>[(kHeadDim + 32 * kRotatedRange - 1) / (32 * kRotatedRange)];
+
+// Calls visit(index in LaneQuads, first element) for the lane's quads.
+template <int kHeadDim, class Visit>
+static __device__ inline void ForEachQuadOfLane(const Visit& visit) {
+#pragma unroll
+  for (int i = 0; i * 32 * kRotatedRange < kHeadDim; ++i) {
+    const int first = (i * 32 + static_cast<int>(threadIdx.x) % 32) * kRotatedRange;
+    if (first < kHeadDim) visit(i, first);
+  }
+}
+
+// Stores a head in the cache, its elements at `cached` and, if they are codes, their scale at
+// `scale`; and the same in `kept`. A warp calls it.
+template <class Stored, int kHeadDim>
+static __device__ void StoreHead(const LaneQuads<kHeadDim>& x, uint8_t* cached, uint8_t* scale,
+                                 const KeptHead<Stored, kHeadDim>& kept) {
+  const auto store = [&](int first, auto packed) {
+    const size_t offset = static_cast<size_t>(first) * sizeof(Stored);
+    __stwb(reinterpret_cast<decltype(packed)*>(cached + offset), packed);
+    *reinterpret_cast<decltype(packed)*>(kept.at + offset) = packed;
+  };
+  if constexpr (kIsFloat<Stored>) {
+    ForEachQuadOfLane<kHeadDim>([&](int i, int first) { store(first, PackQuad<Stored>(x[i])); });
+  } else {
+    int32_t most = 0;
+    ForEachQuadOfLane<kHeadDim>([&](int i, int) {
+      for (const float element : x[i].values) most = max(most, MagnitudeBits(element));
+    });
+    const float its_scale = KvScale<Stored>(WarpMax(most));
+    const float divisor = KvDivisor(its_scale);
+    ForEachQuadOfLane<kHeadDim>(
+        [&](int i, int first) { store(first, CodesOf<Stored>(x[i], divisor)); });
+    if (threadIdx.x % 32 == 0) {
+      __stwb(reinterpret_cast<float*>(scale), its_scale);
+      *kept.Scale() = its_scale;
+    }
+  }
+}
+
+// Stores the key and the value of the task's last position in the cache and at `kept` [K, V]. One
+// warp calls it.
 template <class Stored, int kHeadDim>
 static __device__ void AppendRow(const AttentionArgs& args, const NewRows& rows,
                                  const TaskPages& pages, uint8_t* kept) {
+  using Kept = KeptHead<Stored, kHeadDim>;
   const int32_t block = __shfl_sync(kAllLanes, pages.block, pages.count - 1);
   const int row = pages.task.row;
-  const int head_at = pages.kv_head * kHeadDim;
   const KvLayerView cache = WithConstants<Stored, kHeadDim>(args.cache);
   const int token = (pages.task.end_key - 1) % cache.block_size;
-#pragma unroll
-  for (int first = static_cast<int>(threadIdx.x) % 32 * kRotatedRange; first < kHeadDim;
-       first += 32 * kRotatedRange) {
-    const uint2 key =
-        PackQuad<Stored>(RotatedQuad(rows.rope, row, rows.keys.Row(row) + head_at, first));
-    const uint2 value =
-        PackQuad<Stored>(LoadFloats<kRotatedRange>(rows.values.Row(row) + head_at + first));
-    const size_t offset = static_cast<size_t>(head_at + first) * sizeof(Stored);
-    __stwb(reinterpret_cast<uint2*>(cache.KeyRow(block, token) + offset), key);
-    __stwb(reinterpret_cast<uint2*>(cache.ValueRow(block, token) + offset), value);
-    auto* const to = reinterpret_cast<uint2*>(kept);
-    to[first / kRotatedRange] = key;
-    to[(kHeadDim + first) / kRotatedRange] = value;
-  }
+  const int head_at = pages.kv_head * kHeadDim;
+  const size_t bytes_at = static_cast<size_t>(pages.kv_head) * Kept::kElementBytes;
+  const size_t scale_at = static_cast<size_t>(pages.kv_head) * Kept::kScaleBytes;
+  LaneQuads<kHeadDim> key;
+  LaneQuads<kHeadDim> value;
+  ForEachQuadOfLane<kHeadDim>([&](int i, int first) {
+    key[i] = RotatedQuad(rows.rope, row, rows.keys.Row(row) + head_at, first);
+    value[i] = LoadFloats<kRotatedRange>(rows.values.Row(row) + head_at + first);
+  });
+  StoreHead<Stored, kHeadDim>(key, cache.KeyRow(block, token) + bytes_at,
+                              cache.KeyScales(block, token) + scale_at, Kept{kept});
+  StoreHead<Stored, kHeadDim>(value, cache.ValueRow(block, token) + bytes_at,
+                              cache.ValueScales(block, token) + scale_at,
+                              Kept{kept + Kept::kBytes});
 }
 
 // Puts what AppendRow kept into the copy of the page, which has zeros there. `token` is its index
 // in the page. The warp of AppendRow calls it, behind a barrier.
 template <class Stored, int kHeadDim>
-static __device__ void PutRow(const uint8_t* kept, int token, uint8_t* page) {
-  using Page = PageShape<kHeadDim>;
+static __device__ void PutRow(uint8_t* kept, int token, uint8_t* page) {
+  using Copied = CopiedPage<Stored, kHeadDim>;
+  using Kept = KeptHead<Stored, kHeadDim>;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (lane < Page::kChunks) {
-    const auto* const from = reinterpret_cast<const uint4*>(kept);
-    uint8_t* const at = page + token * Page::kRowBytes + lane * 16;
-    *reinterpret_cast<uint4*>(at) = from[lane];
-    *reinterpret_cast<uint4*>(at + DecodeShape<Stored, kHeadDim>::kPageBytes) =
-        from[Page::kChunks + lane];
+#pragma unroll
+  for (int side = 0; side < 2; ++side) {
+    const Kept head = {kept + side * Kept::kBytes};
+    uint8_t* const to = page + side * Copied::kBytes;
+    if (lane < Copied::kChunks) {
+      *reinterpret_cast<uint4*>(Copied::ChunkAt(to, token, lane)) =
+          *reinterpret_cast<const uint4*>(head.at + lane * 16);
+    }
+    if constexpr (!kIsFloat<Stored>) {
+      if (lane == 0) {
+        reinterpret_cast<float*>(to + Copied::kScalesAt)[token] = *head.Scale();
+      }
+    }
   }
   __syncwarp();
 }
@@ -110,7 +172,7 @@ static __device__ void PutRow(const uint8_t* kept, int token, uint8_t* page) {
 // The shared memory of DecodeShape, then the [K, V] that AppendRow keeps.
 template <class Stored, int kHeadDim>
 constexpr int kAppendSharedBytes =
-    DecodeShape<Stored, kHeadDim>::kSharedBytes + 2 * kHeadDim* int{sizeof(Stored)};
+    DecodeShape<Stored, kHeadDim>::kSharedBytes + 2 * KeptHead<Stored, kHeadDim>::kBytes;
 
 // The plan and the tables were copied to the device, and so were behind the kernels that wrote the
 // earlier keys: all these are read before the wait for the previous kernel.
@@ -142,7 +204,8 @@ static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<Stored, 
   if (has_new_key && new_page % kAttentionWarps == warp) {
     AppendRow<Stored, kHeadDim>(args, rows, pages, kept);
   }
-  StoreRotatedQueries<Stored, kHeadDim>(args, rows.rope, task.row, kv_head, shared_memory);
+  StoreRotatedQueries<MatrixElement<Stored>, kHeadDim>(args, rows.rope, task.row, kv_head,
+                                                       shared_memory);
   __syncthreads();
   SoftmaxState<1, kHeadDim> state;
   ClearState(state);
@@ -164,7 +227,7 @@ static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<Stored, 
 template <class Visit>
 static void WithAppendShape(const KvLayerView& cache, const Visit& visit) {
   WithPageShape(cache, [&](auto stored, auto head_dim) {
-    if constexpr (kIsFloat<decltype(stored)>) visit(stored, head_dim);
+    if constexpr (!kIsKvInt4<decltype(stored)>) visit(stored, head_dim);
   });
 }
 

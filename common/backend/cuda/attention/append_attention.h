@@ -26,8 +26,8 @@ struct NewRows {
   Tensor values;   // [rows, kv_heads * head_dim]
 };
 
-// Whether LaunchAppendAndAttend takes such rows and such a cache: f16 or bf16 for the tensor cores,
-// a rope whose pairs divide into ranges of eight, a plan of AttentionCut::kByRowCount, and few
+// Whether LaunchAppendAndAttend takes such rows and such a cache: 16 bits or codes of a byte for the
+// tensor cores, a rope whose pairs divide into ranges of eight, a plan of AttentionCut::kByRowCount, and few
 // enough thread blocks for a device of so many multiprocessors.
 bool AppendAttentionTakes(const NewRows& rows, const AttentionWork& work, const KvLayerView& cache,
                           int multiprocessors);

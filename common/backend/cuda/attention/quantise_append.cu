@@ -8,17 +8,6 @@ namespace baton {
 
 constexpr int kQuantiseWarps = 4;
 
-template <class Code, int kCount>
-static __device__ void StoreCodes(uint8_t* to, const Floats<kCount>& x, float divisor) {
-  Code codes[kCount];
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) codes[i] = KvCode<Code>(x.values[i], divisor);
-  using Access = typename OneAccess<kCount>::Type;
-  Access access;
-  memcpy(&access, codes, sizeof(access));
-  *reinterpret_cast<Access*>(to) = access;
-}
-
 // The grid is [rows, blocks of kQuantiseWarps heads]. A warp has one head, a lane every 32nd
 // HeadPart of it.
 template <class Code, bool kHalfSplit, int kCount>
@@ -70,8 +59,9 @@ static __global__ void __launch_bounds__(kQuantiseWarps* kWarpLanes)
   for (int p = 0; p < kMostParts; ++p) {
     if (p * kWarpLanes + lane >= parts) continue;
     const HeadPart<kHalfSplit, kCount> part(p * kWarpLanes + lane, head_dim, arguments.rope.dim);
-    StoreCodes<Code>(codes + part.a, a[p], divisor);
-    StoreCodes<Code>(codes + part.b, b[p], divisor);
+    using Access = typename OneAccess<kCount>::Type;
+    *reinterpret_cast<Access*>(codes + part.a) = CodesOf<Code>(a[p], divisor);
+    *reinterpret_cast<Access*>(codes + part.b) = CodesOf<Code>(b[p], divisor);
   }
   if (lane == 0) {
     reinterpret_cast<float*>(owner.value ? cache.ValueScales(place.block, place.token)

@@ -137,4 +137,15 @@ __device__ inline bool ChangePart(const RotateArguments& arguments, const HeadOw
   return true;
 }
 
+// The codes of some elements of a head whose scale's divisor is `divisor`, packed.
+template <class Code, int kCount>
+__device__ inline typename OneAccess<kCount>::Type CodesOf(const Floats<kCount>& x, float divisor) {
+  Code codes[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) codes[i] = KvCode<Code>(x.values[i], divisor);
+  typename OneAccess<kCount>::Type packed;
+  memcpy(&packed, codes, sizeof(packed));
+  return packed;
+}
+
 }  // namespace baton

@@ -243,7 +243,7 @@ std::vector<float> AppendAndAttend(BackendSide& side, const KvLayerView& view, i
 TEST_F(CudaPaged, AppendsAndAttendsAtOnceWithTheBitsOfOneAfterTheOther) {
   const std::vector<PagedCase::Sequence> first = {{0, 1}, {15, 1}, {255, 1}, {300, 1}};
   const std::vector<PagedCase::Sequence> second = {{256, 1}, {16, 1}, {47, 1}, {511, 1}};
-  for (const KvType dtype : {KvType::kF16, KvType::kBf16, KvType::kF32, KvType::kInt8}) {
+  for (const KvType dtype : kAllKvTypes) {
     for (const PagedCase& test :
          {PagedCase{first, 4, 2, 64, 16, dtype, RopePairs::kInterleaved, 64},
           PagedCase{second, 3, 3, 80, 48, dtype, RopePairs::kHalfSplit, 80},
@@ -251,7 +251,7 @@ TEST_F(CudaPaged, AppendsAndAttendsAtOnceWithTheBitsOfOneAfterTheOther) {
           PagedCase{second, 2, 2, 256, 16, dtype, RopePairs::kInterleaved, 48},
           PagedCase{second, 16, 1, 96, 16, dtype, RopePairs::kInterleaved, 40}}) {
       // Where there is no kernel for both, one shape is enough.
-      if ((dtype == KvType::kF32 || IsQuantised(dtype)) && test.head_dim != 64) continue;
+      if ((dtype == KvType::kF32 || dtype == KvType::kInt4) && test.head_dim != 64) continue;
       SCOPED_TRACE("head " + std::to_string(test.head_dim) + ", type " +
                    std::to_string(static_cast<int>(dtype)));
       Make(test);
