@@ -43,7 +43,7 @@ static __device__ inline Floats<4> RotatedQuad(const CudaRope& rope, int row, co
 }
 
 // StoreQueries of attention_pages.h for the row of the task, whose queries it rotates.
-template <class Element, int kHeadDim>
+template <class Element, int kHeadDim, QueryLayout kLayout>
 static __device__ void StoreRotatedQueries(const AttentionArgs& args, const CudaRope& rope, int row,
                                            int kv_head, uint8_t* to) {
   constexpr int kQuads = kHeadDim / kRotatedRange;
@@ -51,17 +51,16 @@ static __device__ void StoreRotatedQueries(const AttentionArgs& args, const Cuda
   for (int i = static_cast<int>(threadIdx.x); i < kKvPageTokens * kQuads; i += kAttentionThreads) {
     const int head = i / kQuads;
     const int quad = i % kQuads;
-    uint2 packed = {0, 0};
+    Floats<4> x = {};
     if (head < args.group) {
       const float* const query = args.queries.Row(row) + (kv_head * args.group + head) * kHeadDim;
-      Floats<4> x = RotatedQuad(rope, row, query, quad * kRotatedRange);
+      x = RotatedQuad(rope, row, query, quad * kRotatedRange);
       if (scales != nullptr) {
         for (float& element : x.values) element *= scales[row];
       }
       for (float& element : x.values) element *= args.scale;
-      packed = PackQuad<Element>(x);
     }
-    *reinterpret_cast<uint2*>(to + head * PageShape<kHeadDim>::kRowBytes + quad * 8) = packed;
+    StoreQueryQuad<Element, kLayout>(to + head * PageShape<kHeadDim>::kRowBytes, quad, x);
   }
 }
 
@@ -157,7 +156,8 @@ static __device__ void PutRow(uint8_t* kept, int token, uint8_t* page) {
     const Kept head = {kept + side * Kept::kBytes};
     uint8_t* const to = page + side * Copied::kBytes;
     if (lane < Copied::kChunks) {
-      *reinterpret_cast<uint4*>(Copied::ChunkAt(to, token, lane)) =
+      constexpr bool kCodes = kHasCodeTile<Stored, kHeadDim>;
+      *reinterpret_cast<uint4*>(Copied::template ChunkAt<kCodes>(to, token, lane)) =
           *reinterpret_cast<const uint4*>(head.at + lane * 16);
     }
     if constexpr (!kIsFloat<Stored>) {
@@ -204,8 +204,8 @@ static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<Stored, 
   if (has_new_key && new_page % kAttentionWarps == warp) {
     AppendRow<Stored, kHeadDim>(args, rows, pages, kept);
   }
-  StoreRotatedQueries<MatrixElement<Stored>, kHeadDim>(args, rows.rope, task.row, kv_head,
-                                                       shared_memory);
+  StoreRotatedQueries<MatrixElement<Stored>, kHeadDim, Shape::kQueryLayout>(
+      args, rows.rope, task.row, kv_head, shared_memory);
   __syncthreads();
   SoftmaxState<1, kHeadDim> state;
   ClearState(state);
@@ -217,7 +217,7 @@ static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<Stored, 
       },
       state);
   __syncwarp();
-  StoreState(state, args.group, reinterpret_cast<float*>(own));
+  StoreState<Stored>(state, args.group, reinterpret_cast<float*>(own));
   EndTask(args, {task, kv_head * args.group, args.group}, reinterpret_cast<const float*>(warps),
           Shape::kWarpBytes / sizeof(float), end_shared);
 }

@@ -124,9 +124,26 @@ __device__ inline const float* QueryAt(const AttentionArgs& args, int first_row,
          (kv_head * args.group + i % args.group) * args.cache.head_dim;
 }
 
+// The order of a query's columns: as they come, or for a CodeTile.
+enum class QueryLayout { kPlain, kForCodes };
+
+// Stores columns 4 * quad to 4 * quad + 3 of a query's row at `row`.
+template <class Element, QueryLayout kLayout>
+__device__ inline void StoreQueryQuad(uint8_t* row, int quad, const Floats<4>& x) {
+  if constexpr (kLayout == QueryLayout::kPlain) {
+    *reinterpret_cast<uint2*>(row + quad * 8) = PackQuad<Element>(x);
+  } else {
+    // Lane t of four has quads 4t to 4t + 3 of 16 in the key's fragments of the four steps.
+    uint8_t* const at = row + (quad / 16 * 4 + quad % 4) * 32 + quad % 16 / 4 * 4;
+    *reinterpret_cast<uint32_t*>(at) = PackPair<Element>(x.values[0], x.values[2]);
+    *reinterpret_cast<uint32_t*>(at + 16) = PackPair<Element>(x.values[1], x.values[3]);
+  }
+}
+
 // Stores rows [0, row_count * group) of queries (QueryAt), scaled and rounded. The other rows, up to
 // kRows, become zero. `to` [kRows, kRowBytes]. All kThreads threads of the block call it.
-template <class Element, int kHeadDim, int kRows, int kThreads = kAttentionThreads>
+template <class Element, int kHeadDim, int kRows, QueryLayout kLayout = QueryLayout::kPlain,
+          int kThreads = kAttentionThreads>
 __device__ void StoreQueries(const AttentionArgs& args, PrefillTile tile, int kv_head,
                              uint8_t* to) {
   constexpr int kQuads = kHeadDim / 4;  // four elements each, of a row of queries
@@ -150,8 +167,7 @@ __device__ void StoreQueries(const AttentionArgs& args, PrefillTile tile, int kv
       const int quad = (first + k * kThreads) % kQuads;
       if (row >= kRows) continue;
       for (float& element : x[k].values) element *= args.scale;
-      *reinterpret_cast<uint2*>(to + row * PageShape<kHeadDim>::kRowBytes + quad * 8) =
-          PackQuad<Element>(x[k]);
+      StoreQueryQuad<Element, kLayout>(to + row * PageShape<kHeadDim>::kRowBytes, quad, x[k]);
     }
   }
 }

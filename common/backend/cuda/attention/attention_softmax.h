@@ -27,6 +27,8 @@ template <int kTiles, int kHeadDim, RowMax kMax = RowMax::kGreatest>
 struct SoftmaxState {
   float max[kTiles][2];
   float sum[kTiles][2];  // sums over this lane's columns
+  // 1 / the power of two in units of which O is. Only sums of a CodeTile's values have one.
+  float inverse_unit[kTiles][2];
   float o[kTiles][kHeadDim / 8][4];
 };
 
@@ -38,6 +40,7 @@ __device__ void ClearState(SoftmaxState<kTiles, kHeadDim, kMax>& state) {
     for (int r = 0; r < 2; ++r) {
       state.max[t][r] = kMax == RowMax::kGreatest ? -INFINITY : -FLT_MAX;
       state.sum[t][r] = 0;
+      state.inverse_unit[t][r] = 0x1p126f;
     }
 #pragma unroll
     for (int d = 0; d < kHeadDim / 8; ++d) {

@@ -12,6 +12,7 @@
 
 #include "common/backend/cuda/attention/attention_pages.h"
 #include "common/backend/cuda/attention/attention_softmax.h"
+#include "common/backend/cuda/attention/code_tile.h"
 #include "common/backend/cuda/attention/page_copies.h"
 
 namespace baton {
@@ -186,20 +187,48 @@ __device__ void MultiplySeenValues(const WarpRows<kTiles>& rows, int first_key,
   }
 }
 
+// Adds weights times the values of a tile's first `pages` pages.
+template <bool kAllSeen, class Stored, int kHeadDim, int kPages, int kTiles, int kFragments>
+__device__ void AddValues(const WarpRows<kTiles>& rows, int first_key,
+                          const float (&weights)[kTiles][kPages][2][4],
+                          const KeyTile<Stored, kHeadDim, kPages>& tile, int first_column,
+                          int pages, float (&/*inverse_unit*/)[kTiles][2],
+                          float (&sums)[kTiles][kFragments][4]) {
+  using Element = MatrixElement<Stored>;
+  const uint8_t* const values = tile.Values(first_column);
+  if constexpr (kAllSeen) {
+    MultiplyValues<Element, kHeadDim>(weights, values, pages, sums);
+  } else {
+    MultiplySeenValues<Element, kHeadDim>(rows, first_key, weights, values, pages, sums);
+  }
+}
+template <bool kAllSeen, class Stored, int kHeadDim>
+__device__ void AddValues(const WarpRows<1>& rows, int first_key,
+                          const float (&weights)[1][1][2][4],
+                          const CodeTile<Stored, kHeadDim>& tile, int /*first_column*/,
+                          int /*pages*/, float (&inverse_unit)[1][2],
+                          float (&sums)[1][kHeadDim / 8][4]) {
+  const int key = first_key + static_cast<int>(threadIdx.x) % 4 * 2;
+  tile.AddValues(
+      weights[0][0],
+      [&](int row, int which, int second) {
+        return kAllSeen || Sees(rows.last_key[0][row] - (key + which * 8 + second), rows.window);
+      },
+      inverse_unit[0], sums[0]);
+}
+
 // Attends the warp's rows to a tile of keys. kAllSeen: all rows see all of its keys. The state has
 // columns [first_column, first_column + kColumns) of the values.
-template <bool kAllSeen, class Stored, int kHeadDim, int kPages, int kTiles, int kColumns,
-          RowMax kMax>
+template <bool kAllSeen, class Tile, int kTiles, int kColumns, RowMax kMax>
 __device__ void AttendKeys(const WarpRows<kTiles>& rows, int first_key, const uint8_t* queries,
-                           const KeyTile<Stored, kHeadDim, kPages>& tile, int first_column,
+                           const Tile& tile, int first_column,
                            SoftmaxState<kTiles, kColumns, kMax>& state) {
-  using Element = MatrixElement<Stored>;
+  constexpr int kPages = Tile::kPages;
   const int pages =
       kAllSeen ? kPages
                : min(kPages, (rows.end_key - first_key + kKvPageTokens - 1) / kKvPageTokens);
   float scores[kTiles][kPages][2][4] = {};
-  MultiplyKeys<Element, kHeadDim>(queries, tile.keys, pages, scores);
-  tile.ScaleScores(pages, scores);
+  tile.ScoreKeys(queries, pages, scores);
   if constexpr (!kAllSeen) {
     const int key = first_key + static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
@@ -213,20 +242,16 @@ __device__ void AttendKeys(const WarpRows<kTiles>& rows, int first_key, const ui
     }
   }
   TakeScores(scores, state);
-  const uint8_t* const values = tile.Values(first_column);
-  if constexpr (kAllSeen) {
-    MultiplyValues<Element, kHeadDim>(scores, values, pages, state.o);
-  } else {
-    MultiplySeenValues<Element, kHeadDim>(rows, first_key, scores, values, pages, state.o);
-  }
+  AddValues<kAllSeen>(rows, first_key, scores, tile, first_column, pages, state.inverse_unit,
+                      state.o);
 }
 
 // Attends the warp's rows to a tile of keys, if one of them sees any.
-template <class Stored, int kHeadDim, int kPages, int kTiles, int kColumns, RowMax kMax>
+template <class Tile, int kTiles, int kColumns, RowMax kMax>
 __device__ void AttendTile(const WarpRows<kTiles>& rows, int first_key, const uint8_t* queries,
-                           const KeyTile<Stored, kHeadDim, kPages>& tile, int first_column,
+                           const Tile& tile, int first_column,
                            SoftmaxState<kTiles, kColumns, kMax>& state) {
-  const int end_key = first_key + kPages * kKvPageTokens;
+  const int end_key = first_key + Tile::kPages * kKvPageTokens;
   if (rows.AllSee(first_key, end_key)) {
     AttendKeys<true>(rows, first_key, queries, tile, first_column, state);
   } else if (rows.AnySees(first_key, end_key)) {

@@ -22,15 +22,15 @@ static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<Stored, 
   const int kv_head = static_cast<int>(blockIdx.x) % args.cache.kv_heads;
   const TaskPages pages = FindPages(args, task, kv_head);
   CopyFirstPage<Stored, kHeadDim>(args, pages, own);
-  StoreQueries<MatrixElement<Stored>, kHeadDim, kKvPageTokens>(args, {task.row, 1}, kv_head,
-                                                               shared_memory);
+  StoreQueries<MatrixElement<Stored>, kHeadDim, kKvPageTokens, Shape::kQueryLayout>(
+      args, {task.row, 1}, kv_head, shared_memory);
   __syncthreads();
   SoftmaxState<1, kHeadDim> state;
   ClearState(state);
   AttendPages<Stored, kHeadDim>(
       args, pages, shared_memory, own, [](int, uint8_t*) {}, state);
   __syncwarp();
-  StoreState(state, args.group, reinterpret_cast<float*>(own));
+  StoreState<Stored>(state, args.group, reinterpret_cast<float*>(own));
   EndTask(args, {task, kv_head * args.group, args.group}, reinterpret_cast<const float*>(warps),
           Shape::kWarpBytes / sizeof(float), end_shared);
 }

@@ -7,10 +7,12 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "common/backend/cuda/attention/attention_pages.h"
 #include "common/backend/cuda/attention/attention_partials.h"
 #include "common/backend/cuda/attention/attention_softmax.h"
+#include "common/backend/cuda/attention/code_tile.h"
 #include "common/backend/cuda/attention/page_copies.h"
 #include "common/backend/cuda/device/device.h"
 #include "ptx.h"
@@ -25,12 +27,20 @@ struct DecodeShape {
   static constexpr int kPageBytes = CopiedPage<Stored, kHeadDim>::kBytes;
   static constexpr int kBufferBytes = 2 * kPageBytes;
   static constexpr int kWarpBytes =
-      2 * kBufferBytes + (kIsFloat<Stored> ? 0 : 2 * PageShape<kHeadDim>::kBytes);
+      2 * kBufferBytes +
+      (kIsFloat<Stored> || kHasCodeTile<Stored, kHeadDim> ? 0 : 2 * PageShape<kHeadDim>::kBytes);
+  static constexpr QueryLayout kQueryLayout =
+      kHasCodeTile<Stored, kHeadDim> ? QueryLayout::kForCodes : QueryLayout::kPlain;
   static constexpr int kWarpsAt = PageShape<kHeadDim>::kBytes + (kTaskSharedBytes + 15) / 16 * 16;
   static constexpr int kSharedBytes = kWarpsAt + kAttentionWarps * kWarpBytes;
   static constexpr int kBlocks = kHeadDim > 128 ? 1 : 3;  // least blocks on a multiprocessor
   static_assert(kKvPageTokens * PartialStride(kHeadDim) * 4 <= kWarpBytes);
 };
+
+// A page of a task in the form for the tensor cores.
+template <class Stored, int kHeadDim>
+using TaskTile = std::conditional_t<kHasCodeTile<Stored, kHeadDim>, CodeTile<Stored, kHeadDim>,
+                                    KeyTile<Stored, kHeadDim, 1>>;
 
 // A task's pages: lane i holds the KV block of the i-th page. The first and the last page may have
 // keys that are not the task's.
@@ -67,9 +77,10 @@ __device__ void CopyTaskPage(const AttentionArgs& args, const TaskPages& pages, 
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int first = pages.task.first_key - key;
   const int end = pages.end_copied - key;
-  CopyPage<Stored, kHeadDim>(keys, first, end, buffer, lane);
-  CopyPage<Stored, kHeadDim>(keys.Values(cache), first, end,
-                             buffer + DecodeShape<Stored, kHeadDim>::kPageBytes, lane);
+  constexpr bool kCodes = kHasCodeTile<Stored, kHeadDim>;
+  CopyPage<Stored, kHeadDim, kCodes>(keys, first, end, buffer, lane);
+  CopyPage<Stored, kHeadDim, kCodes>(keys.Values(cache), first, end,
+                                     buffer + DecodeShape<Stored, kHeadDim>::kPageBytes, lane);
   CommitCopies();
 }
 
@@ -80,7 +91,7 @@ __device__ void CopyFirstPage(const AttentionArgs& args, const TaskPages& pages,
   if (page < pages.count) CopyTaskPage<Stored, kHeadDim>(args, pages, page, buffers);
 }
 
-// Calls attend(first key, KeyTile) for every fourth page of the task, from this warp's on. REQUIRES:
+// Calls attend(first key, TaskTile) for every fourth page of the task, from this warp's on. REQUIRES:
 // CopyFirstPage. Calls complete(page, buffer) before, when the page has been copied.
 template <class Stored, int kHeadDim, class Complete, class Attend>
 __device__ void ForEachPage(const AttentionArgs& args, const TaskPages& pages, uint8_t* buffers,
@@ -95,9 +106,14 @@ __device__ void ForEachPage(const AttentionArgs& args, const TaskPages& pages, u
     if (next < pages.count) {
       CopyTaskPage<Stored, kHeadDim>(args, pages, next, buffers + (buffer ^ 1) * kBufferBytes);
     }
-    attend(pages.first + page * kKvPageTokens,
-           TakeTile<Stored, kHeadDim, 1, 1>(0, kKvPageTokens, buffers + buffer * kBufferBytes,
-                                            buffers + 2 * kBufferBytes));
+    const int first_key = pages.first + page * kKvPageTokens;
+    uint8_t* const copied = buffers + buffer * kBufferBytes;
+    if constexpr (kHasCodeTile<Stored, kHeadDim>) {
+      attend(first_key, CodeTile<Stored, kHeadDim>{copied});
+    } else {
+      attend(first_key, TakeTile<Stored, kHeadDim, 1, 1>(0, kKvPageTokens, copied,
+                                                         buffers + 2 * kBufferBytes));
+    }
   }
 }
 
@@ -106,13 +122,11 @@ template <class Stored, int kHeadDim, class Complete>
 __device__ void AttendPages(const AttentionArgs& args, const TaskPages& pages,
                             const uint8_t* queries, uint8_t* buffers, const Complete& complete,
                             SoftmaxState<1, kHeadDim>& state) {
-  using Element = MatrixElement<Stored>;
   const DecodeTask& task = pages.task;
   ForEachPage<Stored, kHeadDim>(
-      args, pages, buffers, complete, [&](int page_key, const KeyTile<Stored, kHeadDim, 1>& tile) {
+      args, pages, buffers, complete, [&](int page_key, const TaskTile<Stored, kHeadDim>& tile) {
         float scores[1][1][2][4] = {};
-        MultiplyKeys<Element, kHeadDim, 1, 1>(queries, tile.keys, 1, scores);
-        tile.ScaleScores(1, scores);
+        tile.ScoreKeys(queries, 1, scores);
         const int first_key = page_key + static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
@@ -120,13 +134,19 @@ __device__ void AttendPages(const AttentionArgs& args, const TaskPages& pages,
           if (key < task.first_key || key >= task.end_key) scores[0][0][i / 4][i % 4] = -INFINITY;
         }
         TakeScores(scores, state);
-        MultiplyValues<Element, kHeadDim, 1, 1>(scores, tile.Values(0), 1, state.o);
+        if constexpr (kHasCodeTile<Stored, kHeadDim>) {
+          // Keys that are not the task's have the scale 0.
+          tile.AddValues(
+              scores[0][0], [](int, int, int) { return true; }, state.inverse_unit[0], state.o[0]);
+        } else {
+          MultiplyValues<MatrixElement<Stored>, kHeadDim, 1, 1>(scores, tile.Values(0), 1, state.o);
+        }
       });
   FoldSums(state);
 }
 
 // Stores rows [0, rows) of the state's M tile at `to`, as states of attention_partials.h.
-template <int kHeadDim>
+template <class Stored, int kHeadDim>
 __device__ void StoreState(const SoftmaxState<1, kHeadDim>& state, int rows, float* to) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
@@ -134,10 +154,21 @@ __device__ void StoreState(const SoftmaxState<1, kHeadDim>& state, int rows, flo
     const int row = lane / 4 + r * 8;
     if (row >= rows) continue;
     float* const at = to + row * PartialStride(kHeadDim);
+    [[maybe_unused]] float unit = 1;
+    if constexpr (kHasCodeTile<Stored, kHeadDim>) {
+      unit = CodeHalves<Stored>::kUnit / state.inverse_unit[0][r];
+    }
 #pragma unroll
-    for (int d = 0; d < kHeadDim / 8; ++d) {
-      *reinterpret_cast<float2*>(at + d * 8 + lane % 4 * 2) = {state.o[0][d][r * 2],
-                                                               state.o[0][d][r * 2 + 1]};
+    for (int d = 0; d < kHeadDim / 8; d += 2) {
+      const float(&even)[4] = state.o[0][d];
+      const float(&odd)[4] = state.o[0][d + 1];
+      if constexpr (kHasCodeTile<Stored, kHeadDim>) {
+        *reinterpret_cast<float4*>(at + d * 8 + lane % 4 * 4) = {
+            even[r * 2] * unit, odd[r * 2] * unit, even[r * 2 + 1] * unit, odd[r * 2 + 1] * unit};
+      } else {
+        *reinterpret_cast<float2*>(at + d * 8 + lane % 4 * 2) = {even[r * 2], even[r * 2 + 1]};
+        *reinterpret_cast<float2*>(at + d * 8 + 8 + lane % 4 * 2) = {odd[r * 2], odd[r * 2 + 1]};
+      }
     }
     if (lane % 4 == 0) {
       *reinterpret_cast<float2*>(at + kHeadDim) = {state.max[0][r], state.sum[0][r]};

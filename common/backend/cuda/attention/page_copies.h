@@ -33,21 +33,30 @@ struct CopiedPage {
                                            : 0);
   static constexpr int kBytes = kScalesAt + kKvPageTokens * kScaleBytes;
 
-  // Chunk `chunk` of a row. Lanes read the same chunk of consecutive rows of int4: the chunks of a
-  // row are exchanged so that those of eight rows lie in different banks.
-  template <class Byte>
+  // Chunk `chunk` of a row. The chunks of a row are exchanged so that what lanes read together lies
+  // in different banks: of int4 the same chunk of consecutive rows, of a page for a CodeTile that
+  // too, or four consecutive chunks of two rows.
+  template <bool kForCodeTile = false, class Byte>
   static __device__ Byte* ChunkAt(Byte* page, int row, int chunk) {
     if constexpr (kIsKvInt4<Stored>) {
       static_assert(8 % kChunks == 0);
       chunk ^= row / (8 / kChunks) % kChunks;
+    } else if constexpr (kForCodeTile) {
+      static_assert(kChunks == 4 || kChunks % 8 == 0);
+      chunk ^= row / 2 % 4 + (kChunks == 4 ? 0 : row % 2 * 4);
     }
     return page + row * kRowBytes + chunk * 16;
   }
 };
 
-// Begins to copy rows [first, end) of a page to `to` [CopiedPage::kBytes]. The other rows become
-// zero, so that no NaN lies there: the weight 0 times a NaN is a NaN.
+// Whether there is a CodeTile (code_tile.h) for such a cache.
 template <class Stored, int kHeadDim>
+inline constexpr bool kHasCodeTile = kIsKvCode<Stored>&& kHeadDim % 64 == 0;
+
+// Begins to copy rows [first, end) of a page to `to` [CopiedPage::kBytes]. The other rows become
+// zero, so that no NaN lies there: the weight 0 times a NaN is a NaN. kForCodeTile: the page is for a
+// CodeTile.
+template <class Stored, int kHeadDim, bool kForCodeTile = false>
 __device__ void CopyPage(const HeadRows& from, int first, int end, uint8_t* to, int lane) {
   using Copied = CopiedPage<Stored, kHeadDim>;
   constexpr int kChunks = Copied::kChunks;
@@ -61,7 +70,7 @@ __device__ void CopyPage(const HeadRows& from, int first, int end, uint8_t* to, 
     const int row = kWhole ? i * (32 / kChunks) + lane / kChunks : (i * 32 + lane) / kChunks;
     const int chunk = kWhole ? lane % kChunks : (i * 32 + lane) % kChunks;
     if (kKvPageTokens * kChunks % 32 != 0 && row >= kKvPageTokens) continue;
-    CopyAsync16(Copied::ChunkAt(to, row, chunk),
+    CopyAsync16(Copied::template ChunkAt<kForCodeTile>(to, row, chunk),
                 from.rows + size_t{static_cast<uint32_t>(row)} * row_bytes + chunk * 16,
                 row >= first && row < end ? 16 : 0);
   }
@@ -96,11 +105,16 @@ struct CodeHalves;
 template <>
 struct CodeHalves<KvInt8> {
   static constexpr float kUnit = 1;
+  static constexpr uint32_t kBase = 0x64806480;  // 2^10 + 128
+  // The codes in bytes 0 and 2 of `word`, and in bytes 1 and 3.
+  static __device__ __half2 Even(uint32_t word) {
+    return __hsub2(HalfPair(MaskAndFlip(word, 0x00ff00ff, kBase)), HalfPair(kBase));
+  }
+  static __device__ __half2 Odd(uint32_t word) { return Even(word >> 8); }
   // The codes in bytes 0 and 1 of `word`, or in bytes 2 and 3.
   template <bool kUpper>
   static __device__ __half2 Pair(uint32_t word) {
     constexpr uint32_t kExponents = 0x64646464;
-    constexpr uint32_t kBase = 0x64806480;  // 2^10 + 128
     return __hsub2(HalfPair(__byte_perm(word ^ 0x80808080u, kExponents, kUpper ? 0x4342 : 0x4140)),
                    HalfPair(kBase));
   }
@@ -111,15 +125,20 @@ struct CodeHalves<KvInt8> {
 template <>
 struct CodeHalves<KvFp8> {
   static constexpr float kUnit = 0x1p8f;
+  static __device__ __half2 Even(uint32_t word) {
+    return HalfPair((word << 8 & 0x80008000u) | (word << 7 & 0x3f803f80u));
+  }
+  static __device__ __half2 Odd(uint32_t word) {
+    return HalfPair((word & 0x80008000u) | (word >> 1 & 0x3f803f80u));
+  }
   template <bool kUpper>
   static __device__ __half2 Pair(uint32_t word) {
-    const uint32_t high = __byte_perm(word, 0, kUpper ? 0x3424 : 0x1404);  // bytes as high ones
-    return HalfPair((high & 0x80008000u) | (high >> 1 & 0x3f803f80u));
+    return Odd(__byte_perm(word, 0, kUpper ? 0x3424 : 0x1404));
   }
 };
 
 // Turns a copied page of codes of a byte into the form for the tensor cores, `to`
-// [PageShape::kBytes]. Without their scales, which KeyTile::ScaleScores gives the scores, or with
+// [PageShape::kBytes]. Without their scales, which KeyTile::ScoreKeys gives the scores, or with
 // them, rounded.
 template <class Code, int kHeadDim, bool kScaled>
 __device__ void WidenBytes(const uint8_t* from, uint8_t* to, int lane) {
@@ -202,9 +221,10 @@ __device__ void DequantiseInt4(const uint8_t* from, uint8_t* to, int lane) {
 }
 
 // A tile of keys in the form for the tensor cores.
-template <class Stored, int kHeadDim, int kPages>
+template <class Stored, int kHeadDim, int kPages_>
 struct KeyTile {
   using Element = MatrixElement<Stored>;
+  static constexpr int kPages = kPages_;
   static constexpr int kPartBytes = kPages * PageShape<kHeadDim>::kBytes;
 
   const uint8_t* keys;  // [kPages], and behind them as many pages of values
@@ -215,10 +235,11 @@ struct KeyTile {
     return keys + kPartBytes + first_column * sizeof(Element);
   }
 
-  // Makes of products with `keys`, for the first `pages` pages, those with the elements. Scores are
-  // laid out as by MultiplyKeys.
+  // scores = queries times the keys of the first `pages` pages, laid out as by MultiplyKeys.
   template <int kTiles>
-  __device__ void ScaleScores(int pages, float (&scores)[kTiles][kPages][2][4]) const {
+  __device__ void ScoreKeys(const uint8_t* queries, int pages,
+                            float (&scores)[kTiles][kPages][2][4]) const {
+    MultiplyKeys<Element, kHeadDim>(queries, keys, pages, scores);
     if constexpr (kIsKvCode<Stored>) {
       using Copied = CopiedPage<Stored, kHeadDim>;
 #pragma unroll

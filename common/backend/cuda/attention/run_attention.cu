@@ -47,7 +47,8 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   const TaskPages pages = FindPages(args, task, kv_head);
   CopyFirstPage<Stored, kHeadDim>(args, pages, own);
   const PrefillTile tile = {task.row, task.row_count};
-  StoreQueries<Element, kHeadDim, kKvPageTokens>(args, tile, kv_head, shared_memory);
+  StoreQueries<Element, kHeadDim, kKvPageTokens, Shape::kQueryLayout>(args, tile, kv_head,
+                                                                      shared_memory);
   const TileWork work = {.tile = tile,
                          .kv_head = kv_head,
                          .first_position = args.pass.positions[task.row],
@@ -60,12 +61,12 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   ClearState(state);
   ForEachPage<Stored, kHeadDim>(
       args, pages, own, [](int, uint8_t*) {},
-      [&](int first_key, const KeyTile<Stored, kHeadDim, 1>& keys) {
+      [&](int first_key, const TaskTile<Stored, kHeadDim>& keys) {
         AttendTile(rows, first_key, shared_memory, keys, 0, state);
       });
   FoldSums(state);
   __syncwarp();
-  StoreState(state, rows.used, reinterpret_cast<float*>(own));
+  StoreState<Stored>(state, rows.used, reinterpret_cast<float*>(own));
   EndRun(args, task, kv_head * args.group, reinterpret_cast<const float*>(warps),
          Shape::kWarpBytes / sizeof(float), end_shared);
 }

@@ -165,8 +165,8 @@ static __global__ void __launch_bounds__(Shape::kThreads)
   const int item = static_cast<int>(blockIdx.x) / args.cache.kv_heads;
   if (item >= args.work.counts[1]) return;
   const TileWork work = TileAt(args, item);
-  StoreQueries<typename Shape::Element, kHeadDim, Shape::kQueries, Shape::kThreads>(
-      args, work.tile, work.kv_head, shared_memory);
+  StoreQueries<typename Shape::Element, kHeadDim, Shape::kQueries, QueryLayout::kPlain,
+               Shape::kThreads>(args, work.tile, work.kv_head, shared_memory);
   const WarpRows rows =
       FindRows<1>(args, work, static_cast<int>(threadIdx.x) / 32 / Shape::kHalves);
   SoftmaxState<1, Shape::kColumns> total;
@@ -223,8 +223,8 @@ static __global__ void __launch_bounds__(Shape::kThreads)
                          .end_key = task.end_key,
                          .block_table = BlockTable(args.pass, task.row)};
   const int first_head = work.kv_head * args.group;
-  StoreQueries<typename Shape::Element, kHeadDim, kKvPageTokens, Shape::kThreads>(
-      args, work.tile, work.kv_head, shared_memory);
+  StoreQueries<typename Shape::Element, kHeadDim, kKvPageTokens, QueryLayout::kPlain,
+               Shape::kThreads>(args, work.tile, work.kv_head, shared_memory);
   const WarpRows rows = FindRows<1>(args, work, 0);
   AttendSegments<Shape, kHeadDim, /*kSingle=*/true>(
       args, work, rows, shared_memory,

@@ -209,6 +209,32 @@ TEST(CudaAttentionTypes, AByteAnElementMovesContextsLittle) {
   }
 }
 
+// Values whose sizes differ by powers of two up to 2^24, so that the products of weights and scales
+// of codes have no common size.
+TEST(CudaAttentionTypes, ValuesOfAnySizeAreTheDefinition) {
+  for (const KvType dtype : {KvType::kInt8, KvType::kFp8}) {
+    for (const int head_dim : {64, 128, 256}) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(dtype) << " " << head_dim);
+      const CudaShape shape = {head_dim, 3, 2, 16, dtype};
+      CudaShape exact = shape;
+      exact.dtype = KvType::kF32;
+      std::mt19937 random(13);
+      CudaBatch batch;
+      for (const int rows : {1, 1, 5}) {
+        CudaRows sequence = RandomSequence(exact, 120 + rows, rows, random);
+        for (size_t i = 0; i < sequence.values.size(); ++i) {
+          const int key = static_cast<int>(i) / shape.kv_columns();
+          sequence.values[i] = std::ldexp(sequence.values[i], key * 7 % 25 - 12);
+        }
+        sequence.key_codes = Quantise(shape, KvSide::kKeys, sequence.keys);
+        sequence.value_codes = Quantise(shape, KvSide::kValues, sequence.values);
+        batch.push_back(sequence);
+      }
+      ExpectDefinition(shape, batch, BatchOnDevice(shape, batch).Run());
+    }
+  }
+}
+
 constexpr CudaShape kUsual = {64, 4, 1, 32, KvType::kBf16};
 
 // The grids are those of a graph for a larger bucket.

@@ -1,0 +1,152 @@
+// Codes of a byte on their way from a copied page to the tensor cores, without elements in shared
+// memory between: for the kernels whose warps have a page each. Whole warps call everything here.
+//
+// A lane reads 16 neighbouring codes of a key at a time, those of four mma steps, and of values what
+// a transposing load of pairs of codes brings. Each 4 bytes then give the codes of the even bytes
+// and those of the odd ones as halves, so that
+// - the columns of queries are exchanged in the same way, 64 at a time (QueryLayout::kForCodes);
+// - fragments 2i and 2i + 1 of the contexts are the even and the odd ones of 16 columns.
+#pragma once
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <bit>
+#include <cstdint>
+
+#include "common/backend/cuda/attention/attention_pages.h"
+#include "common/backend/cuda/attention/attention_softmax.h"
+#include "common/backend/cuda/attention/page_copies.h"
+#include "common/backend/cuda/device/device.h"
+#include "ptx.h"
+
+namespace baton {
+
+// A page of keys and one of values, as they were copied.
+template <class Stored, int kHeadDim>
+struct CodeTile {
+  using Copied = CopiedPage<Stored, kHeadDim>;
+  using Halves = CodeHalves<Stored>;
+  static constexpr int kPages = 1;
+
+  const uint8_t* copied;  // [K, V] copied pages
+
+  // The scales of this lane's keys of a side: [half of the page's keys][first or second].
+  __device__ void LoadScales(int side, float (&scales)[2][2]) const {
+    const auto* const all =
+        reinterpret_cast<const float2*>(copied + side * Copied::kBytes + Copied::kScalesAt);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float2 two = all[half * 4 + static_cast<int>(threadIdx.x) % 4];
+      scales[half][0] = two.x;
+      scales[half][1] = two.y;
+    }
+  }
+
+  // scores = queries times the page's keys, as KeyTile::ScoreKeys.
+  __device__ void ScoreKeys(const uint8_t* queries, int /*pages*/,
+                            float (&scores)[1][1][2][4]) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const uint8_t* const query =
+        queries + lane % 16 * PageShape<kHeadDim>::kRowBytes + lane / 16 * 16;
+#pragma unroll
+    for (int group = 0; group < kHeadDim / 64; ++group) {
+      uint32_t codes[2][4];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const uint4 four = *reinterpret_cast<const uint4*>(
+            Copied::template ChunkAt<true>(copied, half * 8 + lane / 4, group * 4 + lane % 4));
+        codes[half][0] = four.x;
+        codes[half][1] = four.y;
+        codes[half][2] = four.z;
+        codes[half][3] = four.w;
+      }
+#pragma unroll
+      for (int step = 0; step < 4; ++step) {
+        uint32_t a[4];
+        LoadMatrices(a, query + (group * 4 + step) * 32);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          MultiplyF16(
+              scores[0][0][half], a,
+              {BitsOf(Halves::Even(codes[half][step])), BitsOf(Halves::Odd(codes[half][step]))});
+        }
+      }
+    }
+    float scales[2][2];
+    LoadScales(0, scales);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      for (float& scale : scales[half]) scale *= Halves::kUnit;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) scores[0][0][half][i] *= scales[half][i % 2];
+    }
+  }
+
+  // sums += weights times values. A value's scale joins its weight; both together, which may be of
+  // any size, become a __half as multiples of the row's unit (SoftmaxState::inverse_unit).
+  // sees(row of the lane, half, first or second): whether the row sees the key.
+  template <class Sees>
+  __device__ void AddValues(const float (&weights)[2][4], const Sees& sees,
+                            float (&inverse_unit)[2], float (&sums)[kHeadDim / 8][4]) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    float scales[2][2];
+    LoadScales(1, scales);
+    float scaled[2][4];
+    bool exceeds = false;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int row = i / 2 % 2;
+      float& both = scaled[i / 4][i % 4];
+      // A weight of 0 times a scale that is no number would be none.
+      both = sees(row, i / 4, i % 2) ? weights[i / 4][i % 4] * scales[i / 4][i % 2] : 0;
+      exceeds |= both * inverse_unit[row] > kMostInUnits;
+    }
+    if (__any_sync(kAllLanes, exceeds)) RaiseUnits(scaled, inverse_unit, sums);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) scaled[i / 4][i % 4] *= inverse_unit[i / 2 % 2];
+    uint32_t a[4];
+    RoundWeights<__half>(scaled, a);
+    const uint8_t* const page = copied + Copied::kBytes;
+#pragma unroll
+    for (int d = 0; d < kHeadDim / 32; ++d) {
+      uint32_t b[4];
+      LoadMatricesTransposed(b, Copied::template ChunkAt<true>(page, lane % 16, d * 2 + lane / 16));
+#pragma unroll
+      for (int block = 0; block < 2; ++block) {
+        const uint32_t first = b[block * 2];
+        const uint32_t second = b[block * 2 + 1];
+        MultiplyF16(sums[d * 4 + block * 2], a,
+                    {BitsOf(Halves::Even(first)), BitsOf(Halves::Even(second))});
+        MultiplyF16(sums[d * 4 + block * 2 + 1], a,
+                    {BitsOf(Halves::Odd(first)), BitsOf(Halves::Odd(second))});
+      }
+    }
+  }
+
+ private:
+  static constexpr float kMostInUnits = 16;
+
+  // Makes the unit of a row that has a weight times scale of more than kMostInUnits the power of two
+  // below its greatest, and scales its sums.
+  static __device__ void RaiseUnits(const float (&scaled)[2][4], float (&inverse_unit)[2],
+                                    float (&sums)[kHeadDim / 8][4]) {
+    float scale[2] = {1, 1};
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      float greatest = 0;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) greatest = fmaxf(greatest, scaled[i / 2][row * 2 + i % 2]);
+      greatest = fmaxf(greatest, __shfl_xor_sync(kAllLanes, greatest, 1));
+      greatest = fmaxf(greatest, __shfl_xor_sync(kAllLanes, greatest, 2));
+      if (!(greatest * inverse_unit[row] > kMostInUnits)) continue;
+      const uint32_t exponent = std::bit_cast<uint32_t>(greatest) & 0x7f800000u;
+      const float inverse = std::bit_cast<float>(0x7f000000u - exponent);  // of 2^exponent
+      scale[row] = inverse / inverse_unit[row];
+      inverse_unit[row] = inverse;
+    }
+    ScaleSums(scale, sums);
+  }
+};
+
+}  // namespace baton
