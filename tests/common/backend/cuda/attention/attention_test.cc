@@ -209,8 +209,8 @@ TEST(CudaAttentionTypes, AByteAnElementMovesContextsLittle) {
   }
 }
 
-// Values whose sizes differ by powers of two up to 2^24, so that the products of weights and scales
-// of codes have no common size.
+// Values whose sizes differ by powers of two up to 2^24, in a page or from a warp's first page to its
+// second, so that the products of weights and scales of codes have no common size.
 TEST(CudaAttentionTypes, ValuesOfAnySizeAreTheDefinition) {
   for (const KvType dtype : {KvType::kInt8, KvType::kFp8}) {
     for (const int head_dim : {64, 128, 256}) {
@@ -224,7 +224,9 @@ TEST(CudaAttentionTypes, ValuesOfAnySizeAreTheDefinition) {
         CudaRows sequence = RandomSequence(exact, 120 + rows, rows, random);
         for (size_t i = 0; i < sequence.values.size(); ++i) {
           const int key = static_cast<int>(i) / shape.kv_columns();
-          sequence.values[i] = std::ldexp(sequence.values[i], key * 7 % 25 - 12);
+          const int of_page = key < 64 ? -12 : 12;
+          sequence.values[i] =
+              std::ldexp(sequence.values[i], batch.empty() ? key * 7 % 25 - 12 : of_page);
         }
         sequence.key_codes = Quantise(shape, KvSide::kKeys, sequence.keys);
         sequence.value_codes = Quantise(shape, KvSide::kValues, sequence.values);
