@@ -141,7 +141,8 @@ struct CodeTile {
       greatest = fmaxf(greatest, __shfl_xor_sync(kAllLanes, greatest, 2));
       if (!(greatest * inverse_unit[row] > kMostInUnits)) continue;
       const uint32_t exponent = std::bit_cast<uint32_t>(greatest) & 0x7f800000u;
-      const float inverse = std::bit_cast<float>(0x7f000000u - exponent);  // of 2^exponent
+      // 1 / the power of two with this exponent.
+      const float inverse = std::bit_cast<float>(0x7f000000u - exponent);
       scale[row] = inverse / inverse_unit[row];
       inverse_unit[row] = inverse;
     }

@@ -20,8 +20,8 @@
 namespace baton {
 
 // Shared memory: [queries][for EndTask][warps][2 buffers][K, V page]. A warp's buffers later hold
-// its states. For a cache of codes a warp has one more [K, V page] behind its buffers, which takes
-// the widened codes.
+// its states. For codes without a CodeTile a warp has one more [K, V page] behind its buffers, which
+// takes the widened codes.
 template <class Stored, int kHeadDim>
 struct DecodeShape {
   static constexpr int kPageBytes = CopiedPage<Stored, kHeadDim>::kBytes;
