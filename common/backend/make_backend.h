@@ -16,7 +16,7 @@ namespace baton {
 struct BackendOptions {
   // cpu, cuda, cuda:N, or auto: cuda where this build and this machine have it, otherwise cpu.
   std::string device = "auto";
-  // Threads that compute, or with CUDA lay out weights while they are loaded, the calling one
+  // Threads that compute, or with CUDA copy weights while they are loaded, the calling one
   // included; 0: one for each CPU it may run on.
   int threads = 0;
   // A list such as "0,2-5". Thread i stays on the list's i-th CPU; empty: threads are free.

@@ -19,7 +19,7 @@
 #include "common/backend/cuda/pass/pass_upload.h"
 #include "common/backend/cuda/pass/row_norms.h"
 #include "common/backend/cuda/pass/row_operations.h"
-#include "common/backend/cuda/product/cuda_weight.h"
+#include "common/backend/cuda/weight/cuda_weight.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 

@@ -21,7 +21,7 @@
 #include "common/backend/cuda/product/gemm.h"
 #include "common/backend/cuda/product/product_dispatch.h"
 #include "common/backend/cuda/product/vector_product.h"
-#include "common/backend/cuda/product/weight_upload.h"
+#include "common/backend/cuda/weight/weight_upload.h"
 #include "common/backend/cuda/sampling/cuda_step_sampler.h"
 
 namespace baton {
@@ -42,7 +42,7 @@ namespace baton {
 // all rows (attention.h); no library is needed. Every operation then gives a row the same bits in
 // every pass, on every device of one compute capability.
 //
-// `load_threads` lay out the rows of weights for the device. They are there from the first
+// `load_threads` copy the rows of weights for the device. They are there from the first
 // LoadWeight until the first pass after it.
 //
 // Thread rule: see Backend. BeginPass and every operation that waits make the device current on the

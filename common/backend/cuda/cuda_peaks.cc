@@ -11,7 +11,7 @@
 #include "common/backend/cuda/device/cuda_error.h"
 #include "common/backend/cuda/device/cuda_memory.h"
 #include "common/backend/cuda/product/gemm.h"
-#include "common/backend/cuda/product/weight_layout.h"
+#include "common/backend/cuda/weight/weight_layout.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 

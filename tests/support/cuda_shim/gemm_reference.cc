@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/backend/cuda/product/gemm.h"
-#include "common/backend/cuda/product/weight_layout.h"
+#include "common/backend/cuda/weight/weight_layout.h"
 #include "common/base/check.h"
 #include "common/base/float_types.h"
 #include "tests/support/cuda_shim/device_memory.h"

@@ -2,7 +2,7 @@
 #include "common/backend/cuda/device/launch.h"
 #include "common/backend/cuda/pass/embed.h"
 #include "common/backend/cuda/product/dequantise.h"
-#include "common/backend/cuda/product/weight_layout.h"
+#include "common/backend/cuda/weight/weight_layout.h"
 #include "ptx.h"
 
 namespace baton {

@@ -12,7 +12,7 @@
 #include "common/backend/cuda/device/recent_cache.h"
 #include "common/backend/cuda/product/cublaslt_api.h"
 #include "common/backend/cuda/product/gemm.h"
-#include "common/backend/cuda/product/weight_layout.h"
+#include "common/backend/cuda/weight/weight_layout.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 

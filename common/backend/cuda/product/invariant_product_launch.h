@@ -8,7 +8,7 @@
 
 #include "common/backend/cuda/device/launch.h"
 #include "common/backend/cuda/product/invariant_product_kernels.h"
-#include "common/backend/cuda/product/weight_layout.h"
+#include "common/backend/cuda/weight/weight_layout.h"
 #include "common/base/check.h"
 
 namespace baton {

@@ -1,6 +1,6 @@
 #include "common/backend/cuda/product/vector_product.h"
 #include "common/backend/cuda/product/vector_product_launch.h"
-#include "common/backend/cuda/product/weight_layout.h"
+#include "common/backend/cuda/weight/weight_layout.h"
 #include "common/base/check.h"
 
 namespace baton {

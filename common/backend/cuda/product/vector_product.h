@@ -27,7 +27,7 @@
 #include <span>
 
 #include "common/backend/cuda/device/operands.h"
-#include "common/backend/cuda/product/weight_layout.h"
+#include "common/backend/cuda/weight/weight_layout.h"
 #include "common/backend/gate_function.h"
 #include "common/backend/tensor.h"
 

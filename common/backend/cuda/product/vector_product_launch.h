@@ -8,7 +8,7 @@
 #include "common/backend/cuda/device/launch.h"
 #include "common/backend/cuda/product/vector_product.h"
 #include "common/backend/cuda/product/vector_product_kernel.h"
-#include "common/backend/cuda/product/weight_layout.h"
+#include "common/backend/cuda/weight/weight_layout.h"
 
 namespace baton {
 

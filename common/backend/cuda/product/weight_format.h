@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "common/backend/cuda/device/operands.h"
-#include "common/backend/cuda/product/weight_layout.h"
+#include "common/backend/cuda/weight/weight_layout.h"
 #include "ptx.h"
 
 namespace baton {

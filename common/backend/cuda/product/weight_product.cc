@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/backend/cuda/product/dequantise.h"
-#include "common/backend/cuda/product/weight_layout.h"
+#include "common/backend/cuda/weight/weight_layout.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 

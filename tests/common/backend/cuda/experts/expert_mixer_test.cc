@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "common/backend/cuda/product/cuda_weight.h"
+#include "common/backend/cuda/weight/cuda_weight.h"
 #include "tests/common/backend/cuda/product/gate_in_double.h"
 #include "tests/common/backend/cuda/product/test_matrix.h"
 #include "tests/support/cuda_shim/device_array.h"

@@ -66,12 +66,7 @@ TEST_P(Dequantise, GivesEveryCodeOfMxfp4AtEveryExponent) {
       expected.push_back(std::ldexp(code > 8 ? -magnitude : magnitude, exponent - 127));
     }
   }
-  std::vector<uint8_t> rows(kExponents * CudaRowBytes(CudaElement::kMxfp4, kBlock));
-  for (size_t row = 0; row < kExponents; ++row) {
-    PackCudaRow(CudaElement::kMxfp4, &file[row * 17], kBlock,
-                &rows[row * CudaRowBytes(CudaElement::kMxfp4, kBlock)]);
-  }
-  const DeviceArray<uint8_t> weight(rows);
+  const DeviceArray<uint8_t> weight(LaidOut(CudaElement::kMxfp4, file, kExponents, kBlock));
   const DeviceArray<float> out(expected.size());
   LaunchDequantise({weight.data(), CudaElement::kMxfp4, kExponents, kBlock}, 0, kExponents,
                    CudaElement::kF32, out.data(), nullptr);

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "common/backend/cpu/product/cpu_weight.h"
-#include "common/backend/cuda/product/weight_layout.h"
+#include "common/backend/cuda/weight/pack_rows.h"
+#include "common/backend/cuda/weight/weight_layout.h"
 #include "common/base/float_types.h"
 #include "tests/support/cuda_shim/device_array.h"
 
@@ -42,6 +43,24 @@ inline int WholeBlocks(const TestElement& element, int columns) {
   return (columns + block - 1) / block * block;
 }
 
+// The bytes of a CudaMatrix with the rows of a file.
+inline std::vector<uint8_t> LaidOut(CudaElement element, const std::vector<uint8_t>& file,
+                                    size_t rows, int columns) {
+  const size_t row_bytes = CudaRowBytes(element, columns);
+  std::vector<uint8_t> bytes(rows * row_bytes, 0);
+  if (IsQuantised(element)) {
+    const DeviceArray<uint8_t> from(file);
+    const DeviceArray<uint8_t> to(std::vector<uint8_t>(bytes.size(), 0xaa));
+    LaunchPackRows(element, from.data(), rows, columns, to.data(), nullptr);
+    return to.Download();
+  }
+  const size_t file_row = file.size() / rows;
+  for (size_t row = 0; row < rows; ++row) {
+    std::memcpy(&bytes[row * row_bytes], &file[row * file_row], file_row);
+  }
+  return bytes;
+}
+
 class TestMatrix {
  public:
   // REQUIRES: `columns` are whole blocks.
@@ -50,7 +69,7 @@ class TestMatrix {
         rows_(rows),
         columns_(columns),
         file_(RandomFile(element, rows, columns, random)),
-        device_(Layout()) {
+        device_(LaidOut(element.element, file_, static_cast<size_t>(rows), columns)) {
     ThreadPool pool(1, {});
     CpuMemory memory;
     const auto weight = CpuWeight::Pack(FileTensor(), pool, memory);
@@ -105,17 +124,6 @@ class TestMatrix {
       for (const size_t offset : element.half_offsets) {
         Put(F32ToF16(normal(random)), start + offset, bytes);
       }
-    }
-    return bytes;
-  }
-
-  // The bytes of the matrix on the device.
-  std::vector<uint8_t> Layout() const {
-    const size_t row_bytes = CudaRowBytes(element_, columns_);
-    const size_t rows = static_cast<size_t>(rows_);
-    std::vector<uint8_t> bytes(rows * row_bytes);
-    for (size_t row = 0; row < rows; ++row) {
-      PackCudaRow(element_, &file_[row * (file_.size() / rows)], columns_, &bytes[row * row_bytes]);
     }
     return bytes;
   }

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/backend/cuda/product/weight_layout.h"
+#include "common/backend/cuda/weight/weight_layout.h"
 #include "tests/common/backend/cuda/product/gate_in_double.h"
 #include "tests/common/backend/cuda/product/test_matrix.h"
 #include "tests/support/cuda_shim/device_array.h"

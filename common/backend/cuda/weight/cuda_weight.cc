@@ -1,4 +1,4 @@
-#include "common/backend/cuda/product/cuda_weight.h"
+#include "common/backend/cuda/weight/cuda_weight.h"
 
 #include <climits>
 #include <optional>
@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-#include "common/backend/cuda/product/weight_layout.h"
+#include "common/backend/cuda/weight/weight_layout.h"
 #include "common/base/status_macros.h"
 
 namespace baton {

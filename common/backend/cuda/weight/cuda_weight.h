@@ -9,7 +9,7 @@
 
 #include "common/backend/backend.h"
 #include "common/backend/cuda/device/operands.h"
-#include "common/backend/cuda/product/weight_upload.h"
+#include "common/backend/cuda/weight/weight_upload.h"
 #include "common/gguf/gguf_file.h"
 
 namespace baton {

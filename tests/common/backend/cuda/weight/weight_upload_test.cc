@@ -1,4 +1,4 @@
-#include "common/backend/cuda/product/weight_upload.h"
+#include "common/backend/cuda/weight/weight_upload.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/backend/cuda/product/weight_layout.h"
+#include "common/backend/cuda/weight/weight_layout.h"
 #include "tests/common/backend/cuda/product/test_matrix.h"
 #include "tests/support/cuda_shim/device_array.h"
 
@@ -29,14 +29,9 @@ struct RandomRows {
   RandomRows(const RandomRows&) = delete;
 
   size_t device_row_bytes() const { return CudaRowBytes(rows.element, rows.columns); }
-  // What one thread lays out row by row.
-  std::vector<uint8_t> LaidOut() const {
-    std::vector<uint8_t> device(rows.rows * device_row_bytes());
-    for (size_t row = 0; row < rows.rows; ++row) {
-      PackCudaRow(rows.element, rows.data + row * rows.row_bytes, rows.columns,
-                  &device[row * device_row_bytes()]);
-    }
-    return device;
+  // What is on the device when the whole file is laid out at once.
+  std::vector<uint8_t> Expected() const {
+    return LaidOut(rows.element, bytes, rows.rows, rows.columns);
   }
 
   std::vector<uint8_t> bytes;
@@ -58,13 +53,13 @@ class WeightUploadTest : public testing::Test {
   ~WeightUploadTest() override { cuda_shim::SetStreamsWait(false); }
 };
 
-TEST_F(WeightUploadTest, GivesTheBytesOfOneThreadForEveryTypeWhateverTheThreads) {
+TEST_F(WeightUploadTest, GivesTheBytesOfTheWholeFileForEveryTypeWhateverTheThreads) {
   constexpr size_t kBytes = size_t{3} << 20;  // several pieces for each thread
   for (const TestElement& element : kTestElements) {
     // Rows with padding, where the type has any: 300 F16 elements, a group of 64 codes.
     const int columns = IsQuantised(element.element) ? WholeBlocks(element, 320) : 300;
     const RandomRows file(element, kBytes / CudaRowBytes(element.element, columns), columns);
-    const std::vector<uint8_t> expected = file.LaidOut();
+    const std::vector<uint8_t> expected = file.Expected();
     for (const int threads : {1, 2, 5}) {
       WeightUpload upload(0, {.count = threads});
       EXPECT_TRUE(Uploaded(file, upload) == expected)
@@ -80,7 +75,7 @@ TEST_F(WeightUploadTest, UploadsOneMatrixAfterTheOtherOfAnySize) {
   const RandomRows files[] = {{q4_k, 1, 256},   {q4_k, 5000, 512}, {f32, 3, 1'000'000},
                               {f32, 40'000, 3}, {q4_k, 7, 4096},   {f32, 1, 1}};
   for (const RandomRows& file : files) {
-    EXPECT_TRUE(Uploaded(file, upload) == file.LaidOut())
+    EXPECT_TRUE(Uploaded(file, upload) == file.Expected())
         << file.rows.rows << " rows of " << file.rows.columns;
   }
 }
@@ -97,7 +92,7 @@ TEST_F(WeightUploadTest, StopsAtADamagedRowAndUploadsTheNextMatrix) {
     const absl::StatusOr<bool> valid = upload.Copy(file.rows, device.data());
     EXPECT_TRUE(valid.ok() && !*valid) << row;
     exponent = good;
-    EXPECT_TRUE(Uploaded(file, upload) == file.LaidOut()) << row;
+    EXPECT_TRUE(Uploaded(file, upload) == file.Expected()) << row;
   }
 }
 

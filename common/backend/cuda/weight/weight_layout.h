@@ -91,12 +91,4 @@ constexpr size_t CudaRowBytes(CudaElement element, int columns) {
   return (static_cast<size_t>(columns) * ElementBytes(element) + 15) / 16 * 16;
 }
 
-// Whether a row of a GGUF file has a meaning: an MXFP4 block whose exponent is 255 is NaN.
-// Other types take every bit pattern.
-bool ValidFileRow(CudaElement element, const uint8_t* file, int columns);
-
-// Converts a row of a GGUF file to a row of a CudaMatrix. REQUIRES: the row has whole blocks; `row`
-// [CudaRowBytes] is zeroed.
-void PackCudaRow(CudaElement element, const uint8_t* file, int columns, uint8_t* row);
-
 }  // namespace baton

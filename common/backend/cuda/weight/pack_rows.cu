@@ -1,0 +1,209 @@
+#include <cstring>
+
+#include "common/backend/cuda/device/launch.h"
+#include "common/backend/cuda/weight/pack_rows.h"
+#include "common/backend/cuda/weight/weight_layout.h"
+#include "common/base/check.h"
+
+namespace baton {
+
+constexpr int kThreads = 256;
+constexpr int kBlock = 32;
+constexpr int kSuperBlocks = 8;  // blocks of 256 columns
+
+// Bytes of a block in a file.
+constexpr int FileBlockBytes(CudaElement element) {
+  switch (element) {
+    case CudaElement::kQ8_0:
+      return 34;
+    case CudaElement::kQ4_0:
+      return 18;
+    case CudaElement::kQ4_1:
+      return 20;
+    case CudaElement::kMxfp4:
+      return 17;
+    case CudaElement::kQ4_K:
+      return 144;
+    default:
+      return 210;  // Q6_K
+  }
+}
+
+// Codes are packed eight at a time, each in a byte of a word, the first in the lowest byte.
+constexpr int kWordCodes = 8;
+constexpr int kBlockWords = kBlock / kWordCodes;
+constexpr uint64_t kLowNibbles = 0x0f0f0f0f0f0f0f0f;
+
+struct BlockCodes {
+  uint64_t words[kBlockWords];
+};
+
+// Bits `shift` and above of 32 bytes, as far as `mask`, which is the same in every byte, has them.
+static __device__ BlockCodes CodesAt(const uint8_t* bytes, int shift, uint64_t mask) {
+  BlockCodes codes;
+  std::memcpy(codes.words, bytes, sizeof(codes.words));
+#pragma unroll
+  for (uint64_t& word : codes.words) word = word >> shift & mask;
+  return codes;
+}
+
+// The lowest 4 bits of eight codes, one after the other.
+static __device__ uint32_t NibblesOf(uint64_t codes) {
+  codes = (codes | codes >> 4) & 0x00ff00ff00ff00ff;
+  codes = (codes | codes >> 8) & 0x0000ffff0000ffff;
+  return static_cast<uint32_t>(codes | codes >> 16);
+}
+
+// The lowest 2 bits of eight codes, one after the other.
+static __device__ uint16_t BitPairsOf(uint64_t codes) {
+  codes = (codes | codes >> 6) & 0x000f000f000f000f;
+  codes = (codes | codes >> 12) & 0x000000ff000000ff;
+  return static_cast<uint16_t>(codes | codes >> 24);
+}
+
+// Four codes, one in each 16 bits, as nibbles one after the other.
+static __device__ uint32_t EveryOtherNibble(uint64_t four) {
+  four |= four >> 12;
+  return static_cast<uint32_t>((four | four >> 24) & 0xffff);
+}
+
+// The word of a group: the codes of even columns, then those of odd ones.
+static __device__ uint32_t GroupWordOf(uint64_t codes) {
+  constexpr uint64_t kEven = 0x00ff00ff00ff00ff;
+  return EveryOtherNibble(codes & kEven) | EveryOtherNibble(codes >> 8 & kEven) << 16;
+}
+
+// Puts a block's codes of 4 bits into its words of the row: every fourth of its group, or one after
+// the other.
+template <CudaElement kElement>
+static __device__ void PackNibbles(const BlockCodes& codes, int block, uint8_t* row) {
+  constexpr bool kGroups = HasCodeGroups(kElement);
+  constexpr int kGroupBlocks = kGroupColumns / kBlock;
+  constexpr int kGroupWords = kGroupColumns / kWordCodes;
+  const int first =
+      kGroups ? block / kGroupBlocks * kGroupWords + block % kGroupBlocks : block * kBlockWords;
+  auto* const words = reinterpret_cast<uint32_t*>(row) + first;
+#pragma unroll
+  for (int t = 0; t < kBlockWords; ++t) {
+    if constexpr (kGroups) {
+      words[t * kGroupBlocks] = GroupWordOf(codes.words[t]);
+    } else {
+      words[t] = NibblesOf(codes.words[t]);
+    }
+  }
+}
+
+// Q8_0: a scale, then 32 signed bytes.
+static __device__ void PackQ8_0(const uint8_t* file, int block, const RowPlanes& planes,
+                                uint8_t* row) {
+  std::memcpy(row + block * kBlock, file + 2, kBlock);
+  std::memcpy(row + planes.parts + block * 2, file, 2);
+}
+
+// Q4_0, Q4_1, MXFP4: a head of scale and min, or of the exponent, then nibbles; columns j and
+// j + 16 share a byte.
+template <CudaElement kElement>
+static __device__ void PackNibbleBlock(const uint8_t* file, int block, const RowPlanes& planes,
+                                       uint8_t* row) {
+  constexpr int kHead = FileBlockBytes(kElement) - kBlock / 2;
+  uint64_t both[kBlockWords / 2];
+  std::memcpy(both, file + kHead, sizeof(both));
+  PackNibbles<kElement>({{both[0] & kLowNibbles, both[1] & kLowNibbles, both[0] >> 4 & kLowNibbles,
+                          both[1] >> 4 & kLowNibbles}},
+                        block, row);
+  std::memcpy(row + planes.parts + block * kHead, file, kHead);
+}
+
+// Q4_K: scale and min, then 12 bytes of 8 scales and 8 mins of 6 bits, then nibbles. Of 64 columns
+// the first 32 are in the low nibbles. The scale and min of block b < 4 are the low six bits of
+// bytes b and b + 4. For b >= 4 their low four bits are in byte b + 4, and their upper two bits are
+// the upper two bits of bytes b - 4 and b.
+static __device__ void PackQ4_K(const uint8_t* file, int block, const RowPlanes& planes,
+                                uint8_t* row) {
+  const uint8_t* const packed = file + 4;
+  const int b = block % kSuperBlocks;
+  PackNibbles<CudaElement::kQ4_K>(CodesAt(file + 16 + b / 2 * 32, b % 2 * 4, kLowNibbles), block,
+                                  row);
+  uint8_t* const part = row + planes.parts + block * 2;
+  if (b < 4) {
+    part[0] = packed[b] & 63;
+    part[1] = packed[b + 4] & 63;
+  } else {
+    part[0] = static_cast<uint8_t>((packed[b + 4] & 15) | packed[b - 4] >> 6 << 4);
+    part[1] = static_cast<uint8_t>(packed[b + 4] >> 4 | packed[b] >> 6 << 4);
+  }
+  if (b == 0) std::memcpy(row + planes.supers + block / kSuperBlocks * 4, file, 4);
+}
+
+// Q6_K: 128 bytes of nibbles and 64 bytes of upper bits, of which a half of 128 columns has 64 and
+// 32; then 16 signed scales, then the scale. Quarter c (32 columns) of a half has nibble c / 2 of
+// bytes 32 * (c % 2) + k, and bits 2c and 2c + 1 of byte k.
+static __device__ void PackQ6_K(const uint8_t* file, int block, const RowPlanes& planes,
+                                uint8_t* row) {
+  const int b = block % kSuperBlocks;
+  const int quarter = b % 4;
+  const uint8_t* const low = file + b / 4 * 64 + quarter % 2 * 32;
+  const uint8_t* const high = file + 128 + b / 4 * 32;
+  PackNibbles<CudaElement::kQ6_K>(CodesAt(low, quarter / 2 * 4, kLowNibbles), block, row);
+  const BlockCodes upper = CodesAt(high, 2 * quarter, 0x0303030303030303);
+#pragma unroll
+  for (int t = 0; t < kBlockWords; ++t) {
+    const uint16_t pairs = BitPairsOf(upper.words[t]);
+    std::memcpy(row + planes.high + block * 8 + t * 2, &pairs, sizeof(pairs));
+  }
+  std::memcpy(row + planes.parts + block * 2, file + 192 + 2 * b, 2);
+  if (b == 0) std::memcpy(row + planes.supers + block / kSuperBlocks * 2, file + 208, 2);
+}
+
+// A thread packs 32 columns. `blocks`: all of them; `row_blocks`: those of a row.
+template <CudaElement kElement>
+static __global__ void __launch_bounds__(kThreads)
+    PackRowsKernel(const uint8_t* file, int64_t blocks, int row_blocks, RowPlanes planes,
+                   uint8_t* rows) {
+  const int64_t index = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (index >= blocks) return;
+  constexpr int kFileBlocks = BlockColumns(kElement) / kBlock;
+  const uint8_t* const from = file + index / kFileBlocks * FileBlockBytes(kElement);
+  const auto block = static_cast<int>(index % row_blocks);
+  uint8_t* const row = rows + index / row_blocks * planes.end;
+  if constexpr (kElement == CudaElement::kQ8_0) {
+    PackQ8_0(from, block, planes, row);
+  } else if constexpr (kElement == CudaElement::kQ4_K) {
+    PackQ4_K(from, block, planes, row);
+  } else if constexpr (kElement == CudaElement::kQ6_K) {
+    PackQ6_K(from, block, planes, row);
+  } else {
+    PackNibbleBlock<kElement>(from, block, planes, row);
+  }
+}
+
+void LaunchPackRows(CudaElement element, const uint8_t* file, size_t count, int columns,
+                    uint8_t* rows, cudaStream_t stream) {
+  BATON_CHECK(count > 0 && columns % BlockColumns(element) == 0, "whole blocks");
+  CheckCuda(cudaMemsetAsync(rows, 0, count * CudaRowBytes(element, columns), stream),
+            "cudaMemsetAsync");
+  const int row_blocks = columns / kBlock;
+  const int64_t blocks = static_cast<int64_t>(count) * row_blocks;
+  const auto launch = [&](auto kernel) {
+    Launch(kernel, {.grid = BlocksFor(blocks, kThreads), .block = kThreads, .stream = stream}, file,
+           blocks, row_blocks, PlanesOf(element, columns), rows);
+  };
+  switch (element) {
+    case CudaElement::kQ8_0:
+      return launch(PackRowsKernel<CudaElement::kQ8_0>);
+    case CudaElement::kQ4_0:
+      return launch(PackRowsKernel<CudaElement::kQ4_0>);
+    case CudaElement::kQ4_1:
+      return launch(PackRowsKernel<CudaElement::kQ4_1>);
+    case CudaElement::kMxfp4:
+      return launch(PackRowsKernel<CudaElement::kMxfp4>);
+    case CudaElement::kQ4_K:
+      return launch(PackRowsKernel<CudaElement::kQ4_K>);
+    case CudaElement::kQ6_K:
+      return launch(PackRowsKernel<CudaElement::kQ6_K>);
+    default:
+      BATON_CHECK(false, "a quantised weight");
+  }
+}
+
+}  // namespace baton
