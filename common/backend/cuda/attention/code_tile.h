@@ -31,18 +31,6 @@ struct CodeTile {
 
   const uint8_t* copied;  // [K, V] copied pages
 
-  // The scales of this lane's keys of a side: [half of the page's keys][first or second].
-  __device__ void LoadScales(int side, float (&scales)[2][2]) const {
-    const auto* const all =
-        reinterpret_cast<const float2*>(copied + side * Copied::kBytes + Copied::kScalesAt);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float2 two = all[half * 4 + static_cast<int>(threadIdx.x) % 4];
-      scales[half][0] = two.x;
-      scales[half][1] = two.y;
-    }
-  }
-
   // scores = queries times the page's keys, as KeyTile::ScoreKeys.
   __device__ void ScoreKeys(const uint8_t* queries, int /*pages*/,
                             float (&scores)[1][1][2][4]) const {
@@ -73,14 +61,7 @@ struct CodeTile {
         }
       }
     }
-    float scales[2][2];
-    LoadScales(0, scales);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      for (float& scale : scales[half]) scale *= Halves::kUnit;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) scores[0][0][half][i] *= scales[half][i % 2];
-    }
+    ScaleScores<Stored, kHeadDim>(copied, 0, scores);
   }
 
   // sums += weights times values. A value's scale joins its weight; both together, which may be of
@@ -90,8 +71,9 @@ struct CodeTile {
   __device__ void AddValues(const float (&weights)[2][4], const Sees& sees,
                             float (&inverse_unit)[2], float (&sums)[kHeadDim / 8][4]) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    float scales[2][2];
-    LoadScales(1, scales);
+    const uint8_t* const page = copied + Copied::kBytes;
+    const float2 scales[2] = {ScalesOf<Stored, kHeadDim>(page, 0),
+                              ScalesOf<Stored, kHeadDim>(page, 1)};
     float scaled[2][4];
     bool exceeds = false;
 #pragma unroll
@@ -99,7 +81,8 @@ struct CodeTile {
       const int row = i / 2 % 2;
       float& both = scaled[i / 4][i % 4];
       // A weight of 0 times a scale that is no number would be none.
-      both = sees(row, i / 4, i % 2) ? weights[i / 4][i % 4] * scales[i / 4][i % 2] : 0;
+      const float scale = i % 2 == 0 ? scales[i / 4].x : scales[i / 4].y;
+      both = sees(row, i / 4, i % 2) ? weights[i / 4][i % 4] * scale : 0;
       exceeds |= both * inverse_unit[row] > kMostInUnits;
     }
     if (__any_sync(kAllLanes, exceeds)) RaiseUnits(scaled, inverse_unit, sums);
@@ -107,7 +90,6 @@ struct CodeTile {
     for (int i = 0; i < 8; ++i) scaled[i / 4][i % 4] *= inverse_unit[i / 2 % 2];
     uint32_t a[4];
     RoundWeights<__half>(scaled, a);
-    const uint8_t* const page = copied + Copied::kBytes;
 #pragma unroll
     for (int d = 0; d < kHeadDim / 32; ++d) {
       uint32_t b[4];

@@ -137,6 +137,30 @@ struct CodeHalves<KvFp8> {
   }
 };
 
+// The scales of two of the keys, or values, of a copied page of codes of a byte: those that this
+// lane has in a matrix of the tensor cores, of half `half` of the page.
+template <class Code, int kHeadDim>
+__device__ float2 ScalesOf(const uint8_t* page, int half) {
+  const auto* const pairs =
+      reinterpret_cast<const float2*>(page + CopiedPage<Code, kHeadDim>::kScalesAt);
+  return pairs[half * 4 + static_cast<int>(threadIdx.x) % 4];
+}
+
+// Makes scores of the products of queries and the codes of a copied page, the tile's page `p`.
+template <class Code, int kHeadDim, int kTiles, int kPages>
+__device__ void ScaleScores(const uint8_t* page, int p, float (&scores)[kTiles][kPages][2][4]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float2 two = ScalesOf<Code, kHeadDim>(page, half);
+    const float scale[2] = {two.x * CodeHalves<Code>::kUnit, two.y * CodeHalves<Code>::kUnit};
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) scores[t][p][half][i] *= scale[i % 2];
+    }
+  }
+}
+
 // Turns a copied page of codes of a byte into the form for the tensor cores, `to`
 // [PageShape::kBytes]. Without their scales, which KeyTile::ScoreKeys gives the scores, or with
 // them, rounded.
@@ -241,23 +265,10 @@ struct KeyTile {
                             float (&scores)[kTiles][kPages][2][4]) const {
     MultiplyKeys<Element, kHeadDim>(queries, keys, pages, scores);
     if constexpr (kIsKvCode<Stored>) {
-      using Copied = CopiedPage<Stored, kHeadDim>;
 #pragma unroll
       for (int p = 0; p < kPages; ++p) {
         if (p >= pages) continue;
-        const auto* const scales =
-            reinterpret_cast<const float2*>(copied + p * Copied::kBytes + Copied::kScalesAt);
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const float2 two = scales[half * 4 + static_cast<int>(threadIdx.x) % 4];
-          const float scale[2] = {two.x * CodeHalves<Stored>::kUnit,
-                                  two.y * CodeHalves<Stored>::kUnit};
-#pragma unroll
-          for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) scores[t][p][half][i] *= scale[i % 2];
-          }
-        }
+        ScaleScores<Stored, kHeadDim>(copied + p * CopiedPage<Stored, kHeadDim>::kBytes, p, scores);
       }
     }
   }
