@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """What floods of HTTP and of TLS handshakes cost the servers and the others who use them.
 
-    bench/floods.py [--bin build/dev] --model MODEL.gguf [--seconds 60] [--at PORT...] [--together] [--out FILE] [-- FLOOD...]
+    bench/floods.py [--bin build/dev] --model MODEL.gguf [--seconds 60] [--at PORT...] [--together] [--front-apart] [--out FILE]
+                    [-- FLOOD...]
 
 Router, prefill and decode worker with mutual TLS, and the front of deploy/haproxy. The floods (all, or those named) go one
 after another to the ports (front, http and inner, or those named). front is the front's port for gRPC, http that for HTTP, which
@@ -13,6 +14,9 @@ every 50 ms, and the router's /metrics and each server's health are asked ten ti
 the client on CPU 1. Where all attackers together leave the client less CPU time, that is no fault of the servers: so there are
 controls, in which as many processes only burn CPU time, three amounts of it: before the first flood of a port, in the middle and
 after the last. A flood is compared with that of its port's controls that took most nearly as much as its attackers.
+
+With --front-apart the front runs on CPU 1, not on that of the servers behind it, as on a node of its own: what it spends on a
+flood is then taken from attackers and client.
 
 With --together all floods come at once to all ports, one connection each. The row `nothing` is without a flood.
 
@@ -58,6 +62,7 @@ def parse():
     parser.add_argument("--seconds", type=float, default=60, help="of each flood, and of each control")
     parser.add_argument("--at", nargs="+", choices=[*PORTS, "inner"], default=["front", "http", "inner"])
     parser.add_argument("--together", action="store_true", help="all at once")
+    parser.add_argument("--front-apart", action="store_true", help="the front beside the clients, not beside the servers")
     parser.add_argument("--out", type=pathlib.Path, help="a file for the table")
     parser.add_argument("flood", nargs="*", help="their names; all by default")
     return parser.parse_args()
@@ -257,6 +262,13 @@ def measure_all(cluster, stub, progress):
             progress.say(*group.rows[-1])
 
 
+def cluster_in(folder):
+    cluster = FrontedCluster(folder, secured=True)
+    if args.front_apart:
+        cluster.front.command[:0] = ["taskset", "-c", str(CLIENTS_CPU)]
+    return cluster
+
+
 def main():
     known = [*HTTP_FLOODS, "handshakes", "control"]
     unknown = set(args.flood) - set(known)
@@ -264,7 +276,7 @@ def main():
         raise SystemExit(f"no flood {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.sched_setaffinity(0, {SERVERS_CPU})  # what the servers begin with
-    with tempfile.TemporaryDirectory() as folder, FrontedCluster(pathlib.Path(folder), secured=True) as cluster:
+    with tempfile.TemporaryDirectory() as folder, cluster_in(pathlib.Path(folder)) as cluster:
         os.sched_setaffinity(0, {CLIENTS_CPU})
         with grpc.secure_channel(cluster.front.address, channel_credentials(cluster.ours)) as channel:
             stub = rpc.GenerationServiceStub(channel)

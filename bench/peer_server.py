@@ -52,9 +52,10 @@ def server(folder: pathlib.Path = DEFAULT_FOLDER, jobs: int = os.cpu_count() or 
 
 @contextlib.contextmanager
 def running(program, model, *arguments):
-    """The port of a server that is ready for requests. It ends with the context."""
+    """The port of a server that is ready for requests. It ends with the context, and with this process, however that ends."""
     port = free_port()
-    command = [str(program), "--model", str(model), "--host", "127.0.0.1", "--port", str(port), *arguments]
+    command = ["setpriv", "--pdeathsig", "KILL", str(program), "--model", str(model), "--host", "127.0.0.1", "--port",
+               str(port), *arguments]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             deadline = time.monotonic() + READY_TIMEOUT_S
