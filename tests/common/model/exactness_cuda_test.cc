@@ -128,7 +128,7 @@ TEST(CudaNumerics, SayWhetherTheyAreDeterministicAndOnWhat) {
     return (*MakeBackend({.device = "cuda", .deterministic = deterministic}))->Numerics();
   };
   EXPECT_EQ(numerics(false), "cuda-varying");
-  EXPECT_EQ(numerics(true), "cuda-sm90-invariant2");
+  EXPECT_EQ(numerics(true), "cuda-sm90-invariant3");
 }
 
 }  // namespace

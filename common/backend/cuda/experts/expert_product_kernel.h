@@ -192,8 +192,10 @@ void LaunchExpertElement(const ExpertProductInput& in, std::span<const ExpertOut
   constexpr bool kAlone = HasMin(kElement);
   constexpr bool kDeep = Block::kLaneColumns == 8 && Block::kChunks == 1;
   if (tile_pairs == kFewTilePairs) {
-    LaunchExpertTiles<Block, kFewTilePairs / 8, kAlone || kDeep ? 4 : 2, kAlone ? 1 : 2>(
-        in, outputs, pairs, stream);
+    LaunchExpertTiles<Block, kFewTilePairs / 8, kAlone || kDeep ? 4 : 2,
+                      kAlone                            ? 1
+                      : kElement == CudaElement::kMxfp4 ? 3
+                                                        : 2>(in, outputs, pairs, stream);
   } else {
     LaunchExpertTiles<Block, kManyTilePairs / 8, kDeep ? 4 : 2, Block::kGroups ? 1 : 2>(
         in, outputs, pairs, stream);

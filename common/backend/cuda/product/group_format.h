@@ -1,7 +1,7 @@
-// The formats of weight_format.h whose codes lie in groups (weight_layout.h): Q4_0, Q4_1 and Q4_K.
-// A chunk has eight columns of each of a group's four blocks, so four lanes together have whole
-// blocks. Tensor cores multiply the codes themselves, which BF16 holds exactly, and the sum of a
-// block is scaled. With four bits per weight, what is done for each weight counts; a scale serves
+// The formats of weight_format.h whose codes lie in groups (weight_layout.h): Q4_0, Q4_1, Q4_K and
+// MXFP4. A chunk has eight columns of each of a group's four blocks, so four lanes together have
+// whole blocks. Tensor cores multiply the codes themselves, which BF16 holds exactly, and the sum of
+// a block is scaled. With four bits per weight, what is done for each weight counts; a scale serves
 // 32.
 #pragma once
 
@@ -18,7 +18,9 @@
 namespace baton {
 
 // A Format has, beside kColumns, Chunk and Load of weight_format.h,
-//   kOffset, kHasMin         a value is scale * (code - kOffset) + min, without a min if !kHasMin
+//   kHasMin                  a value is scale * code + min, without a min if !kHasMin
+//   kAdded                   what each of Codes has beside the code, to save an instruction
+//   Codes(word, pairs)       the codes of a word's columns 2i and 2i + 1 in BF16, a pair in each
 //   BlockOf(chunk, b)        scale and min of the chunk's block b
 //   Eight, LoadEight, Quad   for one lane: as in weight_format.h
 struct BlockScale {
@@ -30,7 +32,12 @@ struct BlockScale {
 __device__ __forceinline__ uint32_t CodePair(uint32_t bits) {
   return MaskAndSet(bits, 0x000f000fu, 0x43004300u);
 }
-// The same less 128 + kOffset, exactly.
+// The codes of a word, and 128.
+__device__ __forceinline__ void CodesAnd128(uint32_t word, uint32_t (&pairs)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) pairs[i] = CodePair(word >> (4 * i));
+}
+// CodePair less 128 + kOffset, exactly.
 template <int kOffset>
 __device__ __forceinline__ uint32_t CodePairLess(uint32_t bits) {
   constexpr uint32_t kBase = (0x4300u + kOffset) * 0x10001u;
@@ -82,6 +89,7 @@ struct WeightFormat<CudaElement::kQ4_0> {
   static constexpr int kColumns = ChunkColumns(kElement);
   static constexpr int kOffset = 8;
   static constexpr bool kHasMin = false;
+  static constexpr int kAdded = 0;
   struct Chunk {
     uint4 codes;
     uint2 scales;  // F16, one for each block
@@ -90,6 +98,10 @@ struct WeightFormat<CudaElement::kQ4_0> {
     const RowPlanes planes = PlanesOf(kElement, columns);
     return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
             LoadAt<uint2>(row + planes.parts, GroupOf(chunk))};
+  }
+  static __device__ __forceinline__ void Codes(uint32_t word, uint32_t (&pairs)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) pairs[i] = CodePairLess<kOffset>(word >> (4 * i));
   }
   static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block) {
     const uint32_t scales = block < 2 ? chunk.scales.x : chunk.scales.y;
@@ -117,8 +129,8 @@ template <>
 struct WeightFormat<CudaElement::kQ4_1> {
   static constexpr CudaElement kElement = CudaElement::kQ4_1;
   static constexpr int kColumns = ChunkColumns(kElement);
-  static constexpr int kOffset = 0;
   static constexpr bool kHasMin = true;
+  static constexpr int kAdded = 128;
   struct Chunk {
     uint4 codes;
     uint4 parts;  // for each block scale and min, F16
@@ -127,6 +139,9 @@ struct WeightFormat<CudaElement::kQ4_1> {
     const RowPlanes planes = PlanesOf(kElement, columns);
     return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
             LoadAt<uint4>(row + planes.parts, GroupOf(chunk))};
+  }
+  static __device__ __forceinline__ void Codes(uint32_t word, uint32_t (&pairs)[4]) {
+    CodesAnd128(word, pairs);
   }
   static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block) {
     const uint32_t part = WordOf(chunk.parts, block);
@@ -151,8 +166,8 @@ template <>
 struct WeightFormat<CudaElement::kQ4_K> {
   static constexpr CudaElement kElement = CudaElement::kQ4_K;
   static constexpr int kColumns = ChunkColumns(kElement);
-  static constexpr int kOffset = 0;
   static constexpr bool kHasMin = true;
+  static constexpr int kAdded = 128;
   struct Chunk {
     uint4 codes;
     uint2 parts;  // for each block scale and min, unsigned bytes
@@ -163,6 +178,9 @@ struct WeightFormat<CudaElement::kQ4_K> {
     return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
             LoadAt<uint2>(row + planes.parts, GroupOf(chunk)),
             LoadAt<uint32_t>(row + planes.supers, GroupOf(chunk) / 2)};
+  }
+  static __device__ __forceinline__ void Codes(uint32_t word, uint32_t (&pairs)[4]) {
+    CodesAnd128(word, pairs);
   }
   static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block) {
     const uint32_t bytes = block < 2 ? chunk.parts.x : chunk.parts.y;
@@ -185,6 +203,72 @@ struct WeightFormat<CudaElement::kQ4_K> {
   static __device__ float4 Quad(const Eight& eight, int quad) {
     return ScaledQuad(eight.codes, quad, ScaledByte(eight.part, 0, HalfOf(eight.super)),
                       -ScaledByte(eight.part, 1, HalfOf(eight.super >> 16)));
+  }
+};
+
+// A code is a sign, two bits of exponent and one of mantissa (E2M1): 0, 1/2, 1, 3/2, 2, 3, 4 or 6.
+// A block's scale is a power of two.
+template <>
+struct WeightFormat<CudaElement::kMxfp4> {
+  static constexpr CudaElement kElement = CudaElement::kMxfp4;
+  static constexpr int kColumns = ChunkColumns(kElement);
+  static constexpr bool kHasMin = false;
+  static constexpr int kAdded = 0;
+  struct Chunk {
+    uint4 codes;
+    uint32_t exponents;  // a byte for each block
+  };
+  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
+    const RowPlanes planes = PlanesOf(kElement, columns);
+    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
+            LoadAt<uint32_t>(row + planes.parts, GroupOf(chunk))};
+  }
+  // The two bytes of a BF16 magnitude are looked up, four magnitudes at a time.
+  static __device__ __forceinline__ void Codes(uint32_t word, uint32_t (&pairs)[4]) {
+    const uint32_t magnitudes = word & 0x77777777u;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const uint32_t four = magnitudes >> (16 * half);
+      const uint32_t low = __byte_perm(0xc0800000u, 0xc0804000u, four);
+      const uint32_t high = __byte_perm(0x3f3f3f00u, 0x40404040u, four);
+      pairs[2 * half] = __byte_perm(low, high, 0x5140);
+      pairs[2 * half + 1] = __byte_perm(low, high, 0x7362);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) pairs[i] |= word << (12 - 4 * i) & 0x80008000u;
+  }
+  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block) {
+    return {ScaleOf(chunk.exponents, block), 0};
+  }
+
+  struct Eight {
+    uint32_t codes;
+    uint32_t exponent;
+  };
+  static __device__ Eight LoadEight(const uint8_t* row, int columns, int eight) {
+    const RowPlanes planes = PlanesOf(kElement, columns);
+    return {LoadAt<uint32_t>(row, WordOfEight(eight)),
+            LoadAt<uint8_t>(row + planes.parts, eight / 4)};
+  }
+  static __device__ float4 Quad(const Eight& eight, int quad) {
+    uint32_t pairs[4];
+    Codes(eight.codes, pairs);
+    const float scale = ScaleOf(eight.exponent, 0);
+    const uint32_t low = pairs[2 * quad];
+    const uint32_t high = pairs[2 * quad + 1];
+    // Adding +0 makes -0 the +0 that it is on the CPU.
+    const auto value = [scale](uint32_t bits) {
+      return __fmaf_rn(std::bit_cast<float>(bits), scale, 0.0f);
+    };
+    return make_float4(value(low << 16), value(low & 0xffff0000u), value(high << 16),
+                       value(high & 0xffff0000u));
+  }
+
+ private:
+  // 2^(e - 127), where e is byte `i` of `exponents`; the least is subnormal.
+  static __device__ __forceinline__ float ScaleOf(uint32_t exponents, int i) {
+    const uint32_t highest = __byte_perm(exponents, 0, 0x0444u | static_cast<uint32_t>(i) << 12);
+    return std::bit_cast<float>(max(highest >> 1, 0x00400000u));
   }
 };
 

@@ -3,18 +3,18 @@
 //
 // Tensor cores (mma m16n8k16) take BF16 and sum in float32. Activations are the sum of one or two
 // BF16 terms (ProductTerms). BF16 weights are exact, F16 and F32 weights are two terms. Of Q4_0,
-// Q4_1 and Q4_K the codes are exact; other quantised values are rounded to one term. The weight's
-// shape and type fix the order of a sum:
+// Q4_1, Q4_K and MXFP4 the codes are exact; other quantised values are rounded to one term. The
+// weight's shape and type fix the order of a sum:
 //   - The columns are cut into at most 8 parts (InvariantPartTiles). Each part is one chain of mma,
 //     ascending. Parts are added in ascending order, and their sum last to the old value of `out`:
 //     fma(scale, sum, out).
-//   - Four lanes share a row. A lane has 8 consecutive columns (Q8_0: 16; Q6_K, MXFP4: 32); an mma
+//   - Four lanes share a row. A lane has 8 consecutive columns (Q8_0: 16; Q6_K: 32); an mma
 //     takes 4 of each lane's columns, ascending.
-//   - Q4_0, Q4_1, Q4_K: two mma, of 4 and 4 consecutive columns of each lane, multiply a block of
+//   - Q4_0, Q4_1, Q4_K, MXFP4: two mma, of 4 and 4 consecutive columns of each lane, multiply a block of
 //     32 columns that has one scale. From their sums it is
 //       sum = fma(scale, sum of codes * x, sum), then fma(min, sum of x, sum) if there is a min,
-//     with codes - 8 for Q4_0; otherwise with codes + 128, and min - 128 * scale in place of the
-//     min.
+//     with codes - 8 for Q4_0; for Q4_1 and Q4_K with codes + 128, and min - 128 * scale in place
+//     of the min.
 //   - Per mma the products of terms follow one another: high x high, high x the weight's low, the
 //     activation's low x high. Low x low, 2^-16 of the product, is left out.
 // There are two kernels. One has a warp for each part of 16 outputs and few rows, so that even for
@@ -37,7 +37,7 @@
 namespace baton {
 
 // To be raised with every change that may change a bit: it is part of Backend::Numerics.
-inline constexpr int kInvariantVersion = 2;
+inline constexpr int kInvariantVersion = 3;
 
 // The column tiles (product_terms.h) of a part.
 constexpr int InvariantPartTiles(int columns) { return (ColumnTiles(columns) + 7) / 8; }

@@ -152,10 +152,7 @@ struct TileShape {
   // rows where weights or input take many.
   static constexpr int kRows = [] {
     if (kTerms == 2) return HasMin(Block::kElement) ? 32 : 64;
-    return Block::kElement == CudaElement::kBf16 || Block::kElement == CudaElement::kF16 ||
-                   Block::kElement == CudaElement::kMxfp4
-               ? 128
-               : 64;
+    return Block::kElement == CudaElement::kBf16 || Block::kElement == CudaElement::kF16 ? 128 : 64;
   }();
   static constexpr int kRowTiles = kRows / 8;
   static constexpr int kTermBytes = kRows * kTileColumns * 2;

@@ -171,28 +171,23 @@ struct PairWeights {
 template <class Block>
 struct PairWeights<Block, true> {
   using Format = typename Block::Format;
-  uint32_t a[2][4];      // kHasMin: 128 + code; otherwise code - kOffset
+  uint32_t a[2][4];      // codes, and Format::kAdded
   BlockScale blocks[2];  // of output g and of output g + 8; `min` is for the input's sum
 
   __device__ __forceinline__ PairWeights(const LaneWeights<Block> (&weights)[2], int pair) {
 #pragma unroll
     for (int output = 0; output < 2; ++output) {
       const typename Format::Chunk& chunk = weights[output].chunks[0];
-      const uint32_t word = WordOf(chunk.codes, pair);
+      uint32_t codes[4];
+      Format::Codes(WordOf(chunk.codes, pair), codes);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        uint32_t& operand = a[i / 2][i % 2 * 2 + output];
-        if constexpr (Format::kHasMin) {
-          operand = CodePair(word >> (4 * i));
-        } else {
-          operand = CodePairLess<Format::kOffset>(word >> (4 * i));
-        }
-      }
+      for (int i = 0; i < 4; ++i) a[i / 2][i % 2 * 2 + output] = codes[i];
       BlockScale& block = blocks[output];
       block = Format::BlockOf(chunk, pair);
-      // scale * sum((code - kOffset) * x) + min * sum(x), from the sum of (128 + code) * x.
+      // scale * sum(code * x) + min * sum(x), from the sum of (code + kAdded) * x.
+      static_assert(Format::kHasMin || Format::kAdded == 0);
       if constexpr (Format::kHasMin) {
-        block.min = __fmaf_rn(block.scale, -static_cast<float>(128 + Format::kOffset), block.min);
+        block.min = __fmaf_rn(block.scale, -static_cast<float>(Format::kAdded), block.min);
       }
     }
   }

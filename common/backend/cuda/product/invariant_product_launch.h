@@ -71,7 +71,7 @@ struct PartsShape {
   // Thread blocks on a multiprocessor: as many as leave the registers that the kernel needs, 80
   // beside two others, 128 beside one.
   static constexpr int kOccupancy = [] {
-    if (kElement == CudaElement::kQ4_0 && kRowTiles == 2 && kTerms == 1) return 2;
+    if (Block::kGroups && !HasMin(kElement) && kRowTiles == 2 && kTerms == 1) return 2;
     if (kRowTiles > 1) return IsQuantised(kElement) && (kTerms == 2 || Block::kGroups) ? 1 : 2;
     if (HasMin(kElement)) return kTerms == 2 ? 1 : 2;
     return Block::kTerms == 2 || kTerms == 2 || kElement == CudaElement::kQ6_K ? 2 : 3;

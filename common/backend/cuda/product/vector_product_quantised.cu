@@ -6,7 +6,6 @@ namespace baton {
 void LaunchQuantisedVectorProduct(const VectorInput& input, std::span<const VectorOutput> outputs,
                                   const DeviceLimits& limits, cudaStream_t stream) {
   LaunchElement<CudaElement::kQ8_0>(input, outputs, limits, stream);
-  LaunchElement<CudaElement::kMxfp4>(input, outputs, limits, stream);
   LaunchElement<CudaElement::kQ6_K>(input, outputs, limits, stream);
 }
 

@@ -22,7 +22,7 @@ namespace baton {
 //   Quad(chunk, q)         the values of its columns 4q to 4q + 3
 // and that of a quantised weight
 //   LoadEight(row, columns, e)  an Eight, of which the first two quads are columns 8e to 8e + 7
-// group_format.h has the formats of Q4_0, Q4_1 and Q4_K.
+// group_format.h has the formats of Q4_0, Q4_1, Q4_K and MXFP4.
 template <CudaElement kElement>
 struct WeightFormat;
 
@@ -146,45 +146,6 @@ struct WeightFormat<CudaElement::kQ8_0> {
     constexpr int kPlace = 8;
     const uint32_t bits = __byte_perm(codes, BaseBitsOf(kPlace), 0x7404u | i << 4);
     return ScaledCode<128>(std::bit_cast<float>(bits), BaseOf(kPlace), scale);
-  }
-};
-
-// A code is a sign, two bits of exponent and one of mantissa: 0, 1/2, 1, 3/2, 2, 3, 4 or 6.
-template <>
-struct WeightFormat<CudaElement::kMxfp4> {
-  static constexpr int kColumns = ChunkColumns(CudaElement::kMxfp4);
-  struct Chunk {
-    uint4 codes;
-    uint32_t exponent;
-  };
-  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
-    const RowPlanes planes = PlanesOf(CudaElement::kMxfp4, columns);
-    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
-            LoadAt<uint8_t>(row + planes.parts, chunk)};
-  }
-  using Eight = Chunk;
-  static __device__ Eight LoadEight(const uint8_t* row, int columns, int eight) {
-    const RowPlanes planes = PlanesOf(CudaElement::kMxfp4, columns);
-    return {{LoadAt<uint32_t>(row, eight), 0, 0, 0},
-            LoadAt<uint8_t>(row + planes.parts, eight / 4)};
-  }
-  static __device__ float4 Quad(const Chunk& chunk, int quad) {
-    // 2^(exponent - 128), because the magnitudes are doubled; the two lowest are subnormal.
-    const float scale = std::bit_cast<float>(chunk.exponent < 2 ? 0x00200000u << chunk.exponent
-                                                                : (chunk.exponent - 1) << 23);
-    const uint32_t codes = NibblesOf(chunk.codes, quad);
-    const uint32_t doubled = __byte_perm(0x03020100u, 0x0c080604u, codes & 0x7777u);
-    return make_float4(
-        Value(scale, doubled & 255u, codes << 28), Value(scale, doubled >> 8 & 255u, codes << 24),
-        Value(scale, doubled >> 16 & 255u, codes << 20), Value(scale, doubled >> 24, codes << 16));
-  }
-
- private:
-  // scale * code, with the highest bit of `bits` as the scale's sign. Adding +0 makes -0 the +0
-  // that it is on the CPU.
-  static __device__ float Value(float scale, uint32_t code, uint32_t bits) {
-    const uint32_t factor = std::bit_cast<uint32_t>(scale) | (bits & 0x80000000u);
-    return __fmaf_rn(std::bit_cast<float>(factor), CodeOf<0>(code), 0.0f);
   }
 };
 

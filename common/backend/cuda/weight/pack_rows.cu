@@ -67,10 +67,21 @@ static __device__ uint32_t EveryOtherNibble(uint64_t four) {
   return static_cast<uint32_t>((four | four >> 24) & 0xffff);
 }
 
-// The word of a group: the codes of even columns, then those of odd ones.
-static __device__ uint32_t GroupWordOf(uint64_t codes) {
+// The codes of even columns, then those of odd ones.
+static __device__ uint32_t EvenThenOdd(uint64_t codes) {
   constexpr uint64_t kEven = 0x00ff00ff00ff00ff;
   return EveryOtherNibble(codes & kEven) | EveryOtherNibble(codes >> 8 & kEven) << 16;
+}
+
+// The word of a group (weight_layout.h).
+template <CudaElement kElement>
+static __device__ uint32_t GroupWordOf(uint64_t codes) {
+  if constexpr (kElement == CudaElement::kMxfp4) {
+    return NibblesOf(codes & 0x0707070707070707) | EvenThenOdd(codes >> 3 & 0x0101010101010101)
+                                                       << 3;
+  } else {
+    return EvenThenOdd(codes);
+  }
 }
 
 // Puts a block's codes of 4 bits into its words of the row: every fourth of its group, or one after
@@ -86,7 +97,7 @@ static __device__ void PackNibbles(const BlockCodes& codes, int block, uint8_t* 
 #pragma unroll
   for (int t = 0; t < kBlockWords; ++t) {
     if constexpr (kGroups) {
-      words[t * kGroupBlocks] = GroupWordOf(codes.words[t]);
+      words[t * kGroupBlocks] = GroupWordOf<kElement>(codes.words[t]);
     } else {
       words[t] = NibblesOf(codes.words[t]);
     }

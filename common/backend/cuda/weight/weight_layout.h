@@ -4,8 +4,8 @@
 // F32, F16, BF16: a row is its elements. Quantised: a row has the file's values in up to four
 // planes, each beginning at a multiple of 16 bytes, so that a thread reads 16 bytes of codes at
 // once:
-//   codes   Q8_0: a signed byte per column. Other types: 4 bits per column; 8 columns are a 32-bit
-//           word, the first in its lowest bits. Q4_0, Q4_1, Q4_K: in groups, see below.
+//   codes   Q8_0: a signed byte per column. Q6_K: the lower 4 bits per column; 8 columns are a
+//           32-bit word, the first in its lowest bits. Other types: 4 bits per column, in groups.
 //   high    Q6_K: the upper 2 bits per column; 16 columns are a 32-bit word.
 //   parts   One entry per 32 columns. Q8_0, Q4_0: scale (F16). Q4_1: scale, min (F16). Q4_K: scale,
 //           min (unsigned bytes). Q6_K: the scales of both halves (signed bytes). MXFP4: the
@@ -16,7 +16,9 @@
 // padded. Word 4t + b has columns 8t to 8t + 7 of block b, so the 16 bytes that one of four lanes
 // reads have its eight columns of each block. Of these eight, columns 0, 2, 4 and 6 are the word's
 // nibbles from the lowest on, and 1, 3, 5 and 7 the nibbles 16 bits above them: after a shift and a
-// mask two neighbours are the halves of a register.
+// mask two neighbours are the halves of a register. An MXFP4 code is a sign and three bits of
+// magnitude: the magnitudes of the eight columns are the lowest three bits of the word's nibbles, in
+// their order, and the signs of columns 2i and 2i + 1 are bits 4i + 3 and 4i + 19.
 #pragma once
 
 #include <cstddef>
@@ -53,10 +55,10 @@ constexpr int BlockColumns(CudaElement element) {
 // Whether the codes of the type lie in groups.
 constexpr bool HasCodeGroups(CudaElement element) {
   return element == CudaElement::kQ4_0 || element == CudaElement::kQ4_1 ||
-         element == CudaElement::kQ4_K;
+         element == CudaElement::kQ4_K || element == CudaElement::kMxfp4;
 }
 inline constexpr int kGroupColumns = 128;
-// Whether a value of such a type is scale * code + min, instead of scale * (code - 8).
+// Whether a value of such a type is scale * code + min, without a min otherwise.
 constexpr bool HasMin(CudaElement element) {
   return element == CudaElement::kQ4_1 || element == CudaElement::kQ4_K;
 }

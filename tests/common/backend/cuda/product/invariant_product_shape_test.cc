@@ -128,7 +128,9 @@ TEST(InvariantProductShape, WeightsComeAtSevenTenthsOfTheMemorysRateOrAllAtOnce)
             "Q4_K 16, 32 rows: 1B qkv, 1B gate up, 1B logits\n"
             "Q4_K 64 rows: 1B qkv, 1B output\n"
             "Q6_K 2, 4, 8, 16, 32 rows: 1B down\n"
-            "MXFP4 2, 4, 8, 16, 32 rows: 1B down\n");
+            "MXFP4 1, 2, 4, 8, 16 rows: 1B down\n"
+            "MXFP4 32 rows: 1B qkv, 1B gate up, 1B logits\n"
+            "MXFP4 64 rows: 1B qkv, 1B output\n");
 }
 
 // They multiply many rows with each weight: what counts is how many multiprocessors do
