@@ -220,7 +220,7 @@ class Step:
 
 def product_rows(weights):
     """The most rows that the vector kernel takes with such weights, and the parts kernel."""
-    name = "kFourBitRows" if weights.quantised else "kHalfRows"
+    name = "kGroupRows" if weights.quantised else "kHalfRows"
     return tuple(map(int, _found(rf"{name} = \{{\.vector = (\d+), \.parts = (\d+)\}};", DISPATCH)))
 
 

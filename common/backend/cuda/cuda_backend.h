@@ -21,8 +21,8 @@
 #include "common/backend/cuda/product/gemm.h"
 #include "common/backend/cuda/product/product_dispatch.h"
 #include "common/backend/cuda/product/vector_product.h"
-#include "common/backend/cuda/weight/weight_upload.h"
 #include "common/backend/cuda/sampling/cuda_step_sampler.h"
+#include "common/backend/cuda/weight/weight_upload.h"
 
 namespace baton {
 

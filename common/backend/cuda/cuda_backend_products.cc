@@ -8,12 +8,12 @@
 #include "common/backend/cuda/cuda_backend.h"
 #include "common/backend/cuda/device/cuda_error.h"
 #include "common/backend/cuda/experts/expert_mixer.h"
-#include "common/backend/cuda/weight/cuda_weight.h"
 #include "common/backend/cuda/product/invariant_product.h"
 #include "common/backend/cuda/product/product_dispatch.h"
 #include "common/backend/cuda/product/product_input.h"
-#include "common/backend/cuda/weight/weight_layout.h"
 #include "common/backend/cuda/product/weight_product.h"
+#include "common/backend/cuda/weight/cuda_weight.h"
+#include "common/backend/cuda/weight/weight_layout.h"
 #include "common/base/check.h"
 
 namespace baton {

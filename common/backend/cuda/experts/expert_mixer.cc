@@ -9,8 +9,8 @@
 #include "common/backend/cuda/experts/expert_pairs.h"
 #include "common/backend/cuda/experts/expert_product.h"
 #include "common/backend/cuda/experts/expert_sum.h"
-#include "common/backend/cuda/weight/cuda_weight.h"
 #include "common/backend/cuda/product/product_terms.h"
+#include "common/backend/cuda/weight/cuda_weight.h"
 
 namespace baton {
 namespace {

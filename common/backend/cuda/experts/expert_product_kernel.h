@@ -51,8 +51,8 @@ __device__ __forceinline__ void MultiplyPairs(const ExpertProductArgs& args,
     uint4 low = {0, 0, 0, 0};
     if (x[n] != nullptr) {
       const uint8_t* const at = x[n] + 2 * static_cast<int64_t>(column);
-      high = *reinterpret_cast<const uint4*>(at);
-      if (args.term_count == 2) low = *reinterpret_cast<const uint4*>(at + args.term_bytes);
+      high = LoadColumns<Block, /*kInPlace=*/false>(at);
+      if (args.term_count == 2) low = LoadColumns<Block, /*kInPlace=*/false>(at + args.term_bytes);
     }
     weights.Multiply(high, low, args.term_count == 2, sums[n]);
   }

@@ -1,8 +1,8 @@
-// The formats of weight_format.h whose codes lie in groups (weight_layout.h): Q4_0, Q4_1, Q4_K and
-// MXFP4. A chunk has eight columns of each of a group's four blocks, so four lanes together have
+// The formats of weight_format.h whose codes lie in groups (weight_layout.h): Q4_0, Q4_1, Q4_K, Q6_K
+// and MXFP4. A chunk has eight columns of each of a group's four blocks, so four lanes together have
 // whole blocks. Tensor cores multiply the codes themselves, which BF16 holds exactly, and the sum of
-// a block is scaled. With four bits per weight, what is done for each weight counts; a scale serves
-// 32.
+// a block, or of its halves, is scaled. With so few bits per weight, what is done for each weight
+// counts; a scale serves 16 or 32.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -20,8 +20,9 @@ namespace baton {
 // A Format has, beside kColumns, Chunk and Load of weight_format.h,
 //   kHasMin                  a value is scale * code + min, without a min if !kHasMin
 //   kAdded                   what each of Codes has beside the code, to save an instruction
-//   Codes(word, pairs)       the codes of a word's columns 2i and 2i + 1 in BF16, a pair in each
-//   BlockOf(chunk, b)        scale and min of the chunk's block b
+//   kHalfScales              whether the halves of a block, 16 columns, have scales of their own
+//   Codes(chunk, b, pairs)   the codes of the chunk's columns 2i and 2i + 1 of block b, in BF16
+//   BlockOf(chunk, b, half)  scale and min of that half of block b
 //   Eight, LoadEight, Quad   for one lane: as in weight_format.h
 struct BlockScale {
   float scale = 0;
@@ -37,11 +38,10 @@ __device__ __forceinline__ void CodesAnd128(uint32_t word, uint32_t (&pairs)[4])
 #pragma unroll
   for (int i = 0; i < 4; ++i) pairs[i] = CodePair(word >> (4 * i));
 }
-// CodePair less 128 + kOffset, exactly.
+// BF16 pairs of 128 + code, less 128 + kOffset, exactly.
 template <int kOffset>
-__device__ __forceinline__ uint32_t CodePairLess(uint32_t bits) {
+__device__ __forceinline__ uint32_t Less128And(uint32_t codes) {
   constexpr uint32_t kBase = (0x4300u + kOffset) * 0x10001u;
-  const uint32_t codes = CodePair(bits);
   __nv_bfloat162 pair;
   __nv_bfloat162 base;
   memcpy(&pair, &codes, sizeof(pair));
@@ -90,6 +90,7 @@ struct WeightFormat<CudaElement::kQ4_0> {
   static constexpr int kOffset = 8;
   static constexpr bool kHasMin = false;
   static constexpr int kAdded = 0;
+  static constexpr bool kHalfScales = false;
   struct Chunk {
     uint4 codes;
     uint2 scales;  // F16, one for each block
@@ -99,11 +100,14 @@ struct WeightFormat<CudaElement::kQ4_0> {
     return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
             LoadAt<uint2>(row + planes.parts, GroupOf(chunk))};
   }
-  static __device__ __forceinline__ void Codes(uint32_t word, uint32_t (&pairs)[4]) {
+  static __device__ __forceinline__ void Codes(const Chunk& chunk, int block,
+                                               uint32_t (&pairs)[4]) {
+    CodesAnd128(WordOf(chunk.codes, block), pairs);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) pairs[i] = CodePairLess<kOffset>(word >> (4 * i));
+    for (uint32_t& pair : pairs) pair = Less128And<kOffset>(pair);
   }
-  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block) {
+  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block,
+                                                       int /*half*/) {
     const uint32_t scales = block < 2 ? chunk.scales.x : chunk.scales.y;
     return {HalfOf(scales >> (16 * (block % 2))), 0};
   }
@@ -131,6 +135,7 @@ struct WeightFormat<CudaElement::kQ4_1> {
   static constexpr int kColumns = ChunkColumns(kElement);
   static constexpr bool kHasMin = true;
   static constexpr int kAdded = 128;
+  static constexpr bool kHalfScales = false;
   struct Chunk {
     uint4 codes;
     uint4 parts;  // for each block scale and min, F16
@@ -140,10 +145,12 @@ struct WeightFormat<CudaElement::kQ4_1> {
     return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
             LoadAt<uint4>(row + planes.parts, GroupOf(chunk))};
   }
-  static __device__ __forceinline__ void Codes(uint32_t word, uint32_t (&pairs)[4]) {
-    CodesAnd128(word, pairs);
+  static __device__ __forceinline__ void Codes(const Chunk& chunk, int block,
+                                               uint32_t (&pairs)[4]) {
+    CodesAnd128(WordOf(chunk.codes, block), pairs);
   }
-  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block) {
+  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block,
+                                                       int /*half*/) {
     const uint32_t part = WordOf(chunk.parts, block);
     return {HalfOf(part), HalfOf(part >> 16)};
   }
@@ -168,6 +175,7 @@ struct WeightFormat<CudaElement::kQ4_K> {
   static constexpr int kColumns = ChunkColumns(kElement);
   static constexpr bool kHasMin = true;
   static constexpr int kAdded = 128;
+  static constexpr bool kHalfScales = false;
   struct Chunk {
     uint4 codes;
     uint2 parts;  // for each block scale and min, unsigned bytes
@@ -179,10 +187,12 @@ struct WeightFormat<CudaElement::kQ4_K> {
             LoadAt<uint2>(row + planes.parts, GroupOf(chunk)),
             LoadAt<uint32_t>(row + planes.supers, GroupOf(chunk) / 2)};
   }
-  static __device__ __forceinline__ void Codes(uint32_t word, uint32_t (&pairs)[4]) {
-    CodesAnd128(word, pairs);
+  static __device__ __forceinline__ void Codes(const Chunk& chunk, int block,
+                                               uint32_t (&pairs)[4]) {
+    CodesAnd128(WordOf(chunk.codes, block), pairs);
   }
-  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block) {
+  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block,
+                                                       int /*half*/) {
     const uint32_t bytes = block < 2 ? chunk.parts.x : chunk.parts.y;
     const uint32_t first = static_cast<uint32_t>(block % 2) * 2;
     return {ScaledByte(bytes, first, HalfOf(chunk.super)),
@@ -206,6 +216,78 @@ struct WeightFormat<CudaElement::kQ4_K> {
   }
 };
 
+template <>
+struct WeightFormat<CudaElement::kQ6_K> {
+  static constexpr CudaElement kElement = CudaElement::kQ6_K;
+  static constexpr int kColumns = ChunkColumns(kElement);
+  static constexpr int kOffset = 32;
+  static constexpr bool kHasMin = false;
+  static constexpr int kAdded = 0;
+  static constexpr bool kHalfScales = true;
+  struct Chunk {
+    uint4 codes;
+    uint2 high;
+    uint2 parts;  // for each block the scales of both halves, signed bytes
+    uint32_t super;
+  };
+  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
+    const RowPlanes planes = PlanesOf(kElement, columns);
+    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
+            LoadAt<uint2>(row + planes.high, chunk),
+            LoadAt<uint2>(row + planes.parts, GroupOf(chunk)),
+            LoadAt<uint16_t>(row + planes.supers, GroupOf(chunk) / 2)};
+  }
+  static __device__ __forceinline__ void Codes(const Chunk& chunk, int block,
+                                               uint32_t (&pairs)[4]) {
+    CodesAnd128(WordOf(chunk.codes, block), pairs);
+    const uint32_t high = block < 2 ? chunk.high.x : chunk.high.y;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int place = block % 2 * 8 + 2 * i;  // of the upper bits, which go to bit 4
+      const uint32_t upper = place < 4 ? high << (4 - place) : high >> (place - 4);
+      pairs[i] = Less128And<kOffset>(pairs[i] | (upper & 0x00300030u));
+    }
+  }
+  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block, int half) {
+    const uint32_t flipped = (block < 2 ? chunk.parts.x : chunk.parts.y) ^ 0x80808080u;
+    const auto byte = static_cast<uint32_t>(block % 2 * 2 + half);
+    return {ScaledSignedByte(flipped, byte, HalfOf(chunk.super)), 0};
+  }
+
+  // Of eight columns, four are one lane's and four the next one's.
+  struct Eight {
+    uint32_t codes[2];  // of each four, columns 2i and 2i + 1 from bits 4i and 4i + 16 on
+    uint32_t high[2];   // and from bits 2i and 2i + 16 on
+    uint32_t part;
+    uint32_t super;
+  };
+  static __device__ Eight LoadEight(const uint8_t* row, int columns, int eight) {
+    const RowPlanes planes = PlanesOf(kElement, columns);
+    const int block = eight % 16 / 4;
+    const int half = eight % 4 / 2;
+    const int first = eight / 16 * 4 + eight % 2 * 2;  // chunk
+    Eight out;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      out.codes[i] = LoadAt<uint32_t>(row, (first + i) * 4 + block) >> (8 * half);
+      out.high[i] = LoadAt<uint32_t>(row + planes.high, (first + i) * 2 + block / 2) >>
+                    (block % 2 * 8 + half * 4);
+    }
+    out.part = LoadAt<uint8_t>(row + planes.parts, eight / 2);
+    out.super = LoadAt<uint16_t>(row + planes.supers, eight / 32);
+    return out;
+  }
+  static __device__ float4 Quad(const Eight& eight, int quad) {
+    const float scale = ScaledSignedByte(eight.part ^ 128u, 0, HalfOf(eight.super));
+    const auto value = [&](int column) {
+      const uint32_t low = eight.codes[quad] >> (column / 2 * 4 + column % 2 * 16) & 15u;
+      const uint32_t high = eight.high[quad] >> (column / 2 * 2 + column % 2 * 16) & 3u;
+      return scale * CodeOf<kOffset>(low | high << 4);
+    };
+    return make_float4(value(0), value(1), value(2), value(3));
+  }
+};
+
 // A code is a sign, two bits of exponent and one of mantissa (E2M1): 0, 1/2, 1, 3/2, 2, 3, 4 or 6.
 // A block's scale is a power of two.
 template <>
@@ -214,6 +296,7 @@ struct WeightFormat<CudaElement::kMxfp4> {
   static constexpr int kColumns = ChunkColumns(kElement);
   static constexpr bool kHasMin = false;
   static constexpr int kAdded = 0;
+  static constexpr bool kHalfScales = false;
   struct Chunk {
     uint4 codes;
     uint32_t exponents;  // a byte for each block
@@ -222,6 +305,10 @@ struct WeightFormat<CudaElement::kMxfp4> {
     const RowPlanes planes = PlanesOf(kElement, columns);
     return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
             LoadAt<uint32_t>(row + planes.parts, GroupOf(chunk))};
+  }
+  static __device__ __forceinline__ void Codes(const Chunk& chunk, int block,
+                                               uint32_t (&pairs)[4]) {
+    Codes(WordOf(chunk.codes, block), pairs);
   }
   // The two bytes of a BF16 magnitude are looked up, four magnitudes at a time.
   static __device__ __forceinline__ void Codes(uint32_t word, uint32_t (&pairs)[4]) {
@@ -237,7 +324,8 @@ struct WeightFormat<CudaElement::kMxfp4> {
 #pragma unroll
     for (int i = 0; i < 4; ++i) pairs[i] |= word << (12 - 4 * i) & 0x80008000u;
   }
-  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block) {
+  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block,
+                                                       int /*half*/) {
     return {ScaleOf(chunk.exponents, block), 0};
   }
 

@@ -2,19 +2,19 @@
 // x weight^T. A row has the same bits whatever the number of rows.
 //
 // Tensor cores (mma m16n8k16) take BF16 and sum in float32. Activations are the sum of one or two
-// BF16 terms (ProductTerms). BF16 weights are exact, F16 and F32 weights are two terms. Of Q4_0,
-// Q4_1, Q4_K and MXFP4 the codes are exact; other quantised values are rounded to one term. The
-// weight's shape and type fix the order of a sum:
+// BF16 terms (ProductTerms). BF16 weights are exact, F16 and F32 weights are two terms. Values of
+// Q8_0 are rounded to one term, codes of the other quantised types are exact. The weight's shape and
+// type fix the order of a sum:
 //   - The columns are cut into at most 8 parts (InvariantPartTiles). Each part is one chain of mma,
 //     ascending. Parts are added in ascending order, and their sum last to the old value of `out`:
 //     fma(scale, sum, out).
-//   - Four lanes share a row. A lane has 8 consecutive columns (Q8_0: 16; Q6_K: 32); an mma
-//     takes 4 of each lane's columns, ascending.
-//   - Q4_0, Q4_1, Q4_K, MXFP4: two mma, of 4 and 4 consecutive columns of each lane, multiply a block of
-//     32 columns that has one scale. From their sums it is
+//   - Four lanes share a row. A lane has 8 consecutive columns (Q8_0: 16); an mma takes 4 of each
+//     lane's columns, ascending.
+//   - But for Q8_0, two mma multiply a block of 32 columns of quantised weights, which has one scale:
 //       sum = fma(scale, sum of codes * x, sum), then fma(min, sum of x, sum) if there is a min,
-//     with codes - 8 for Q4_0; for Q4_1 and Q4_K with codes + 128, and min - 128 * scale in place
-//     of the min.
+//     with codes - 8 for Q4_0, codes - 32 for Q6_K; for Q4_1 and Q4_K with codes + 128, and
+//     min - 128 * scale in place of the min. Of Q6_K, each of the two multiplies 16 columns, which
+//     have a scale of their own: the first 16, then the others.
 //   - Per mma the products of terms follow one another: high x high, high x the weight's low, the
 //     activation's low x high. Low x low, 2^-16 of the product, is left out.
 // There are two kernels. One has a warp for each part of 16 outputs and few rows, so that even for

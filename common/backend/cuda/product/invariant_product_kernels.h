@@ -32,8 +32,10 @@ __device__ __forceinline__ void MultiplyRows(const InvariantArgs& args,
   uint4 low[kRowTiles] = {};
 #pragma unroll
   for (int n = 0; n < kRowTiles; ++n) {
-    high[n] = LoadInPlace16(x[n] + offset);
-    if constexpr (kTerms == 2) low[n] = LoadInPlace16(x[n] + offset + args.term_bytes);
+    high[n] = LoadColumns<Block, /*kInPlace=*/true>(x[n] + offset);
+    if constexpr (kTerms == 2) {
+      low[n] = LoadColumns<Block, /*kInPlace=*/true>(x[n] + offset + args.term_bytes);
+    }
   }
 #pragma unroll
   for (int n = 0; n < kRowTiles; ++n) weights.Multiply(high[n], low[n], kTerms == 2, sums[n]);
@@ -151,7 +153,7 @@ struct TileShape {
   // A lane has two sums for each output and row of its own, which leave too few registers for 128
   // rows where weights or input take many.
   static constexpr int kRows = [] {
-    if (kTerms == 2) return HasMin(Block::kElement) ? 32 : 64;
+    if (kTerms == 2) return Block::kTwoScales ? 32 : 64;
     return Block::kElement == CudaElement::kBf16 || Block::kElement == CudaElement::kF16 ? 128 : 64;
   }();
   static constexpr int kRowTiles = kRows / 8;
@@ -169,8 +171,9 @@ __device__ void CopyRows(const InvariantArgs& args, int first_row, int tile, uin
   using Shape = TileShape<Block, kTerms>;
   const int row = static_cast<int>(threadIdx.x) / kEights;
   const int eight = static_cast<int>(threadIdx.x) % kEights;
-  const PairPlace place = PlaceOf<Block>(eight);
-  uint8_t* const to = buffer + ((place.pair * Shape::kRows + row) * 4 + place.t) * 16;
+  const PairPlace place = PlaceOf<Block>(2 * eight);
+  uint8_t* const to =
+      buffer + ((place.pair * Shape::kRows + row) * 4 + place.t) * 16 + place.step * 8;
 #pragma unroll
   for (int term = 0; term < kTerms; ++term) {
     const uint8_t* from = args.terms + term * args.term_bytes +
@@ -179,7 +182,14 @@ __device__ void CopyRows(const InvariantArgs& args, int first_row, int tile, uin
 #pragma unroll
     for (int i = 0; i < Shape::kRows / kRowStep; ++i) {
       const bool valid = first_row + row + i * kRowStep < args.rows;
-      CopyAsync16(to + term * Shape::kTermBytes + i * kRowStep * 64, from, valid ? 16 : 0);
+      uint8_t* const at = to + term * Shape::kTermBytes + i * kRowStep * 64;
+      if constexpr (Block::kHalfScales) {
+        // The second four columns are the next lane's, of the same step.
+        CopyAsync<8>(at, from, valid);
+        CopyAsync<8>(at + 16, from + 8, valid);
+      } else {
+        CopyAsync16(at, from, valid ? 16 : 0);
+      }
       from += kRowStep * args.term_row_bytes;
     }
   }

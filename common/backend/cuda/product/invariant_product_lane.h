@@ -58,8 +58,15 @@ template <CudaElement kElement_>
 struct InvariantBlock {
   using Format = WeightFormat<kElement_>;
   static constexpr CudaElement kElement = kElement_;
-  // Whether a pair of mma steps is a block of 32 columns with one scale.
+  // Whether a pair of mma steps is a block of 32 columns with one scale, or each step a half of it
+  // with a scale of its own.
   static constexpr bool kGroups = HasCodeGroups(kElement);
+  static constexpr bool kHalfScales = [] {
+    if constexpr (kGroups) return Format::kHalfScales;
+    return false;
+  }();
+  // Whether a block has more than a scale, which takes registers.
+  static constexpr bool kTwoScales = kHalfScales || HasMin(kElement);
   static constexpr int kLaneColumns = std::max(8, Format::kColumns);
   static constexpr int kChunks = kLaneColumns / Format::kColumns;  // chunks of a lane
   static constexpr int kPairs = kLaneColumns / 8;                  // pairs of mma steps
@@ -71,24 +78,42 @@ struct InvariantBlock {
 };
 
 // The first of the 8 columns, counted from the tile's first, that lane `t` of four multiplies in
-// pair `pair` of the tile.
+// pair `pair` of the tile: four in each step. They are consecutive, but for kHalfScales, where the
+// second four are 16 columns behind the first.
 template <class Block>
 __device__ __forceinline__ int PairColumn(int pair, int t) {
-  if constexpr (Block::kGroups) return pair * 32 + t * 8;
+  if constexpr (Block::kGroups) return pair * 32 + t * (Block::kHalfScales ? 4 : 8);
   return pair / Block::kPairs * Block::kColumns + t * Block::kLaneColumns +
          pair % Block::kPairs * 8;
 }
-// The inverse of PairColumn: the pair and the lane of the 8 columns from 8 * `eight` on.
+// The inverse of PairColumn: the pair, the lane and the step of the 4 columns from 4 * `four` on.
 struct PairPlace {
   int pair;
   int t;
+  int step;
 };
 template <class Block>
-__device__ __forceinline__ PairPlace PlaceOf(int eight) {
-  if constexpr (Block::kGroups) return {eight / 4, eight % 4};
-  const int in_block = eight * 8 % Block::kColumns;
-  return {eight * 8 / Block::kColumns * Block::kPairs + in_block % Block::kLaneColumns / 8,
-          in_block / Block::kLaneColumns};
+__device__ __forceinline__ PairPlace PlaceOf(int four) {
+  if constexpr (Block::kHalfScales) return {four / 8, four % 4, four / 4 % 2};
+  if constexpr (Block::kGroups) return {four / 8, four / 2 % 4, four % 2};
+  const int in_block = four * 4 % Block::kColumns;
+  return {four * 4 / Block::kColumns * Block::kPairs + in_block % Block::kLaneColumns / 8,
+          in_block / Block::kLaneColumns, four % 2};
+}
+
+// The columns of a pair that a lane multiplies, of one row and term: those from `at` on, where
+// PairColumn says. kInPlace: see LoadInPlace16.
+template <class Block, bool kInPlace>
+__device__ __forceinline__ uint4 LoadColumns(const uint8_t* at) {
+  if constexpr (Block::kHalfScales) {
+    const uint8_t* const second_at = at + 2 * 16;
+    const uint2 first = kInPlace ? LoadInPlace8(at) : *reinterpret_cast<const uint2*>(at);
+    const uint2 second =
+        kInPlace ? LoadInPlace8(second_at) : *reinterpret_cast<const uint2*>(second_at);
+    return {first.x, first.y, second.x, second.y};
+  } else {
+    return kInPlace ? LoadInPlace16(at) : *reinterpret_cast<const uint4*>(at);
+  }
 }
 
 // The weights of a block that one lane holds, for one output.
@@ -167,26 +192,31 @@ struct PairWeights {
   }
 };
 
-// The same of codes in groups. The pair's columns are a block: its sum is scaled, then added.
+// The same of codes in groups. The pair's columns are a block: its sum, or that of each half, is
+// scaled, then added.
 template <class Block>
 struct PairWeights<Block, true> {
   using Format = typename Block::Format;
-  uint32_t a[2][4];      // codes, and Format::kAdded
-  BlockScale blocks[2];  // of output g and of output g + 8; `min` is for the input's sum
+  static constexpr int kScales = Format::kHalfScales ? 2 : 1;  // of a block
+  uint32_t a[2][4];                                            // codes, and Format::kAdded
+  BlockScale blocks[2][kScales];  // of outputs g and g + 8; `min` is for the input's sum
 
   __device__ __forceinline__ PairWeights(const LaneWeights<Block> (&weights)[2], int pair) {
 #pragma unroll
     for (int output = 0; output < 2; ++output) {
       const typename Format::Chunk& chunk = weights[output].chunks[0];
       uint32_t codes[4];
-      Format::Codes(WordOf(chunk.codes, pair), codes);
+      Format::Codes(chunk, pair, codes);
 #pragma unroll
       for (int i = 0; i < 4; ++i) a[i / 2][i % 2 * 2 + output] = codes[i];
-      BlockScale& block = blocks[output];
-      block = Format::BlockOf(chunk, pair);
+#pragma unroll
+      for (int half = 0; half < kScales; ++half) {
+        blocks[output][half] = Format::BlockOf(chunk, pair, half);
+      }
       // scale * sum(code * x) + min * sum(x), from the sum of (code + kAdded) * x.
-      static_assert(Format::kHasMin || Format::kAdded == 0);
+      static_assert(Format::kAdded == 0 || (Format::kHasMin && !Format::kHalfScales));
       if constexpr (Format::kHasMin) {
+        BlockScale& block = blocks[output][0];
         block.min = __fmaf_rn(block.scale, -static_cast<float>(Format::kAdded), block.min);
       }
     }
@@ -208,13 +238,17 @@ struct PairWeights<Block, true> {
         MultiplyBf16(inputs, kOnes, {highs[step].x, highs[step].y});
         if (two_terms) MultiplyBf16(inputs, kOnes, {lows[step].x, lows[step].y});
       }
-    }
+      if (Format::kHalfScales || step == 1) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      sums[i] = __fmaf_rn(blocks[i / 2].scale, products[i], sums[i]);
-      if constexpr (Format::kHasMin) {
-        sums[i] = __fmaf_rn(blocks[i / 2].min, inputs[i], sums[i]);
+        for (int i = 0; i < 4; ++i) {
+          sums[i] = __fmaf_rn(blocks[i / 2][step % kScales].scale, products[i], sums[i]);
+          products[i] = 0;
+        }
       }
+    }
+    if constexpr (Format::kHasMin) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums[i] = __fmaf_rn(blocks[i / 2][0].min, inputs[i], sums[i]);
     }
   }
 };

@@ -71,10 +71,10 @@ struct PartsShape {
   // Thread blocks on a multiprocessor: as many as leave the registers that the kernel needs, 80
   // beside two others, 128 beside one.
   static constexpr int kOccupancy = [] {
-    if (Block::kGroups && !HasMin(kElement) && kRowTiles == 2 && kTerms == 1) return 2;
+    if (Block::kGroups && !Block::kTwoScales && kRowTiles == 2 && kTerms == 1) return 2;
     if (kRowTiles > 1) return IsQuantised(kElement) && (kTerms == 2 || Block::kGroups) ? 1 : 2;
-    if (HasMin(kElement)) return kTerms == 2 ? 1 : 2;
-    return Block::kTerms == 2 || kTerms == 2 || kElement == CudaElement::kQ6_K ? 2 : 3;
+    if (Block::kTwoScales) return kTerms == 2 ? 1 : 2;
+    return Block::kTerms == 2 || kTerms == 2 ? 2 : 3;
   }();
   // Column blocks that a warp has loaded ahead, 2 to 4 KB of weights.
   static constexpr int kDepth =

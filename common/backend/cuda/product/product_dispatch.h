@@ -20,9 +20,9 @@ struct ProductRows {
 };
 // scripts/sass/model.py reads these four lines.
 inline constexpr ProductRows kF32Rows = {.vector = 4, .parts = 4};
-inline constexpr ProductRows kHalfRows = {.vector = 4, .parts = 16};     // F16, BF16
-inline constexpr ProductRows kFourBitRows = {.vector = 0, .parts = 64};  // Q4_0, Q4_1, Q4_K, MXFP4
-inline constexpr ProductRows kQuantisedRows = {.vector = 1, .parts = 64};  // Q8_0, Q6_K
+inline constexpr ProductRows kHalfRows = {.vector = 4, .parts = 16};   // F16, BF16
+inline constexpr ProductRows kGroupRows = {.vector = 0, .parts = 64};  // codes in groups
+inline constexpr ProductRows kQ8Rows = {.vector = 1, .parts = 64};
 
 constexpr ProductRows ProductRowsOf(CudaElement element) {
   switch (element) {
@@ -34,10 +34,11 @@ constexpr ProductRows ProductRowsOf(CudaElement element) {
     case CudaElement::kQ4_0:
     case CudaElement::kQ4_1:
     case CudaElement::kQ4_K:
+    case CudaElement::kQ6_K:
     case CudaElement::kMxfp4:
-      return kFourBitRows;
+      return kGroupRows;
     default:
-      return kQuantisedRows;
+      return kQ8Rows;
   }
 }
 

@@ -1,5 +1,4 @@
-// From the description of a vector product to the launch of its kernel. Several sources include
-// this and instantiate vector_product_kernel.h, each for some element types.
+// From the description of a vector product to the launch of its kernel.
 #pragma once
 
 #include <algorithm>
@@ -18,19 +17,15 @@ inline int CeilDiv(int64_t value, int divisor) {
 
 // Calls visit(tile) with the tile for `rows` rows of the input and `outputs` rows of all weights, if
 // there is one (MaxVectorRows). Chunks in flight take 64 registers where two blocks share a
-// multiprocessor, and 128 where the sums of several rows need them. A chunk of a quantised weight
-// has 32 columns (Q8_0: 16), so fewer chunks put as many bytes in flight: of two rows, whose input
-// is then read once. Q8_0 has few enough instructions that warps without a row would be missed: with
-// no more outputs than warps each has one.
+// multiprocessor, and 128 where the sums of several rows need them. Two chunks of Q8_0 are of two
+// rows, whose input is then read once; where there are no more outputs than warps, each has one.
 template <CudaElement kElement, class Visit>
 void WithVectorTile(int rows, int64_t outputs, const DeviceLimits& limits, const Visit& visit) {
-  if constexpr (IsQuantised(kElement)) {
+  if constexpr (kElement == CudaElement::kQ8_0) {
     if (rows != 1) return;
-    if constexpr (kElement == CudaElement::kQ8_0) {
-      using Single = VectorTile<kElement, 1, 1, 2, 2>;
-      if (outputs <= int64_t{limits.multiprocessors} * Single::kBlocks * kVectorWarps) {
-        return visit(Single());
-      }
+    using Single = VectorTile<kElement, 1, 1, 2, 2>;
+    if (outputs <= int64_t{limits.multiprocessors} * Single::kBlocks * kVectorWarps) {
+      return visit(Single());
     }
     visit(VectorTile<kElement, 1, 2, 1, 2>());
   } else {
@@ -127,9 +122,5 @@ void LaunchElement(const VectorInput& input, std::span<const VectorOutput> outpu
            args);
   });
 }
-
-// Multiplies with those outputs' weights that are quantised (vector_product_quantised.cu).
-void LaunchQuantisedVectorProduct(const VectorInput& input, std::span<const VectorOutput> outputs,
-                                  const DeviceLimits& limits, cudaStream_t stream);
 
 }  // namespace baton

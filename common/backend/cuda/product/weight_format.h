@@ -22,7 +22,7 @@ namespace baton {
 //   Quad(chunk, q)         the values of its columns 4q to 4q + 3
 // and that of a quantised weight
 //   LoadEight(row, columns, e)  an Eight, of which the first two quads are columns 8e to 8e + 7
-// group_format.h has the formats of Q4_0, Q4_1, Q4_K and MXFP4.
+// group_format.h has the formats of all other types but Q8_0.
 template <CudaElement kElement>
 struct WeightFormat;
 
@@ -69,6 +69,14 @@ __device__ __forceinline__ float BaseAndNibble(uint32_t word, int i) {
   return std::bit_cast<float>(MaskAndSet(shifted, 15u << place, BaseBitsOf(place)));
 }
 
+// scale * the signed byte `i` of bytes whose highest bits are flipped, exactly. REQUIRES: the scale is
+// a finite F16.
+__device__ __forceinline__ float ScaledSignedByte(uint32_t flipped, uint32_t i, float scale) {
+  constexpr int kPlace = 8;  // where the base has few bits
+  const uint32_t bits = __byte_perm(flipped, BaseBitsOf(kPlace), 0x7404u | i << 4);
+  return ScaledCode<128>(std::bit_cast<float>(bits), BaseOf(kPlace), scale);
+}
+
 template <class T>
 __device__ __forceinline__ T LoadAt(const uint8_t* plane, uint32_t index) {
   return reinterpret_cast<const T*>(plane)[index];
@@ -110,11 +118,6 @@ struct WeightFormat<CudaElement::kBf16> : FloatFormat<CudaElement::kBf16> {
   }
 };
 
-// The four 4-bit codes of a quad, in the lowest bits.
-__device__ __forceinline__ uint32_t NibblesOf(const uint4& codes, int quad) {
-  return WordOf(codes, quad / 2) >> (16 * (quad % 2));
-}
-
 template <>
 struct WeightFormat<CudaElement::kQ8_0> {
   static constexpr int kColumns = ChunkColumns(CudaElement::kQ8_0);
@@ -136,51 +139,8 @@ struct WeightFormat<CudaElement::kQ8_0> {
   static __device__ float4 Quad(const Chunk& chunk, int quad) {
     const float scale = HalfOf(chunk.scale);
     const uint32_t codes = WordOf(chunk.codes, quad) ^ 0x80808080u;  // each code plus 128
-    return make_float4(Value(codes, 0, scale), Value(codes, 1, scale), Value(codes, 2, scale),
-                       Value(codes, 3, scale));
-  }
-
- private:
-  // The byte goes to bit 8, where the base has few bits.
-  static __device__ __forceinline__ float Value(uint32_t codes, uint32_t i, float scale) {
-    constexpr int kPlace = 8;
-    const uint32_t bits = __byte_perm(codes, BaseBitsOf(kPlace), 0x7404u | i << 4);
-    return ScaledCode<128>(std::bit_cast<float>(bits), BaseOf(kPlace), scale);
-  }
-};
-
-template <>
-struct WeightFormat<CudaElement::kQ6_K> {
-  static constexpr int kColumns = ChunkColumns(CudaElement::kQ6_K);
-  struct Chunk {
-    uint4 codes;
-    uint2 high;
-    uint32_t parts;
-    uint32_t super;
-  };
-  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
-    const RowPlanes planes = PlanesOf(CudaElement::kQ6_K, columns);
-    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
-            LoadAt<uint2>(row + planes.high, chunk), LoadAt<uint16_t>(row + planes.parts, chunk),
-            LoadAt<uint16_t>(row + planes.supers, chunk / 8)};
-  }
-  using Eight = Chunk;
-  static __device__ Eight LoadEight(const uint8_t* row, int columns, int eight) {
-    const RowPlanes planes = PlanesOf(CudaElement::kQ6_K, columns);
-    return {{LoadAt<uint32_t>(row, eight), 0, 0, 0},
-            {LoadAt<uint16_t>(row + planes.high, eight), 0},
-            LoadAt<uint8_t>(row + planes.parts, eight / 2),
-            LoadAt<uint16_t>(row + planes.supers, eight / 32)};
-  }
-  static __device__ float4 Quad(const Chunk& chunk, int quad) {
-    const uint32_t part = (quad < 4 ? chunk.parts : chunk.parts >> 8) & 255u;
-    const float scale = HalfOf(chunk.super) * CodeOf<128>(part ^ 128u);
-    const uint32_t low = NibblesOf(chunk.codes, quad);
-    const uint32_t high = (quad < 4 ? chunk.high.x : chunk.high.y) >> (8 * (quad % 4));
-    return make_float4(scale * CodeOf<32>((low & 15u) | (high & 3u) << 4),
-                       scale * CodeOf<32>((low >> 4 & 15u) | (high >> 2 & 3u) << 4),
-                       scale * CodeOf<32>((low >> 8 & 15u) | (high >> 4 & 3u) << 4),
-                       scale * CodeOf<32>((low >> 12 & 15u) | (high >> 6 & 3u) << 4));
+    return make_float4(ScaledSignedByte(codes, 0, scale), ScaledSignedByte(codes, 1, scale),
+                       ScaledSignedByte(codes, 2, scale), ScaledSignedByte(codes, 3, scale));
   }
 };
 

@@ -167,6 +167,15 @@ __device__ inline uint4 LoadInPlace16(const void* global) {
   return out;
 }
 
+__device__ inline uint2 LoadInPlace8(const void* global) {
+  uint2 out;
+  asm volatile("ld.global.v2.u32 {%0, %1}, [%2];"
+               : "=r"(out.x), "=r"(out.y)
+               : "l"(global)
+               : "memory");
+  return out;
+}
+
 // Brings `bytes` bytes into the L2 cache, where the device can. REQUIRES: `global` and `bytes` are
 // multiples of 16.
 __device__ inline void PrefetchToL2(const void* global, int bytes) {

@@ -54,53 +54,45 @@ static __device__ uint32_t NibblesOf(uint64_t codes) {
   return static_cast<uint32_t>(codes | codes >> 16);
 }
 
-// The lowest 2 bits of eight codes, one after the other.
-static __device__ uint16_t BitPairsOf(uint64_t codes) {
-  codes = (codes | codes >> 6) & 0x000f000f000f000f;
-  codes = (codes | codes >> 12) & 0x000000ff000000ff;
-  return static_cast<uint16_t>(codes | codes >> 24);
+// Four codes of kBits bits, one in each 16, one after the other.
+template <int kBits>
+static __device__ uint32_t FourOf(uint64_t codes) {
+  codes |= codes >> (16 - kBits);
+  return static_cast<uint32_t>((codes | codes >> (32 - 2 * kBits)) & ((1u << 4 * kBits) - 1));
 }
 
-// Four codes, one in each 16 bits, as nibbles one after the other.
-static __device__ uint32_t EveryOtherNibble(uint64_t four) {
-  four |= four >> 12;
-  return static_cast<uint32_t>((four | four >> 24) & 0xffff);
-}
-
-// The codes of even columns, then those of odd ones.
+// The codes of even columns, then, 16 bits above, those of odd ones.
+template <int kBits>
 static __device__ uint32_t EvenThenOdd(uint64_t codes) {
   constexpr uint64_t kEven = 0x00ff00ff00ff00ff;
-  return EveryOtherNibble(codes & kEven) | EveryOtherNibble(codes >> 8 & kEven) << 16;
+  return FourOf<kBits>(codes & kEven) | FourOf<kBits>(codes >> 8 & kEven) << 16;
 }
 
 // The word of a group (weight_layout.h).
 template <CudaElement kElement>
 static __device__ uint32_t GroupWordOf(uint64_t codes) {
   if constexpr (kElement == CudaElement::kMxfp4) {
-    return NibblesOf(codes & 0x0707070707070707) | EvenThenOdd(codes >> 3 & 0x0101010101010101)
+    return NibblesOf(codes & 0x0707070707070707) | EvenThenOdd<4>(codes >> 3 & 0x0101010101010101)
                                                        << 3;
   } else {
-    return EvenThenOdd(codes);
+    return EvenThenOdd<4>(codes);
   }
 }
 
-// Puts a block's codes of 4 bits into its words of the row: every fourth of its group, or one after
-// the other.
+constexpr int kGroupBlocks = kGroupColumns / kBlock;
+
+// The group of block `block` in a plane that has `bytes` of each group.
+static __device__ uint8_t* GroupAt(uint8_t* plane, int block, int bytes) {
+  return plane + block / kGroupBlocks * bytes;
+}
+
+// Puts a block's codes of 4 bits into every fourth word of its group.
 template <CudaElement kElement>
 static __device__ void PackNibbles(const BlockCodes& codes, int block, uint8_t* row) {
-  constexpr bool kGroups = HasCodeGroups(kElement);
-  constexpr int kGroupBlocks = kGroupColumns / kBlock;
-  constexpr int kGroupWords = kGroupColumns / kWordCodes;
-  const int first =
-      kGroups ? block / kGroupBlocks * kGroupWords + block % kGroupBlocks : block * kBlockWords;
-  auto* const words = reinterpret_cast<uint32_t*>(row) + first;
+  auto* const words = reinterpret_cast<uint32_t*>(GroupAt(row, block, kGroupColumns / 2));
 #pragma unroll
   for (int t = 0; t < kBlockWords; ++t) {
-    if constexpr (kGroups) {
-      words[t * kGroupBlocks] = GroupWordOf<kElement>(codes.words[t]);
-    } else {
-      words[t] = NibblesOf(codes.words[t]);
-    }
+    words[t * kGroupBlocks + block % kGroupBlocks] = GroupWordOf<kElement>(codes.words[t]);
   }
 }
 
@@ -146,6 +138,18 @@ static __device__ void PackQ4_K(const uint8_t* file, int block, const RowPlanes&
   if (b == 0) std::memcpy(row + planes.supers + block / kSuperBlocks * 4, file, 4);
 }
 
+// The codes of a block so that a word has four columns of each half.
+static __device__ BlockCodes ByHalves(const BlockCodes& codes) {
+  BlockCodes mixed;
+#pragma unroll
+  for (int t = 0; t < kBlockWords; ++t) {
+    const int shift = t % 2 * 32;
+    const uint64_t first = codes.words[t / 2] >> shift & 0xffffffff;
+    mixed.words[t] = first | codes.words[2 + t / 2] >> shift << 32;
+  }
+  return mixed;
+}
+
 // Q6_K: 128 bytes of nibbles and 64 bytes of upper bits, of which a half of 128 columns has 64 and
 // 32; then 16 signed scales, then the scale. Quarter c (32 columns) of a half has nibble c / 2 of
 // bytes 32 * (c % 2) + k, and bits 2c and 2c + 1 of byte k.
@@ -155,12 +159,15 @@ static __device__ void PackQ6_K(const uint8_t* file, int block, const RowPlanes&
   const int quarter = b % 4;
   const uint8_t* const low = file + b / 4 * 64 + quarter % 2 * 32;
   const uint8_t* const high = file + 128 + b / 4 * 32;
-  PackNibbles<CudaElement::kQ6_K>(CodesAt(low, quarter / 2 * 4, kLowNibbles), block, row);
-  const BlockCodes upper = CodesAt(high, 2 * quarter, 0x0303030303030303);
+  PackNibbles<CudaElement::kQ6_K>(ByHalves(CodesAt(low, quarter / 2 * 4, kLowNibbles)), block, row);
+  const BlockCodes upper = ByHalves(CodesAt(high, 2 * quarter, 0x0303030303030303));
+  uint8_t* const group = GroupAt(row + planes.high, block, kGroupColumns / 4);
 #pragma unroll
   for (int t = 0; t < kBlockWords; ++t) {
-    const uint16_t pairs = BitPairsOf(upper.words[t]);
-    std::memcpy(row + planes.high + block * 8 + t * 2, &pairs, sizeof(pairs));
+    const uint32_t bits = EvenThenOdd<2>(upper.words[t]);
+    uint8_t* const at = group + t * 8 + block % kGroupBlocks / 2 * 4 + block % 2;
+    at[0] = static_cast<uint8_t>(bits);
+    at[2] = static_cast<uint8_t>(bits >> 16);
   }
   std::memcpy(row + planes.parts + block * 2, file + 192 + 2 * b, 2);
   if (b == 0) std::memcpy(row + planes.supers + block / kSuperBlocks * 2, file + 208, 2);

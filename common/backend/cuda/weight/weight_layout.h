@@ -4,9 +4,8 @@
 // F32, F16, BF16: a row is its elements. Quantised: a row has the file's values in up to four
 // planes, each beginning at a multiple of 16 bytes, so that a thread reads 16 bytes of codes at
 // once:
-//   codes   Q8_0: a signed byte per column. Q6_K: the lower 4 bits per column; 8 columns are a
-//           32-bit word, the first in its lowest bits. Other types: 4 bits per column, in groups.
-//   high    Q6_K: the upper 2 bits per column; 16 columns are a 32-bit word.
+//   codes   Q8_0: a signed byte per column. Other types: 4 bits per column, in groups.
+//   high    Q6_K: the upper 2 bits per column, in groups.
 //   parts   One entry per 32 columns. Q8_0, Q4_0: scale (F16). Q4_1: scale, min (F16). Q4_K: scale,
 //           min (unsigned bytes). Q6_K: the scales of both halves (signed bytes). MXFP4: the
 //           exponent (an unsigned byte).
@@ -19,6 +18,11 @@
 // mask two neighbours are the halves of a register. An MXFP4 code is a sign and three bits of
 // magnitude: the magnitudes of the eight columns are the lowest three bits of the word's nibbles, in
 // their order, and the signs of columns 2i and 2i + 1 are bits 4i + 3 and 4i + 19.
+//
+// Q6_K has a scale for 16 columns. So that lanes read those of both halves of a block side by side,
+// word 4t + b has columns 4t to 4t + 3 and 16 + 4t to 16 + 4t + 3 of block b. Their upper bits lie
+// alike in two words for each lane: column i of the eight of block b has two bits of word b / 2 of
+// lane t, from bit 8 * (b % 2) + i / 2 * 2 + i % 2 * 16 on.
 #pragma once
 
 #include <cstddef>
@@ -55,7 +59,8 @@ constexpr int BlockColumns(CudaElement element) {
 // Whether the codes of the type lie in groups.
 constexpr bool HasCodeGroups(CudaElement element) {
   return element == CudaElement::kQ4_0 || element == CudaElement::kQ4_1 ||
-         element == CudaElement::kQ4_K || element == CudaElement::kMxfp4;
+         element == CudaElement::kQ4_K || element == CudaElement::kQ6_K ||
+         element == CudaElement::kMxfp4;
 }
 inline constexpr int kGroupColumns = 128;
 // Whether a value of such a type is scale * code + min, without a min otherwise.

@@ -239,11 +239,10 @@ struct Allowed {
 // The two halves of a sector are the same lane's, one after the other, so that the second comes from
 // the L1 cache. Lanes with other columns would add their products in another order; an input that
 // is stored in the lanes' order would be another for each type of weight that reads it.
-#define BATON_LANE_COLUMNS                                                                      \
-  "Q8_0, Q6_K: as the weights lie, a lane has 16 or 32 neighbouring columns of the input, and " \
-  "takes eight of them at a time"
+#define BATON_LANE_COLUMNS                                                                         \
+  "Q8_0: as the weights lie, a lane has 16 neighbouring columns of the input, and takes eight of " \
+  "them at a time"
 const Allowed kAllowed[] = {
-    {"VectorProductKernel", "device read", "rows of Q6_K begin at multiples of 16 bytes"},
     {"VectorProductKernel", "device write", "a warp's few results are of several rows"},
     {"VectorProductKernel", "shared read", "four rows' squares for four threads, once"},
     {"InvariantPartsKernel", "device read", BATON_WEIGHT_ROWS "; " BATON_LANE_COLUMNS},

@@ -53,6 +53,7 @@ inline uint4 LoadStreamed16(const void* global) {
 }
 
 inline uint4 LoadInPlace16(const void* global) { return LoadStreamed16(global); }
+inline uint2 LoadInPlace8(const void* global) { return *static_cast<const uint2*>(global); }
 
 // Reads the bytes, so that a sanitizer checks their addresses.
 void PrefetchToL2(const void* global, int bytes);

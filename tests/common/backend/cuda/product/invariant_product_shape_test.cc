@@ -127,7 +127,9 @@ TEST(InvariantProductShape, WeightsComeAtSevenTenthsOfTheMemorysRateOrAllAtOnce)
             "Q4_K 1, 2, 4, 8 rows: 1B down\n"
             "Q4_K 16, 32 rows: 1B qkv, 1B gate up, 1B logits\n"
             "Q4_K 64 rows: 1B qkv, 1B output\n"
-            "Q6_K 2, 4, 8, 16, 32 rows: 1B down\n"
+            "Q6_K 1, 2, 4, 8 rows: 1B down\n"
+            "Q6_K 16, 32 rows: 1B qkv, 1B gate up, 1B logits\n"
+            "Q6_K 64 rows: 1B qkv, 1B output\n"
             "MXFP4 1, 2, 4, 8, 16 rows: 1B down\n"
             "MXFP4 32 rows: 1B qkv, 1B gate up, 1B logits\n"
             "MXFP4 64 rows: 1B qkv, 1B output\n");

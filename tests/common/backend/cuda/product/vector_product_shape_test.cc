@@ -79,14 +79,11 @@ TEST(VectorProductShape, EnoughBytesOfBf16WeightsAreInFlight) {
   }
 }
 
-// A team has 1 KB in flight. Q8_0: 2048 outputs are half of the device's warps, and 6144 of pairs
-// leave a quarter without one. Q6_K waits for instructions (600 for each KB) before it waits for
-// bytes; so it keeps pairs of outputs, which share what is done to the input.
+// A team has 1 KB in flight. 2048 outputs are half of the device's warps, and 6144 of pairs leave a
+// quarter without one.
 TEST(VectorProductShape, EnoughBytesOfQuantisedWeightsAreInFlight) {
   EXPECT_EQ(ReadTooLittle<CudaElement::kQ8_0>(1),
             (Names{"1B qkv", "1B output", "1B down", "8B qkv"}));
-  EXPECT_EQ(ReadTooLittle<CudaElement::kQ6_K>(1),
-            (Names{"1B qkv", "1B output", "1B down", "8B qkv", "8B output", "8B down"}));
 }
 
 TEST(VectorProductShape, FewTeamsIdle) {
