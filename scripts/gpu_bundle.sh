@@ -11,6 +11,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+[[ ${1:-} != -* ]] || { echo "gpu_bundle: $1 is no list of architectures; the head of $0 says what it takes" >&2; exit 2; }
+
 limit_bytes=$((60 << 20))
 newest_glibc=2.36
 architectures=${1:-90a-real}
