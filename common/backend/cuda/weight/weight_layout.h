@@ -82,10 +82,9 @@ constexpr RowPlanes PlanesOf(CudaElement element, int columns) {
   const bool has_high = element == CudaElement::kQ6_K;
   const int super = element == CudaElement::kQ4_K ? 4 : element == CudaElement::kQ6_K ? 2 : 0;
   RowPlanes planes;
-  const int code_columns = HasCodeGroups(element)
-                               ? (columns + kGroupColumns - 1) / kGroupColumns * kGroupColumns
-                               : columns;
-  planes.high = padded(element == CudaElement::kQ8_0 ? columns : code_columns / 2);
+  planes.high = padded(HasCodeGroups(element)
+                           ? (columns + kGroupColumns - 1) / kGroupColumns * kGroupColumns / 2
+                           : columns);
   planes.parts = planes.high + padded(has_high ? columns / 4 : 0);
   planes.supers = planes.parts + padded(columns / 32 * part);
   planes.end = planes.supers + padded(columns / 256 * super);

@@ -85,7 +85,9 @@ struct Problem {
         const auto which =
             m * kExperts + static_cast<size_t>(pair_experts[static_cast<size_t>(pair)]);
         const TestMatrix& weight = weights[which];
-        const bool rounded = terms == 1 || IsQuantised(weight.Matrix().element);
+        const CudaElement element = weight.Matrix().element;
+        const bool rounded = terms == 1 || element == CudaElement::kQ8_0;
+        const double tolerance = rounded ? 0x1p-8 : IsQuantised(element) ? 0x1p-13 : 0x1p-15;
         for (int n = 0; n < outputs; ++n) {
           double expected =
               biased ? biases[which * static_cast<size_t>(outputs) + static_cast<size_t>(n)] : 0;
@@ -97,7 +99,7 @@ struct Problem {
             size += std::fabs(product);
           }
           ASSERT_NEAR(results[m][static_cast<size_t>(pair * outputs + n)], expected,
-                      size * (rounded ? 0x1p-8 : 0x1p-15))
+                      size * tolerance)
               << "matrix " << m << ", pair " << pair << ", output " << n;
         }
       }
