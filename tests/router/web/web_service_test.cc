@@ -134,7 +134,8 @@ TEST_F(WebServiceTest, OneBadPromptEndsTheOthersToo) {
 }
 
 TEST_F(WebServiceTest, TheLogProbabilitiesOfAllPromptsInAllChoicesAreBounded) {
-  AddPrefill();
+  // The first prompt, which is not refused, has no answer before the second one is.
+  AddPrefill().Behave({.before_first_token = absl::Hours(1)});
   AddDecode();
   StartHttp();
   Json request = Completion("", 1);
