@@ -187,18 +187,18 @@ template <CudaElement kElement>
 void LaunchExpertElement(const ExpertProductInput& in, std::span<const ExpertOutput> outputs,
                          const ExpertPairs& pairs, int tile_pairs, cudaStream_t stream) {
   using Block = InvariantBlock<kElement>;
-  // A warp has 2 to 4 KB of weights in flight. As in PartsShape, what needs more than 128 registers
-  // has the multiprocessor for itself.
-  constexpr bool kAlone = HasMin(kElement);
+  // Thread blocks on a multiprocessor, as in PartsShape: as many as leave the registers that the
+  // kernel needs. A warp has 2 to 4 KB of weights in flight.
+  constexpr bool kMxfp4 = kElement == CudaElement::kMxfp4;
+  constexpr int kFewBlocks = HasMin(kElement) ? 1 : kMxfp4 ? 3 : 2;
+  constexpr int kManyBlocks = Block::kGroups && !kMxfp4 ? 1 : 2;
   constexpr bool kDeep = Block::kLaneColumns == 8 && Block::kChunks == 1;
   if (tile_pairs == kFewTilePairs) {
-    LaunchExpertTiles<Block, kFewTilePairs / 8, kAlone || kDeep ? 4 : 2,
-                      kAlone                            ? 1
-                      : kElement == CudaElement::kMxfp4 ? 3
-                                                        : 2>(in, outputs, pairs, stream);
-  } else {
-    LaunchExpertTiles<Block, kManyTilePairs / 8, kDeep ? 4 : 2, Block::kGroups ? 1 : 2>(
+    LaunchExpertTiles<Block, kFewTilePairs / 8, kFewBlocks == 1 || kDeep ? 4 : 2, kFewBlocks>(
         in, outputs, pairs, stream);
+  } else {
+    LaunchExpertTiles<Block, kManyTilePairs / 8, kDeep ? 4 : 2, kManyBlocks>(in, outputs, pairs,
+                                                                             stream);
   }
 }
 

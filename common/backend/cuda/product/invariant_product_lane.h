@@ -121,14 +121,16 @@ template <class Block>
 struct LaneWeights {
   typename Block::Format::Chunk chunks[Block::kChunks];
 
-  // Loads block `block` of the row; zeros behind the row's end.
+  // Loads block `block` of the row, zeros behind the row's end. REQUIRES: its tile begins in the row.
+  // A block of codes in groups is a tile, and the row is padded to a whole one.
   __device__ __forceinline__ void Load(const uint8_t* row, int columns, int block, int t) {
 #pragma unroll
     for (int i = 0; i < Block::kChunks; ++i) {
       const int chunk = (block * 4 + t) * Block::kChunks + i;
-      const int column = Block::kGroups ? block * Block::kColumns : chunk * Block::Format::kColumns;
-      chunks[i] = column < columns ? Block::Format::Load(row, columns, chunk)
-                                   : typename Block::Format::Chunk{};
+      static_assert(!Block::kGroups || Block::kOfTile == 1);
+      const bool in_row = Block::kGroups || chunk * Block::Format::kColumns < columns;
+      chunks[i] =
+          in_row ? Block::Format::Load(row, columns, chunk) : typename Block::Format::Chunk{};
     }
   }
 
