@@ -18,22 +18,41 @@
 namespace baton {
 
 // A Format has, beside kColumns, Chunk and Load of weight_format.h,
-//   kHasMin                  a value is scale * code + min, without a min if !kHasMin
-//   kAdded                   what each of Codes has beside the code, to save an instruction
-//   kHalfScales              whether the halves of a block, 16 columns, have scales of their own
-//   Codes(chunk, b, pairs)   the codes of the chunk's columns 2i and 2i + 1 of block b, in BF16
-//   BlockOf(chunk, b, half)  scale and min of that half of block b
+//   Codes(chunk, b, pairs)   the codes of the chunk's columns 2i and 2i + 1 of block b, in BF16; where
+//                            there is a min (HasMin), kAddedToCodes beside each
+//   BlockOf(chunk, b, half)  scale and min of that half of block b; a value is scale * code + min
 //   Eight, LoadEight, Quad   for one lane: as in weight_format.h
 struct BlockScale {
   float scale = 0;
   float min = 0;
 };
+// Codes of a type with a min have this added, for which the min makes up: one instruction less for
+// each pair.
+inline constexpr int kAddedToCodes = 128;
+
+// code - kOffset, exactly and without a conversion, which is slow. REQUIRES: code < 2^22.
+template <int kOffset>
+__device__ __forceinline__ float CodeOf(uint32_t code) {
+  constexpr uint32_t kTwoTo23 = 0x4b000000u;  // a float whose unit of the last place is 1
+  return std::bit_cast<float>(kTwoTo23 | code) - static_cast<float>((1 << 23) + kOffset);
+}
+
+// Nibble `i` of a word, which is shifted so that the nibble lies at bit 8, 12 or 16: three shifted
+// words serve all eight. With a constant `i` all this is one instruction, beside the shifts.
+__device__ __forceinline__ int NibblePlace(int i) {
+  return i < 2 ? 4 * i + 8 : i < 5 ? 4 * i : 4 * i - 12;
+}
+__device__ __forceinline__ float BaseAndNibble(uint32_t word, int i) {
+  const uint32_t shifted = i < 2 ? word << 8 : i < 5 ? word : word >> 12;
+  const int place = NibblePlace(i);
+  return std::bit_cast<float>(MaskAndSet(shifted, 15u << place, BaseBitsOf(place)));
+}
 
 // BF16 of 128 + code, of the codes of two columns: the lowest four bits of both halves of `bits`.
 __device__ __forceinline__ uint32_t CodePair(uint32_t bits) {
   return MaskAndSet(bits, 0x000f000fu, 0x43004300u);
 }
-// The codes of a word, and 128.
+// The codes of a word, each with 128 added.
 __device__ __forceinline__ void CodesAnd128(uint32_t word, uint32_t (&pairs)[4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) pairs[i] = CodePair(word >> (4 * i));
@@ -88,9 +107,6 @@ struct WeightFormat<CudaElement::kQ4_0> {
   static constexpr CudaElement kElement = CudaElement::kQ4_0;
   static constexpr int kColumns = ChunkColumns(kElement);
   static constexpr int kOffset = 8;
-  static constexpr bool kHasMin = false;
-  static constexpr int kAdded = 0;
-  static constexpr bool kHalfScales = false;
   struct Chunk {
     uint4 codes;
     uint2 scales;  // F16, one for each block
@@ -133,9 +149,6 @@ template <>
 struct WeightFormat<CudaElement::kQ4_1> {
   static constexpr CudaElement kElement = CudaElement::kQ4_1;
   static constexpr int kColumns = ChunkColumns(kElement);
-  static constexpr bool kHasMin = true;
-  static constexpr int kAdded = 128;
-  static constexpr bool kHalfScales = false;
   struct Chunk {
     uint4 codes;
     uint4 parts;  // for each block scale and min, F16
@@ -173,9 +186,6 @@ template <>
 struct WeightFormat<CudaElement::kQ4_K> {
   static constexpr CudaElement kElement = CudaElement::kQ4_K;
   static constexpr int kColumns = ChunkColumns(kElement);
-  static constexpr bool kHasMin = true;
-  static constexpr int kAdded = 128;
-  static constexpr bool kHalfScales = false;
   struct Chunk {
     uint4 codes;
     uint2 parts;  // for each block scale and min, unsigned bytes
@@ -221,9 +231,6 @@ struct WeightFormat<CudaElement::kQ6_K> {
   static constexpr CudaElement kElement = CudaElement::kQ6_K;
   static constexpr int kColumns = ChunkColumns(kElement);
   static constexpr int kOffset = 32;
-  static constexpr bool kHasMin = false;
-  static constexpr int kAdded = 0;
-  static constexpr bool kHalfScales = true;
   struct Chunk {
     uint4 codes;
     uint2 high;
@@ -243,7 +250,7 @@ struct WeightFormat<CudaElement::kQ6_K> {
     const uint32_t high = block < 2 ? chunk.high.x : chunk.high.y;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int place = block % 2 * 8 + 2 * i;  // of the upper bits, which go to bit 4
+      const int place = block % 2 * 8 + 2 * i;  // the upper bits lie here, and go to bit 4
       const uint32_t upper = place < 4 ? high << (4 - place) : high >> (place - 4);
       pairs[i] = Less128And<kOffset>(pairs[i] | (upper & 0x00300030u));
     }
@@ -254,10 +261,10 @@ struct WeightFormat<CudaElement::kQ6_K> {
     return {ScaledSignedByte(flipped, byte, HalfOf(chunk.super)), 0};
   }
 
-  // Of eight columns, four are one lane's and four the next one's.
+  // The first four of the eight columns are in one lane's words, the others in the next lane's.
   struct Eight {
-    uint32_t codes[2];  // of each four, columns 2i and 2i + 1 from bits 4i and 4i + 16 on
-    uint32_t high[2];   // and from bits 2i and 2i + 16 on
+    uint32_t codes[2];  // each four's columns 2i and 2i + 1, from bits 4i and 4i + 16 on
+    uint32_t high[2];   // their upper bits, from bits 2i and 2i + 16 on
     uint32_t part;
     uint32_t super;
   };
@@ -294,9 +301,6 @@ template <>
 struct WeightFormat<CudaElement::kMxfp4> {
   static constexpr CudaElement kElement = CudaElement::kMxfp4;
   static constexpr int kColumns = ChunkColumns(kElement);
-  static constexpr bool kHasMin = false;
-  static constexpr int kAdded = 0;
-  static constexpr bool kHalfScales = false;
   struct Chunk {
     uint4 codes;
     uint32_t exponents;  // a byte for each block

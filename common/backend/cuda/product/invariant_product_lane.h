@@ -61,10 +61,7 @@ struct InvariantBlock {
   // Whether a pair of mma steps is a block of 32 columns with one scale, or each step a half of it
   // with a scale of its own.
   static constexpr bool kGroups = HasCodeGroups(kElement);
-  static constexpr bool kHalfScales = [] {
-    if constexpr (kGroups) return Format::kHalfScales;
-    return false;
-  }();
+  static constexpr bool kHalfScales = HasHalfScales(kElement);
   // Whether a block has more than a scale, which takes registers.
   static constexpr bool kTwoScales = kHalfScales || HasMin(kElement);
   static constexpr int kLaneColumns = std::max(8, Format::kColumns);
@@ -199,9 +196,10 @@ struct PairWeights {
 template <class Block>
 struct PairWeights<Block, true> {
   using Format = typename Block::Format;
-  static constexpr int kScales = Format::kHalfScales ? 2 : 1;  // of a block
-  uint32_t a[2][4];                                            // codes, and Format::kAdded
-  BlockScale blocks[2][kScales];  // of outputs g and g + 8; `min` is for the input's sum
+  static constexpr bool kHasMin = HasMin(Block::kElement);
+  static constexpr int kScales = Block::kHalfScales ? 2 : 1;
+  uint32_t a[2][4];               // the codes as Format::Codes gives them
+  BlockScale blocks[2][kScales];  // the scales of outputs g and g + 8; `min` is for the input's sum
 
   __device__ __forceinline__ PairWeights(const LaneWeights<Block> (&weights)[2], int pair) {
 #pragma unroll
@@ -215,11 +213,11 @@ struct PairWeights<Block, true> {
       for (int half = 0; half < kScales; ++half) {
         blocks[output][half] = Format::BlockOf(chunk, pair, half);
       }
-      // scale * sum(code * x) + min * sum(x), from the sum of (code + kAdded) * x.
-      static_assert(Format::kAdded == 0 || (Format::kHasMin && !Format::kHalfScales));
-      if constexpr (Format::kHasMin) {
+      // scale * sum(code * x) + min * sum(x), from the sum of (code + kAddedToCodes) * x.
+      static_assert(!kHasMin || !Block::kHalfScales);
+      if constexpr (kHasMin) {
         BlockScale& block = blocks[output][0];
-        block.min = __fmaf_rn(block.scale, -static_cast<float>(Format::kAdded), block.min);
+        block.min = __fmaf_rn(block.scale, -static_cast<float>(kAddedToCodes), block.min);
       }
     }
   }
@@ -236,11 +234,11 @@ struct PairWeights<Block, true> {
     for (int step = 0; step < 2; ++step) {
       MultiplyBf16(products, a[step], {highs[step].x, highs[step].y});
       if (two_terms) MultiplyBf16(products, a[step], {lows[step].x, lows[step].y});
-      if constexpr (Format::kHasMin) {
+      if constexpr (kHasMin) {
         MultiplyBf16(inputs, kOnes, {highs[step].x, highs[step].y});
         if (two_terms) MultiplyBf16(inputs, kOnes, {lows[step].x, lows[step].y});
       }
-      if (Format::kHalfScales || step == 1) {
+      if (Block::kHalfScales || step == 1) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           sums[i] = __fmaf_rn(blocks[i / 2][step % kScales].scale, products[i], sums[i]);
@@ -248,7 +246,7 @@ struct PairWeights<Block, true> {
         }
       }
     }
-    if constexpr (Format::kHasMin) {
+    if constexpr (kHasMin) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) sums[i] = __fmaf_rn(blocks[i / 2][0].min, inputs[i], sums[i]);
     }

@@ -36,13 +36,6 @@ __device__ __forceinline__ float HalfOf(uint32_t bits) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
 }
 
-// code - kOffset, exactly and without a conversion, which is slow. REQUIRES: code < 2^22.
-template <int kOffset>
-__device__ __forceinline__ float CodeOf(uint32_t code) {
-  constexpr uint32_t kTwoTo23 = 0x4b000000u;  // a float whose unit of the last place is 1
-  return std::bit_cast<float>(kTwoTo23 | code) - static_cast<float>((1 << 23) + kOffset);
-}
-
 // A code need not be moved to become a float. Where its lowest bit is bit `place` of a word, the
 // exponent of BaseOf(place) beside it makes it BaseOf(place) + code.
 __device__ __forceinline__ float BaseOf(int place) { return static_cast<float>(1 << (23 - place)); }
@@ -56,17 +49,6 @@ __device__ __forceinline__ uint32_t BaseBitsOf(int place) {
 template <int kOffset>
 __device__ __forceinline__ float ScaledCode(float base_and_code, float base, float scale) {
   return __fmaf_rn(base_and_code, scale, -(base + static_cast<float>(kOffset)) * scale);
-}
-
-// Nibble `i` of a word, which is shifted so that the nibble lies at bit 8, 12 or 16: three shifted
-// words serve all eight. With a constant `i` all this is one instruction, beside the shifts.
-__device__ __forceinline__ int NibblePlace(int i) {
-  return i < 2 ? 4 * i + 8 : i < 5 ? 4 * i : 4 * i - 12;
-}
-__device__ __forceinline__ float BaseAndNibble(uint32_t word, int i) {
-  const uint32_t shifted = i < 2 ? word << 8 : i < 5 ? word : word >> 12;
-  const int place = NibblePlace(i);
-  return std::bit_cast<float>(MaskAndSet(shifted, 15u << place, BaseBitsOf(place)));
 }
 
 // scale * the signed byte `i` of bytes whose highest bits are flipped, exactly. REQUIRES: the scale is

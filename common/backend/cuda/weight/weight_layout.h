@@ -68,6 +68,9 @@ constexpr bool HasMin(CudaElement element) {
   return element == CudaElement::kQ4_1 || element == CudaElement::kQ4_K;
 }
 
+// Whether the halves of a block, 16 columns, have scales of their own.
+constexpr bool HasHalfScales(CudaElement element) { return element == CudaElement::kQ6_K; }
+
 // Where the planes of a quantised row begin, in bytes from the row's beginning. `codes` are at 0.
 struct RowPlanes {
   uint32_t high = 0;

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstring>
 #include <span>
-#include <utility>
 
 #include "common/backend/cuda/device/cuda_error.h"
 #include "common/backend/cuda/weight/pack_rows.h"
@@ -27,10 +26,11 @@ constexpr int kMostThreads = 32;
 
 // Whether each row has a meaning: an MXFP4 block whose exponent is 255 is NaN. Other types take every
 // bit pattern.
-bool ValidRows(CudaElement element, std::span<const uint8_t> rows) {
-  constexpr size_t kMxfp4Bytes = 17;
-  if (element != CudaElement::kMxfp4) return true;
-  for (size_t block = 0; block < rows.size(); block += kMxfp4Bytes) {
+bool ValidRows(const FileRows& file, std::span<const uint8_t> rows) {
+  if (file.element != CudaElement::kMxfp4) return true;
+  const auto columns = static_cast<size_t>(file.columns);
+  const size_t block_bytes = file.row_bytes * BlockColumns(file.element) / columns;
+  for (size_t block = 0; block < rows.size(); block += block_bytes) {
     if (rows[block] == 255) return false;
   }
   return true;
@@ -61,16 +61,13 @@ absl::Status WeightUpload::Reserve(size_t bytes) {
   if (bytes <= piece_bytes_) return absl::OkStatus();
   piece_bytes_ = 0;
   host_memory_ = BackendBuffer();
-  device_memory_ = BackendBuffer();
   BATON_ASSIGN_OR_RETURN(host_memory_, AllocatePinnedMemory(lanes_.size() * 2 * bytes));
-  BATON_ASSIGN_OR_RETURN(device_memory_, AllocateDeviceMemory(lanes_.size() * 2 * bytes));
   piece_bytes_ = bytes;
-  uint8_t* host = host_memory_.data();
-  uint8_t* device = device_memory_.data();
+  uint8_t* next = host_memory_.data();
   for (Lane& lane : lanes_) {
     for (Piece& piece : lane.pieces) {
-      piece.host = std::exchange(host, host + bytes);
-      piece.device = std::exchange(device, device + bytes);
+      piece.memory = next;
+      next += bytes;
     }
   }
   return absl::OkStatus();
@@ -80,6 +77,9 @@ absl::StatusOr<bool> WeightUpload::Copy(const FileRows& file, uint8_t* to) {
   const size_t row_bytes = CudaRowBytes(file.element, file.columns);
   const size_t most_row_bytes = std::max(row_bytes, file.row_bytes);
   BATON_RETURN_IF_ERROR(Reserve(std::max(kMostPieceBytes, most_row_bytes)));
+  if (IsQuantised(file.element)) {
+    BATON_RETURN_IF_ERROR(ReserveDeviceMemory(host_memory_.size_bytes(), device_memory_));
+  }
   const size_t even = file.rows * most_row_bytes / (lanes_.size() * kPiecesPerThread);
   const size_t rows_each = std::clamp<size_t>(
       std::clamp(even, kLeastPieceBytes, kMostPieceBytes) / most_row_bytes, 1, file.rows);
@@ -96,21 +96,22 @@ absl::StatusOr<bool> WeightUpload::Copy(const FileRows& file, uint8_t* to) {
     uint8_t* const rows = to + first * row_bytes;
     const auto copy = [&](uint8_t* device, size_t bytes) {
       CheckCuda(
-          cudaMemcpyAsync(device, piece.host, bytes, cudaMemcpyHostToDevice, lane.stream.get()),
+          cudaMemcpyAsync(device, piece.memory, bytes, cudaMemcpyHostToDevice, lane.stream.get()),
           "copy of a weight");
     };
     CheckCuda(cudaSetDevice(device_), "cudaSetDevice");
     CheckCuda(cudaEventSynchronize(piece.taken.get()), "cudaEventSynchronize");
     if (IsQuantised(file.element)) {
-      std::memcpy(piece.host, from.data(), from.size());
-      if (!ValidRows(file.element, {piece.host, from.size()})) {
+      std::memcpy(piece.memory, from.data(), from.size());
+      if (!ValidRows(file, {piece.memory, from.size()})) {
         valid = false;
         return;
       }
-      copy(piece.device, from.size());
-      LaunchPackRows(file.element, piece.device, count, file.columns, rows, lane.stream.get());
+      uint8_t* const file_rows = device_memory_.data() + (piece.memory - host_memory_.data());
+      copy(file_rows, from.size());
+      LaunchPackRows(file.element, file_rows, count, file.columns, rows, lane.stream.get());
     } else {
-      PadRows(from.data(), file.row_bytes, count, row_bytes, piece.host);
+      PadRows(from.data(), file.row_bytes, count, row_bytes, piece.memory);
       copy(rows, count * row_bytes);
     }
     CheckCuda(cudaEventRecord(piece.taken.get(), lane.stream.get()), "cudaEventRecord");

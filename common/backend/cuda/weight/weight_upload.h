@@ -45,8 +45,7 @@ class WeightUpload {
  private:
   // `taken` comes when the device needs it no more.
   struct Piece {
-    uint8_t* host = nullptr;    // [piece_bytes_]
-    uint8_t* device = nullptr;  // [piece_bytes_], quantised rows of the file
+    uint8_t* memory = nullptr;  // [piece_bytes_], in host_memory_
     CudaEvent taken = MakeCudaEvent();
   };
   // A thread's pieces. Its stream is its own, so that the device copies while it lays out.
@@ -63,8 +62,9 @@ class WeightUpload {
   ThreadPool pool_;
   std::vector<Lane> lanes_;  // [threads]
   size_t piece_bytes_ = 0;
-  BackendBuffer host_memory_;    // [threads, 2, piece_bytes_], pinned
-  BackendBuffer device_memory_;  // [threads, 2, piece_bytes_]
+  BackendBuffer host_memory_;  // [threads, 2, piece_bytes_], pinned
+  // As large, once there were quantised rows: where the device has what it lays out.
+  BackendBuffer device_memory_;
 };
 
 }  // namespace baton
