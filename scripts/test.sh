@@ -29,6 +29,10 @@ case "${1:-}" in
     form=${1#--}
     shift
     ;;
+  --help)
+    sed -n '2,/^set/s/^# \?//p' "$0"
+    exit
+    ;;
 esac
 
 scripts/install_deps.sh --test
