@@ -3,7 +3,8 @@
 //
 // The sum of an element is that of invariant_product.h, in its order: the bits of a pair depend
 // neither on the other pairs nor on the size of the tiles. A thread block has 16 outputs of one
-// tile, so a tile's weights are read once.
+// tile, so a tile's weights are read once; twice for many pairs of two terms, where a block has half
+// of them, if the weights have codes in groups.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -11,7 +12,7 @@
 #include "common/backend/cuda/device/device.h"
 #include "common/backend/cuda/device/launch.h"
 #include "common/backend/cuda/experts/expert_product.h"
-#include "common/backend/cuda/product/invariant_product_kernels.h"
+#include "common/backend/cuda/product/invariant_product_launch.h"
 #include "common/base/check.h"
 #include "ptx.h"
 
@@ -23,8 +24,7 @@ struct ExpertProductArgs {
     const float* bias;                    // [experts, outputs], or null
     float* out;                           // [pairs, outputs]
   };
-  const uint8_t* terms;  // ProductTerms::data
-  int term_count;
+  const uint8_t* terms;    // ProductTerms::data
   int64_t term_bytes;      // bytes from one term to the next
   int64_t term_row_bytes;  // bytes from one row to the next
   int pairs_of_row;
@@ -33,62 +33,49 @@ struct ExpertProductArgs {
   int part_tiles;     // column tiles of a part
   int64_t row_bytes;  // bytes of a weight's row
   int outputs;
-  int units;  // units of kPartOutputs outputs of a matrix
+  int units;       // units of kPartOutputs outputs of a matrix
+  int tile_parts;  // thread blocks that share a tile's pairs
   ExpertPairs pairs;
   Matrix matrices[2];
 };
 
-// sums += the weights of a pair of mma steps times the rows at `x`, of which there is one for each
-// eight pairs of the tile; null behind the tile's last pair.
-template <class Block, int kRowTiles>
-__device__ __forceinline__ void MultiplyPairs(const ExpertProductArgs& args,
-                                              const uint8_t* const (&x)[kRowTiles], int column,
-                                              const PairWeights<Block>& weights,
-                                              float (&sums)[kRowTiles][4]) {
-#pragma unroll
-  for (int n = 0; n < kRowTiles; ++n) {
-    uint4 high = {0, 0, 0, 0};
-    uint4 low = {0, 0, 0, 0};
-    if (x[n] != nullptr) {
-      const uint8_t* const at = x[n] + 2 * static_cast<int64_t>(column);
-      high = LoadColumns<Block, /*kInPlace=*/false>(at);
-      if (args.term_count == 2) low = LoadColumns<Block, /*kInPlace=*/false>(at + args.term_bytes);
-    }
-    weights.Multiply(high, low, args.term_count == 2, sums[n]);
-  }
-}
-
-// Adds the sums of the parts and stores the results.
+// Adds the sums of the parts and stores the results, which are those of the tile's pairs from
+// `first_pair` on.
 template <int kRowTiles>
 __device__ void StorePairs(const ExpertProductArgs& args, const ExpertProductArgs::Matrix& matrix,
-                           int first_output, const ExpertTile& tile, const float* sums) {
+                           int first_output, const ExpertTile& tile, int first_pair,
+                           const float* sums) {
   constexpr int kSums = kRowTiles * 8 * kPartOutputs;
   const int parts = (args.column_tiles + args.part_tiles - 1) / args.part_tiles;
   for (int i = static_cast<int>(threadIdx.x); i < kSums; i += kInvariantThreads) {
     const int output = first_output + i % kPartOutputs;
-    if (i / kPartOutputs >= tile.count || output >= args.outputs) continue;
-    float sum = SumOfParts<kRowTiles>(sums, parts, i);
+    const int place = first_pair + i / kPartOutputs;
+    if (place >= tile.count || output >= args.outputs) continue;
+    float sum = SumOfParts<kRowTiles * 8>(sums, parts, i);
     if (matrix.bias != nullptr) {
       sum += matrix.bias[static_cast<int64_t>(tile.expert) * args.outputs + output];
     }
-    const int64_t pair = args.pairs.order[tile.first + i / kPartOutputs];
+    const int64_t pair = args.pairs.order[tile.first + place];
     matrix.out[pair * args.outputs + output] = sum;
   }
 }
 
-// The grid is [units of all matrices, tiles], tiles first. Each warp has a part of the columns.
-// kDepth: column blocks that a warp has loaded ahead. kOccupancy: thread blocks on a
-// multiprocessor.
-template <class Block, int kRowTiles, int kDepth, int kOccupancy>
+// The grid is [units of all matrices, tiles, parts of a tile], the last first. Each warp has a part of
+// the columns.
+// kOccupancy: thread blocks on a multiprocessor. kTerms: those of the input.
+template <class Block, int kRowTiles, int kDepth, int kOccupancy, int kTerms>
 static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
     ExpertProductKernel(const __grid_constant__ ExpertProductArgs args) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   LetNextKernelStart();
   WaitForPreviousKernel();
-  const int tile_index = static_cast<int>(blockIdx.x) % args.pairs.max_tiles;
+  const int tile_block = static_cast<int>(blockIdx.x) / args.tile_parts;
+  const int first_pair = static_cast<int>(blockIdx.x) % args.tile_parts * kRowTiles * 8;
+  const int tile_index = tile_block % args.pairs.max_tiles;
   if (tile_index >= *args.pairs.tile_count) return;
   const ExpertTile tile = args.pairs.tiles[tile_index];
-  const int unit = static_cast<int>(blockIdx.x) / args.pairs.max_tiles;
+  if (first_pair >= tile.count) return;
+  const int unit = tile_block / args.pairs.max_tiles;
   const ExpertProductArgs::Matrix& matrix = args.matrices[unit / args.units];
   const int first_output = unit % args.units * kPartOutputs;
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -97,46 +84,28 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
 
   // Outputs behind the last one get the last row of the weight; none is stored.
   const uint8_t* const weight = matrix.weights[tile.expert];
-  const uint8_t* const rows[2] = {
-      weight + min(first_output + group, args.outputs - 1) * args.row_bytes,
-      weight + min(first_output + group + 8, args.outputs - 1) * args.row_bytes};
+  const auto row_of = [&](int output) {
+    return RowAt<Block>(weight + min(output, args.outputs - 1) * args.row_bytes, args.columns);
+  };
+  const typename Block::Row rows[2] = {row_of(first_output + group),
+                                       row_of(first_output + group + 8)};
+  const int block = warp * args.part_tiles * Block::kOfTile;
+  const int end = min(args.column_tiles, (warp + 1) * args.part_tiles) * Block::kOfTile;
+  // Pairs behind the last one are the last one; none of their sums is stored.
   const uint8_t* x[kRowTiles];
 #pragma unroll
   for (int n = 0; n < kRowTiles; ++n) {
-    const int place = n * 8 + group;
-    const bool valid = place < tile.count;
-    const int row = valid ? args.pairs.order[tile.first + place] / args.pairs_of_row : 0;
-    x[n] = valid ? args.terms + row * args.term_row_bytes : nullptr;
+    const int place = tile.first + min(first_pair + n * 8 + group, tile.count - 1);
+    x[n] = args.terms + args.pairs.order[place] / args.pairs_of_row * args.term_row_bytes +
+           2 * (block * Block::kColumns + PairColumn<Block>(0, t));
   }
-
-  const int end = min(args.column_tiles, (warp + 1) * args.part_tiles) * Block::kOfTile;
-  int block = warp * args.part_tiles * Block::kOfTile;
-  LaneWeights<Block> weights[kDepth][2];
-  const auto load = [&](int next, LaneWeights<Block>(&to)[2]) {
-    if (next >= end) return;
-    to[0].Load(rows[0], args.columns, next, t);
-    to[1].Load(rows[1], args.columns, next, t);
-  };
-#pragma unroll
-  for (int d = 0; d < kDepth; ++d) load(block + d, weights[d]);
   float sums[kRowTiles][4] = {};
-  for (; block < end; block += kDepth) {
-#pragma unroll
-    for (int d = 0; d < kDepth; ++d) {
-      if (block + d < end) {
-#pragma unroll
-        for (int pair = 0; pair < Block::kPairs; ++pair) {
-          MultiplyPairs<Block>(args, x, (block + d) * Block::kColumns + PairColumn<Block>(pair, t),
-                               PairWeights<Block>(weights[d], pair), sums);
-        }
-      }
-      load(block + d + kDepth, weights[d]);
-    }
-  }
+  MultiplyPart<Block, kTerms, kDepth>(
+      rows, args.columns, block, end, x, args.term_bytes, [] {}, sums);
   auto* const all = reinterpret_cast<float*>(shared_memory);
   KeepSums(sums, all + warp * kRowTiles * 8 * kPartOutputs);
   __syncthreads();
-  StorePairs<kRowTiles>(args, matrix, first_output, tile, all);
+  StorePairs<kRowTiles>(args, matrix, first_output, tile, first_pair, all);
 }
 
 template <class Block>
@@ -146,7 +115,6 @@ ExpertProductArgs ExpertArgsFor(const ExpertProductInput& in, std::span<const Ex
   const int stride = ProductTermStride(columns);
   ExpertProductArgs args = {};
   args.terms = static_cast<const uint8_t*>(in.terms.data);
-  args.term_count = in.terms.terms;
   args.term_bytes = int64_t{2} * stride * in.terms.rows;
   args.term_row_bytes = int64_t{2} * stride;
   args.pairs_of_row = in.pairs_of_row;
@@ -167,14 +135,17 @@ ExpertProductArgs ExpertArgsFor(const ExpertProductInput& in, std::span<const Ex
   return args;
 }
 
-template <class Block, int kRowTiles, int kDepth, int kOccupancy>
+template <class Block, int kTerms, int kTilePairs>
 void LaunchExpertTiles(const ExpertProductInput& in, std::span<const ExpertOutput> outputs,
                        const ExpertPairs& pairs, cudaStream_t stream) {
-  const ExpertProductArgs args = ExpertArgsFor<Block>(in, outputs, pairs);
-  const int64_t blocks =
-      static_cast<int64_t>(outputs.size()) * args.units * static_cast<int64_t>(pairs.max_tiles);
+  constexpr int kRowTiles = std::min(kTilePairs / 8, kMostRowTiles<Block, kTerms>);
+  using Shape = PartsShape<Block, kRowTiles, kTerms>;
+  ExpertProductArgs args = ExpertArgsFor<Block>(in, outputs, pairs);
+  args.tile_parts = kTilePairs / (8 * kRowTiles);
+  const int64_t blocks = static_cast<int64_t>(outputs.size()) * args.units * args.tile_parts *
+                         static_cast<int64_t>(pairs.max_tiles);
   BATON_CHECK(blocks <= std::numeric_limits<int>::max(), "blocks of a launch");
-  Launch(ExpertProductKernel<Block, kRowTiles, kDepth, kOccupancy>,
+  Launch(ExpertProductKernel<Block, kRowTiles, Shape::kDepth, Shape::kOccupancy, kTerms>,
          {.grid = static_cast<unsigned>(blocks),
           .block = kInvariantThreads,
           .shared_bytes = sizeof(float) * kInvariantWarps * kRowTiles * 8 * kPartOutputs,
@@ -187,18 +158,17 @@ template <CudaElement kElement>
 void LaunchExpertElement(const ExpertProductInput& in, std::span<const ExpertOutput> outputs,
                          const ExpertPairs& pairs, int tile_pairs, cudaStream_t stream) {
   using Block = InvariantBlock<kElement>;
-  // Thread blocks on a multiprocessor, as in PartsShape: as many as leave the registers that the
-  // kernel needs. A warp has 2 to 4 KB of weights in flight.
-  constexpr bool kMxfp4 = kElement == CudaElement::kMxfp4;
-  constexpr int kFewBlocks = HasMin(kElement) ? 1 : kMxfp4 ? 3 : 2;
-  constexpr int kManyBlocks = Block::kGroups && !kMxfp4 ? 1 : 2;
-  constexpr bool kDeep = Block::kLaneColumns == 8 && Block::kChunks == 1;
+  const auto launch = [&]<int kTilePairs>() {
+    if (in.terms.terms == 2) {
+      LaunchExpertTiles<Block, 2, kTilePairs>(in, outputs, pairs, stream);
+    } else {
+      LaunchExpertTiles<Block, 1, kTilePairs>(in, outputs, pairs, stream);
+    }
+  };
   if (tile_pairs == kFewTilePairs) {
-    LaunchExpertTiles<Block, kFewTilePairs / 8, kFewBlocks == 1 || kDeep ? 4 : 2, kFewBlocks>(
-        in, outputs, pairs, stream);
+    launch.template operator()<kFewTilePairs>();
   } else {
-    LaunchExpertTiles<Block, kManyTilePairs / 8, kDeep ? 4 : 2, kManyBlocks>(in, outputs, pairs,
-                                                                             stream);
+    launch.template operator()<kManyTilePairs>();
   }
 }
 

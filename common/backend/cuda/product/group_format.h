@@ -17,18 +17,36 @@
 
 namespace baton {
 
-// A Format has, beside kColumns, Chunk and Load of weight_format.h,
-//   Codes(chunk, b, pairs)   the codes of the chunk's columns 2i and 2i + 1 of block b, in BF16; where
-//                            there is a min (HasMin), kAddedToCodes beside each
-//   BlockOf(chunk, b, half)  scale and min of that half of block b; a value is scale * code + min
-//   Eight, LoadEight, Quad   for one lane: as in weight_format.h
+// A Format has, beside kColumns of weight_format.h,
+//   Words                     the codes of a chunk
+//   LoadWords(row, c)         those of chunk c of a GroupRow
+//   Codes(words, b, pairs)    the codes of the chunk's columns 2i and 2i + 1 of block b, each with
+//                             kAdded added, in BF16
+//   Scales                    what the four blocks of a group have beside codes
+//   LoadScales(row, g)        that of group g
+//   Part                      what one block has
+//   LoadPart(row, b)          that of block b of the row
+//   BlockOf(scales, b, half)  scale and min of that half of block b of the group
+//   BlockOf(part, half)       those of that half of the block
+//   Eight, LoadEight, Quad    for one lane: as in weight_format.h
+// A value is scale * code + min.
 struct BlockScale {
   float scale = 0;
   float min = 0;
 };
-// Codes of a type with a min have this added, for which the min makes up: one instruction less for
-// each pair.
-inline constexpr int kAddedToCodes = 128;
+
+// The planes of a row. One that the type does not have is where the next begins.
+struct GroupRow {
+  const uint8_t* codes;
+  const uint8_t* high;
+  const uint8_t* parts;
+  const uint8_t* supers;
+};
+template <CudaElement kElement>
+__device__ __forceinline__ GroupRow GroupRowAt(const uint8_t* begin, int columns) {
+  const RowPlanes planes = PlanesOf(kElement, columns);
+  return {begin, begin + planes.high, begin + planes.parts, begin + planes.supers};
+}
 
 // code - kOffset, exactly and without a conversion, which is slow. REQUIRES: code < 2^22.
 template <int kOffset>
@@ -57,10 +75,10 @@ __device__ __forceinline__ void CodesAnd128(uint32_t word, uint32_t (&pairs)[4])
 #pragma unroll
   for (int i = 0; i < 4; ++i) pairs[i] = CodePair(word >> (4 * i));
 }
-// BF16 pairs of 128 + code, less 128 + kOffset, exactly.
-template <int kOffset>
-__device__ __forceinline__ uint32_t Less128And(uint32_t codes) {
-  constexpr uint32_t kBase = (0x4300u + kOffset) * 0x10001u;
+// BF16 pairs of codes with kAdded added, less that, exactly. REQUIRES: 128 <= kAdded < 256.
+template <int kAdded>
+__device__ __forceinline__ uint32_t LessAdded(uint32_t codes) {
+  constexpr uint32_t kBase = (0x4300u + kAdded - 128) * 0x10001u;
   __nv_bfloat162 pair;
   __nv_bfloat162 base;
   memcpy(&pair, &codes, sizeof(pair));
@@ -78,9 +96,6 @@ __device__ __forceinline__ float ScaledByte(uint32_t bytes, uint32_t i, float sc
   return ScaledCode<0>(std::bit_cast<float>(bits), BaseOf(0), scale);
 }
 
-// The group of a chunk. Unsigned, so that a division is a shift.
-__device__ __forceinline__ uint32_t GroupOf(int chunk) { return static_cast<uint32_t>(chunk) / 4; }
-
 // Where eight columns are in their row's codes, counted in words.
 __device__ __forceinline__ int WordOfEight(int eight) {
   return eight / 16 * 16 + eight % 4 * 4 + eight % 16 / 4;
@@ -96,49 +111,58 @@ __device__ __forceinline__ float4 QuadOfWord(int quad, const Value& value) {
                      value(NibbleOfColumn(column + 2)), value(NibbleOfColumn(column + 3)));
 }
 // scale * code + min of the quad's columns, in one rounding.
-__device__ __forceinline__ float4 ScaledQuad(uint32_t word, int quad, float scale, float min) {
+__device__ __forceinline__ float4 ScaledQuad(uint32_t word, int quad, BlockScale block) {
   return QuadOfWord(quad, [&](int i) {
-    return __fmaf_rn(scale, BaseAndNibble(word, i) - BaseOf(NibblePlace(i)), min);
+    return __fmaf_rn(block.scale, BaseAndNibble(word, i) - BaseOf(NibblePlace(i)), block.min);
   });
 }
 
-template <>
-struct WeightFormat<CudaElement::kQ4_0> {
-  static constexpr CudaElement kElement = CudaElement::kQ4_0;
+// What formats of 16 bytes of codes in a chunk have in common.
+template <CudaElement kElement_>
+struct GroupFormat {
+  static constexpr CudaElement kElement = kElement_;
   static constexpr int kColumns = ChunkColumns(kElement);
-  static constexpr int kOffset = 8;
-  struct Chunk {
-    uint4 codes;
-    uint2 scales;  // F16, one for each block
-  };
-  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
-    const RowPlanes planes = PlanesOf(kElement, columns);
-    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
-            LoadAt<uint2>(row + planes.parts, GroupOf(chunk))};
+  using Words = uint4;
+  static __device__ Words LoadWords(const GroupRow& row, int chunk) {
+    return LoadStreamed16(row.codes + 16 * static_cast<int64_t>(chunk));
   }
-  static __device__ __forceinline__ void Codes(const Chunk& chunk, int block,
+  static constexpr int kAdded = 128;
+  static __device__ __forceinline__ void Codes(const Words& words, int block,
                                                uint32_t (&pairs)[4]) {
-    CodesAnd128(WordOf(chunk.codes, block), pairs);
-#pragma unroll
-    for (uint32_t& pair : pairs) pair = Less128And<kOffset>(pair);
+    CodesAnd128(WordOf(words, block), pairs);
   }
-  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block,
-                                                       int /*half*/) {
-    const uint32_t scales = block < 2 ? chunk.scales.x : chunk.scales.y;
-    return {HalfOf(scales >> (16 * (block % 2))), 0};
+};
+
+template <>
+struct WeightFormat<CudaElement::kQ4_0> : GroupFormat<CudaElement::kQ4_0> {
+  static constexpr int kOffset = 8;
+  static constexpr int kAdded = 128 + kOffset;
+
+  using Scales = uint2;   // F16, one for each block
+  using Part = uint32_t;  // F16
+  static __device__ Scales LoadScales(const GroupRow& row, int group) {
+    return LoadAt<uint2>(row.parts, group);
+  }
+  static __device__ Part LoadPart(const GroupRow& row, int block) {
+    return LoadAt<uint16_t>(row.parts, block);
+  }
+  static __device__ __forceinline__ BlockScale BlockOf(Part part, int /*half*/) {
+    return {HalfOf(part), 0};
+  }
+  static __device__ __forceinline__ BlockScale BlockOf(const Scales& scales, int block, int half) {
+    return BlockOf((block < 2 ? scales.x : scales.y) >> (16 * (block % 2)), half);
   }
 
   struct Eight {
     uint32_t codes;
-    uint32_t scale;
+    Part part;
   };
-  static __device__ Eight LoadEight(const uint8_t* row, int columns, int eight) {
-    const RowPlanes planes = PlanesOf(kElement, columns);
-    return {LoadAt<uint32_t>(row, WordOfEight(eight)),
-            LoadAt<uint16_t>(row + planes.parts, eight / 4)};
+  static __device__ Eight LoadEight(const uint8_t* begin, int columns, int eight) {
+    const GroupRow row = GroupRowAt<kElement>(begin, columns);
+    return {LoadAt<uint32_t>(row.codes, WordOfEight(eight)), LoadPart(row, eight / 4)};
   }
   static __device__ float4 Quad(const Eight& eight, int quad) {
-    const float scale = HalfOf(eight.scale);
+    const float scale = HalfOf(eight.part);
     return QuadOfWord(quad, [&](int i) {
       return ScaledCode<kOffset>(BaseAndNibble(eight.codes, i), BaseOf(NibblePlace(i)), scale);
     });
@@ -146,83 +170,79 @@ struct WeightFormat<CudaElement::kQ4_0> {
 };
 
 template <>
-struct WeightFormat<CudaElement::kQ4_1> {
-  static constexpr CudaElement kElement = CudaElement::kQ4_1;
-  static constexpr int kColumns = ChunkColumns(kElement);
-  struct Chunk {
-    uint4 codes;
-    uint4 parts;  // for each block scale and min, F16
-  };
-  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
-    const RowPlanes planes = PlanesOf(kElement, columns);
-    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
-            LoadAt<uint4>(row + planes.parts, GroupOf(chunk))};
+struct WeightFormat<CudaElement::kQ4_1> : GroupFormat<CudaElement::kQ4_1> {
+  using Scales = uint4;   // for each block scale and min, F16
+  using Part = uint32_t;  // scale and min, F16
+  static __device__ Scales LoadScales(const GroupRow& row, int group) {
+    return LoadAt<uint4>(row.parts, group);
   }
-  static __device__ __forceinline__ void Codes(const Chunk& chunk, int block,
-                                               uint32_t (&pairs)[4]) {
-    CodesAnd128(WordOf(chunk.codes, block), pairs);
+  static __device__ Part LoadPart(const GroupRow& row, int block) {
+    return LoadAt<uint32_t>(row.parts, block);
   }
-  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block,
-                                                       int /*half*/) {
-    const uint32_t part = WordOf(chunk.parts, block);
+  static __device__ __forceinline__ BlockScale BlockOf(Part part, int /*half*/) {
     return {HalfOf(part), HalfOf(part >> 16)};
+  }
+  static __device__ __forceinline__ BlockScale BlockOf(const Scales& scales, int block, int half) {
+    return BlockOf(WordOf(scales, block), half);
   }
 
   struct Eight {
     uint32_t codes;
-    uint32_t part;
+    Part part;
   };
-  static __device__ Eight LoadEight(const uint8_t* row, int columns, int eight) {
-    const RowPlanes planes = PlanesOf(kElement, columns);
-    return {LoadAt<uint32_t>(row, WordOfEight(eight)),
-            LoadAt<uint32_t>(row + planes.parts, eight / 4)};
+  static __device__ Eight LoadEight(const uint8_t* begin, int columns, int eight) {
+    const GroupRow row = GroupRowAt<kElement>(begin, columns);
+    return {LoadAt<uint32_t>(row.codes, WordOfEight(eight)), LoadPart(row, eight / 4)};
   }
   static __device__ float4 Quad(const Eight& eight, int quad) {
-    return ScaledQuad(eight.codes, quad, HalfOf(eight.part), HalfOf(eight.part >> 16));
+    return ScaledQuad(eight.codes, quad, BlockOf(eight.part, 0));
   }
 };
 
 template <>
-struct WeightFormat<CudaElement::kQ4_K> {
-  static constexpr CudaElement kElement = CudaElement::kQ4_K;
-  static constexpr int kColumns = ChunkColumns(kElement);
-  struct Chunk {
-    uint4 codes;
+struct WeightFormat<CudaElement::kQ4_K> : GroupFormat<CudaElement::kQ4_K> {
+  struct Scales {
     uint2 parts;  // for each block scale and min, unsigned bytes
     uint32_t super;
   };
-  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
-    const RowPlanes planes = PlanesOf(kElement, columns);
-    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
-            LoadAt<uint2>(row + planes.parts, GroupOf(chunk)),
-            LoadAt<uint32_t>(row + planes.supers, GroupOf(chunk) / 2)};
+  struct Part {
+    uint32_t bytes;  // scale and min
+    uint32_t super;
+  };
+  static __device__ Scales LoadScales(const GroupRow& row, int group) {
+    return {LoadAt<uint2>(row.parts, group),
+            LoadAt<uint32_t>(row.supers, static_cast<uint32_t>(group) / 2)};
   }
-  static __device__ __forceinline__ void Codes(const Chunk& chunk, int block,
-                                               uint32_t (&pairs)[4]) {
-    CodesAnd128(WordOf(chunk.codes, block), pairs);
+  static __device__ Part LoadPart(const GroupRow& row, int block) {
+    return {LoadAt<uint16_t>(row.parts, block),
+            LoadAt<uint32_t>(row.supers, static_cast<uint32_t>(block) / 8)};
   }
-  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block,
+  static __device__ __forceinline__ BlockScale BlockOf(const Part& part, int /*half*/) {
+    return BlockAt(part.bytes, 0, part.super);
+  }
+  static __device__ __forceinline__ BlockScale BlockOf(const Scales& scales, int block,
                                                        int /*half*/) {
-    const uint32_t bytes = block < 2 ? chunk.parts.x : chunk.parts.y;
-    const uint32_t first = static_cast<uint32_t>(block % 2) * 2;
-    return {ScaledByte(bytes, first, HalfOf(chunk.super)),
-            -ScaledByte(bytes, first + 1, HalfOf(chunk.super >> 16))};
+    return BlockAt(block < 2 ? scales.parts.x : scales.parts.y, block % 2 * 2, scales.super);
   }
 
   struct Eight {
     uint32_t codes;
-    uint32_t part;
-    uint32_t super;
+    Part part;
   };
-  static __device__ Eight LoadEight(const uint8_t* row, int columns, int eight) {
-    const RowPlanes planes = PlanesOf(kElement, columns);
-    return {LoadAt<uint32_t>(row, WordOfEight(eight)),
-            LoadAt<uint16_t>(row + planes.parts, eight / 4),
-            LoadAt<uint32_t>(row + planes.supers, eight / 32)};
+  static __device__ Eight LoadEight(const uint8_t* begin, int columns, int eight) {
+    const GroupRow row = GroupRowAt<kElement>(begin, columns);
+    return {LoadAt<uint32_t>(row.codes, WordOfEight(eight)), LoadPart(row, eight / 4)};
   }
   static __device__ float4 Quad(const Eight& eight, int quad) {
-    return ScaledQuad(eight.codes, quad, ScaledByte(eight.part, 0, HalfOf(eight.super)),
-                      -ScaledByte(eight.part, 1, HalfOf(eight.super >> 16)));
+    return ScaledQuad(eight.codes, quad, BlockOf(eight.part, 0));
+  }
+
+ private:
+  // Of the scale and min from byte `first` of `bytes` on.
+  static __device__ __forceinline__ BlockScale BlockAt(uint32_t bytes, int first, uint32_t super) {
+    const auto byte = static_cast<uint32_t>(first);
+    return {ScaledByte(bytes, byte, HalfOf(super)),
+            -ScaledByte(bytes, byte + 1, HalfOf(super >> 16))};
   }
 };
 
@@ -231,61 +251,75 @@ struct WeightFormat<CudaElement::kQ6_K> {
   static constexpr CudaElement kElement = CudaElement::kQ6_K;
   static constexpr int kColumns = ChunkColumns(kElement);
   static constexpr int kOffset = 32;
-  struct Chunk {
-    uint4 codes;
+  static constexpr int kAdded = 128 + kOffset;
+  struct Words {
+    uint4 low;
     uint2 high;
-    uint2 parts;  // for each block the scales of both halves, signed bytes
-    uint32_t super;
   };
-  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
-    const RowPlanes planes = PlanesOf(kElement, columns);
-    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
-            LoadAt<uint2>(row + planes.high, chunk),
-            LoadAt<uint2>(row + planes.parts, GroupOf(chunk)),
-            LoadAt<uint16_t>(row + planes.supers, GroupOf(chunk) / 2)};
+  static __device__ Words LoadWords(const GroupRow& row, int chunk) {
+    return {LoadStreamed16(row.codes + 16 * static_cast<int64_t>(chunk)),
+            LoadAt<uint2>(row.high, chunk)};
   }
-  static __device__ __forceinline__ void Codes(const Chunk& chunk, int block,
+  static __device__ __forceinline__ void Codes(const Words& words, int block,
                                                uint32_t (&pairs)[4]) {
-    CodesAnd128(WordOf(chunk.codes, block), pairs);
-    const uint32_t high = block < 2 ? chunk.high.x : chunk.high.y;
+    CodesAnd128(WordOf(words.low, block), pairs);
+    const uint32_t high = block < 2 ? words.high.x : words.high.y;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int place = block % 2 * 8 + 2 * i;  // the upper bits lie here, and go to bit 4
       const uint32_t upper = place < 4 ? high << (4 - place) : high >> (place - 4);
-      pairs[i] = Less128And<kOffset>(pairs[i] | (upper & 0x00300030u));
+      pairs[i] |= upper & 0x00300030u;
     }
   }
-  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block, int half) {
-    const uint32_t flipped = (block < 2 ? chunk.parts.x : chunk.parts.y) ^ 0x80808080u;
-    const auto byte = static_cast<uint32_t>(block % 2 * 2 + half);
-    return {ScaledSignedByte(flipped, byte, HalfOf(chunk.super)), 0};
+
+  struct Scales {
+    uint2 parts;  // for each block the scales of both halves, signed bytes
+    uint32_t super;
+  };
+  struct Part {
+    uint32_t bytes;  // the scales of both halves
+    uint32_t super;
+  };
+  static __device__ Scales LoadScales(const GroupRow& row, int group) {
+    return {LoadAt<uint2>(row.parts, group),
+            LoadAt<uint16_t>(row.supers, static_cast<uint32_t>(group) / 2)};
+  }
+  static __device__ Part LoadPart(const GroupRow& row, int block) {
+    return {LoadAt<uint16_t>(row.parts, block),
+            LoadAt<uint16_t>(row.supers, static_cast<uint32_t>(block) / 8)};
+  }
+  static __device__ __forceinline__ BlockScale BlockOf(const Part& part, int half) {
+    return BlockAt(part.bytes, half, part.super);
+  }
+  static __device__ __forceinline__ BlockScale BlockOf(const Scales& scales, int block, int half) {
+    return BlockAt(block < 2 ? scales.parts.x : scales.parts.y, block % 2 * 2 + half, scales.super);
   }
 
   // The first four of the eight columns are in one lane's words, the others in the next lane's.
   struct Eight {
     uint32_t codes[2];  // each four's columns 2i and 2i + 1, from bits 4i and 4i + 16 on
     uint32_t high[2];   // their upper bits, from bits 2i and 2i + 16 on
-    uint32_t part;
-    uint32_t super;
+    int half;
+    Part part;
   };
-  static __device__ Eight LoadEight(const uint8_t* row, int columns, int eight) {
-    const RowPlanes planes = PlanesOf(kElement, columns);
+  static __device__ Eight LoadEight(const uint8_t* begin, int columns, int eight) {
+    const GroupRow row = GroupRowAt<kElement>(begin, columns);
     const int block = eight % 16 / 4;
     const int half = eight % 4 / 2;
     const int first = eight / 16 * 4 + eight % 2 * 2;  // chunk
     Eight out;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      out.codes[i] = LoadAt<uint32_t>(row, (first + i) * 4 + block) >> (8 * half);
-      out.high[i] = LoadAt<uint32_t>(row + planes.high, (first + i) * 2 + block / 2) >>
-                    (block % 2 * 8 + half * 4);
+      out.codes[i] = LoadAt<uint32_t>(row.codes, (first + i) * 4 + block) >> (8 * half);
+      out.high[i] =
+          LoadAt<uint32_t>(row.high, (first + i) * 2 + block / 2) >> (block % 2 * 8 + half * 4);
     }
-    out.part = LoadAt<uint8_t>(row + planes.parts, eight / 2);
-    out.super = LoadAt<uint16_t>(row + planes.supers, eight / 32);
+    out.half = half;
+    out.part = LoadPart(row, eight / 4);
     return out;
   }
   static __device__ float4 Quad(const Eight& eight, int quad) {
-    const float scale = ScaledSignedByte(eight.part ^ 128u, 0, HalfOf(eight.super));
+    const float scale = BlockOf(eight.part, eight.half).scale;
     const auto value = [&](int column) {
       const uint32_t low = eight.codes[quad] >> (column / 2 * 4 + column % 2 * 16) & 15u;
       const uint32_t high = eight.high[quad] >> (column / 2 * 2 + column % 2 * 16) & 3u;
@@ -293,26 +327,22 @@ struct WeightFormat<CudaElement::kQ6_K> {
     };
     return make_float4(value(0), value(1), value(2), value(3));
   }
+
+ private:
+  // Of the scale in byte `i` of `bytes`.
+  static __device__ __forceinline__ BlockScale BlockAt(uint32_t bytes, int i, uint32_t super) {
+    return {ScaledSignedByte(bytes ^ 0x80808080u, static_cast<uint32_t>(i), HalfOf(super)), 0};
+  }
 };
 
 // A code is a sign, two bits of exponent and one of mantissa (E2M1): 0, 1/2, 1, 3/2, 2, 3, 4 or 6.
 // A block's scale is a power of two.
 template <>
-struct WeightFormat<CudaElement::kMxfp4> {
-  static constexpr CudaElement kElement = CudaElement::kMxfp4;
-  static constexpr int kColumns = ChunkColumns(kElement);
-  struct Chunk {
-    uint4 codes;
-    uint32_t exponents;  // a byte for each block
-  };
-  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
-    const RowPlanes planes = PlanesOf(kElement, columns);
-    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
-            LoadAt<uint32_t>(row + planes.parts, GroupOf(chunk))};
-  }
-  static __device__ __forceinline__ void Codes(const Chunk& chunk, int block,
+struct WeightFormat<CudaElement::kMxfp4> : GroupFormat<CudaElement::kMxfp4> {
+  static constexpr int kAdded = 0;
+  static __device__ __forceinline__ void Codes(const Words& words, int block,
                                                uint32_t (&pairs)[4]) {
-    Codes(WordOf(chunk.codes, block), pairs);
+    Codes(WordOf(words, block), pairs);
   }
   // The two bytes of a BF16 magnitude are looked up, four magnitudes at a time.
   static __device__ __forceinline__ void Codes(uint32_t word, uint32_t (&pairs)[4]) {
@@ -328,24 +358,36 @@ struct WeightFormat<CudaElement::kMxfp4> {
 #pragma unroll
     for (int i = 0; i < 4; ++i) pairs[i] |= word << (12 - 4 * i) & 0x80008000u;
   }
-  static __device__ __forceinline__ BlockScale BlockOf(const Chunk& chunk, int block,
-                                                       int /*half*/) {
-    return {ScaleOf(chunk.exponents, block), 0};
+
+  using Scales = uint32_t;  // the exponents, a byte for each block
+  using Part = uint32_t;    // the exponent, in the lowest byte
+  static __device__ Scales LoadScales(const GroupRow& row, int group) {
+    return LoadAt<uint32_t>(row.parts, group);
+  }
+  static __device__ Part LoadPart(const GroupRow& row, int block) {
+    return LoadAt<uint8_t>(row.parts, block);
+  }
+  // The scale is 2^(e - 127), where e is byte `block` of `scales`; the least is subnormal.
+  static __device__ __forceinline__ BlockScale BlockOf(Scales scales, int block, int /*half*/) {
+    const uint32_t highest = __byte_perm(scales, 0, 0x0444u | static_cast<uint32_t>(block) << 12);
+    return {std::bit_cast<float>(max(highest >> 1, 0x00400000u)), 0};
+  }
+  static __device__ __forceinline__ BlockScale BlockOf(Part part, int half) {
+    return BlockOf(part, 0, half);
   }
 
   struct Eight {
     uint32_t codes;
-    uint32_t exponent;
+    Part part;
   };
-  static __device__ Eight LoadEight(const uint8_t* row, int columns, int eight) {
-    const RowPlanes planes = PlanesOf(kElement, columns);
-    return {LoadAt<uint32_t>(row, WordOfEight(eight)),
-            LoadAt<uint8_t>(row + planes.parts, eight / 4)};
+  static __device__ Eight LoadEight(const uint8_t* begin, int columns, int eight) {
+    const GroupRow row = GroupRowAt<kElement>(begin, columns);
+    return {LoadAt<uint32_t>(row.codes, WordOfEight(eight)), LoadPart(row, eight / 4)};
   }
   static __device__ float4 Quad(const Eight& eight, int quad) {
     uint32_t pairs[4];
     Codes(eight.codes, pairs);
-    const float scale = ScaleOf(eight.exponent, 0);
+    const float scale = BlockOf(eight.part, 0).scale;
     const uint32_t low = pairs[2 * quad];
     const uint32_t high = pairs[2 * quad + 1];
     // Adding +0 makes -0 the +0 that it is on the CPU.
@@ -354,13 +396,6 @@ struct WeightFormat<CudaElement::kMxfp4> {
     };
     return make_float4(value(low << 16), value(low & 0xffff0000u), value(high << 16),
                        value(high & 0xffff0000u));
-  }
-
- private:
-  // 2^(e - 127), where e is byte `i` of `exponents`; the least is subnormal.
-  static __device__ __forceinline__ float ScaleOf(uint32_t exponents, int i) {
-    const uint32_t highest = __byte_perm(exponents, 0, 0x0444u | static_cast<uint32_t>(i) << 12);
-    return std::bit_cast<float>(max(highest >> 1, 0x00400000u));
   }
 };
 

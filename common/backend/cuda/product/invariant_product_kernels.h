@@ -24,21 +24,56 @@ inline constexpr int kPartOutputs = 16;
 // each row's first term. They are read from global memory, because other blocks on the
 // multiprocessor read the same ones.
 template <class Block, int kTerms, int kRowTiles>
-__device__ __forceinline__ void MultiplyRows(const InvariantArgs& args,
-                                             const uint8_t* const (&x)[kRowTiles], int offset,
-                                             const PairWeights<Block>& weights,
+__device__ __forceinline__ void MultiplyRows(const uint8_t* const (&x)[kRowTiles], int offset,
+                                             int64_t term_bytes, const PairWeights<Block>& weights,
                                              float (&sums)[kRowTiles][4]) {
   uint4 high[kRowTiles];
   uint4 low[kRowTiles] = {};
 #pragma unroll
   for (int n = 0; n < kRowTiles; ++n) {
-    high[n] = LoadColumns<Block, /*kInPlace=*/true>(x[n] + offset);
-    if constexpr (kTerms == 2) {
-      low[n] = LoadColumns<Block, /*kInPlace=*/true>(x[n] + offset + args.term_bytes);
-    }
+    const uint8_t* const at = x[n] + offset;
+    high[n] = LoadColumns<Block>(at);
+    if constexpr (kTerms == 2) low[n] = LoadColumns<Block>(at + term_bytes);
   }
 #pragma unroll
   for (int n = 0; n < kRowTiles; ++n) weights.Multiply(high[n], low[n], kTerms == 2, sums[n]);
+}
+
+// sums += the weights of blocks [block, end) of output g and of output g + 8 times the rows. `x`
+// points to this lane's columns of `block` in each row's first term, as above. kDepth: blocks that a
+// warp has loaded ahead. `wait` is called when the first loads of weights are under way, which do not
+// depend on the kernel before, and before `x` is read.
+template <class Block, int kTerms, int kDepth, int kRowTiles, class Wait>
+__device__ __forceinline__ void MultiplyPart(const typename Block::Row (&rows)[2], int columns,
+                                             int block, int end, const uint8_t* (&x)[kRowTiles],
+                                             int64_t term_bytes, const Wait& wait,
+                                             float (&sums)[kRowTiles][4]) {
+  const int t = static_cast<int>(threadIdx.x) % 4;
+  LaneWeights<Block> weights[kDepth][2];
+  const auto load = [&](int next, LaneWeights<Block>(&to)[2]) {
+    if (next >= end) return;
+    to[0].Load(rows[0], columns, next, t);
+    to[1].Load(rows[1], columns, next, t);
+  };
+#pragma unroll
+  for (int d = 0; d < kDepth; ++d) load(block + d, weights[d]);
+  wait();
+  for (; block < end; block += kDepth) {
+#pragma unroll
+    for (int d = 0; d < kDepth; ++d) {
+      if (block + d < end) {
+#pragma unroll
+        for (int pair = 0; pair < Block::kPairs; ++pair) {
+          const int offset = 2 * (d * Block::kColumns + PairColumn<Block>(pair, 0));
+          MultiplyRows<Block, kTerms>(x, offset, term_bytes, PairWeights<Block>(weights[d], pair),
+                                      sums);
+        }
+      }
+      load(block + d + kDepth, weights[d]);
+    }
+#pragma unroll
+    for (int n = 0; n < kRowTiles; ++n) x[n] += 2 * kDepth * Block::kColumns;
+  }
 }
 
 // Where sum `i` of a warp's sums [row][output] lies in shared memory. Two rows are as long as all
@@ -62,9 +97,9 @@ __device__ __forceinline__ void KeepSums(const float (&sums)[kRowTiles][4], floa
 }
 
 // The sum of the parts' sums `i`, added in ascending order.
-template <int kRowTiles>
+template <int kRows>
 __device__ __forceinline__ float SumOfParts(const float* sums, int parts, int i) {
-  constexpr int kSums = kRowTiles * 8 * kPartOutputs;
+  constexpr int kSums = kRows * kPartOutputs;
   const float* const at = sums + PlaceOfSum(i);
   float sum = at[0];
   for (int part = 1; part < parts; ++part) sum += at[part * kSums];
@@ -72,19 +107,18 @@ __device__ __forceinline__ float SumOfParts(const float* sums, int parts, int i)
 }
 
 // Adds the sums of the parts and stores the results.
-template <int kRowTiles>
+template <int kRows>
 __device__ void StoreParts(const InvariantArgs& args, const InvariantArgs::Matrix& matrix,
                            int first_output, int first_row, const float* sums) {
-  constexpr int kSums = kRowTiles * 8 * kPartOutputs;
+  constexpr int kSums = kRows * kPartOutputs;
   const int parts = (args.tiles + args.part_tiles - 1) / args.part_tiles;
   for (int i = static_cast<int>(threadIdx.x); i < kSums; i += kInvariantThreads) {
     StoreOutput(args, matrix, first_row + i / kPartOutputs, first_output + i % kPartOutputs,
-                SumOfParts<kRowTiles>(sums, parts, i));
+                SumOfParts<kRows>(sums, parts, i));
   }
 }
 
-// kDepth: column blocks that a warp has loaded ahead. kOccupancy: thread blocks on a
-// multiprocessor. kTerms: those of the input.
+// kOccupancy: thread blocks on a multiprocessor. kTerms: those of the input.
 template <class Block, int kRowTiles, int kDepth, int kOccupancy, int kTerms>
 static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
     InvariantPartsKernel(const __grid_constant__ InvariantArgs args) {
@@ -98,20 +132,11 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
   const int first_output = (unit - matrix.first_unit) * kPartOutputs;
 
   LetNextKernelStart();
-  // The weights do not depend on the kernel before, so they are loaded before the wait for it.
-  const uint8_t* const rows[2] = {WeightRow(args, matrix, first_output + group),
-                                  WeightRow(args, matrix, first_output + group + 8)};
+  const typename Block::Row rows[2] = {
+      RowAt<Block>(WeightRow(args, matrix, first_output + group), args.columns),
+      RowAt<Block>(WeightRow(args, matrix, first_output + group + 8), args.columns)};
+  const int block = warp * args.part_tiles * Block::kOfTile;
   const int end = min(args.tiles, (warp + 1) * args.part_tiles) * Block::kOfTile;
-  int block = warp * args.part_tiles * Block::kOfTile;
-  LaneWeights<Block> weights[kDepth][2];
-  const auto load = [&](int next, LaneWeights<Block>(&to)[2]) {
-    if (next >= end) return;
-    to[0].Load(rows[0], args.columns, next, t);
-    to[1].Load(rows[1], args.columns, next, t);
-  };
-#pragma unroll
-  for (int d = 0; d < kDepth; ++d) load(block + d, weights[d]);
-  WaitForPreviousKernel();
   // Rows behind the last one are the last one; none of their sums is stored.
   const uint8_t* x[kRowTiles];
 #pragma unroll
@@ -120,25 +145,12 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
            2 * (block * Block::kColumns + PairColumn<Block>(0, t));
   }
   float sums[kRowTiles][4] = {};
-  for (; block < end; block += kDepth) {
-#pragma unroll
-    for (int d = 0; d < kDepth; ++d) {
-      if (block + d < end) {
-#pragma unroll
-        for (int pair = 0; pair < Block::kPairs; ++pair) {
-          const int offset = 2 * (d * Block::kColumns + PairColumn<Block>(pair, 0));
-          MultiplyRows<Block, kTerms>(args, x, offset, PairWeights<Block>(weights[d], pair), sums);
-        }
-      }
-      load(block + d + kDepth, weights[d]);
-    }
-#pragma unroll
-    for (int n = 0; n < kRowTiles; ++n) x[n] += 2 * kDepth * Block::kColumns;
-  }
+  MultiplyPart<Block, kTerms, kDepth>(rows, args.columns, block, end, x, args.term_bytes,
+                                      WaitForPreviousKernel, sums);
   auto* const all = reinterpret_cast<float*>(shared_memory);
   KeepSums(sums, all + warp * kRowTiles * 8 * kPartOutputs);
   __syncthreads();
-  StoreParts<kRowTiles>(args, matrix, first_output, first_row, all);
+  StoreParts<kRowTiles * 8>(args, matrix, first_output, first_row, all);
 }
 
 // --- Many rows: a block has a tile of 128 outputs and 32 to 128 rows, and each of its warps 16
@@ -157,6 +169,9 @@ struct TileShape {
     return Block::kElement == CudaElement::kBf16 || Block::kElement == CudaElement::kF16 ? 128 : 64;
   }();
   static constexpr int kRowTiles = kRows / 8;
+  // Thread blocks on a multiprocessor that the compiler may count on. Without a number (0) it takes
+  // fewer registers, which codes in groups need to stay in them.
+  static constexpr int kOccupancy = Block::kGroups ? 0 : 1;
   static constexpr int kTermBytes = kRows * kTileColumns * 2;
   static constexpr int kBufferBytes = kTerms * kTermBytes;
   static constexpr int kSharedBytes = 2 * kBufferBytes;
@@ -232,7 +247,7 @@ __device__ __forceinline__ void EndPart(bool first, TileSums<kRowTiles>& sums,
 }
 
 template <class Block, int kTerms>
-static __global__ void __launch_bounds__(kInvariantThreads)
+static __global__ void __launch_bounds__(kInvariantThreads, TileShape<Block, kTerms>::kOccupancy)
     InvariantTileKernel(const __grid_constant__ InvariantArgs args) {
   using Shape = TileShape<Block, kTerms>;
   extern __shared__ __align__(16) uint8_t shared_memory[];
@@ -245,8 +260,9 @@ static __global__ void __launch_bounds__(kInvariantThreads)
   const int first_output = (unit - matrix.first_unit) * kTileOutputs + warp * 16;
 
   LetNextKernelStart();
-  const uint8_t* const rows[2] = {WeightRow(args, matrix, first_output + group),
-                                  WeightRow(args, matrix, first_output + group + 8)};
+  const typename Block::Row rows[2] = {
+      RowAt<Block>(WeightRow(args, matrix, first_output + group), args.columns),
+      RowAt<Block>(WeightRow(args, matrix, first_output + group + 8), args.columns)};
   LaneWeights<Block> weights[2];
   const auto load = [&](int block) {
     if (block >= args.tiles * Block::kOfTile) return;

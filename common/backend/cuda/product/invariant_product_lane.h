@@ -14,6 +14,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "common/backend/cuda/product/group_format.h"
 #include "common/backend/cuda/product/invariant_product.h"
@@ -72,7 +73,24 @@ struct InvariantBlock {
   // BF16 terms that a weight is the sum of.
   static constexpr int kTerms =
       kElement == CudaElement::kF32 || kElement == CudaElement::kF16 ? 2 : 1;
+  // A row of weights.
+  using Row = std::conditional_t<kGroups, GroupRow, const uint8_t*>;
 };
+
+// The row that begins at `begin`. A loop loads from a plane by one addition, not three.
+template <class Block>
+__device__ __forceinline__ typename Block::Row RowAt(const uint8_t* begin, int columns) {
+  if constexpr (Block::kGroups) {
+    GroupRow row = GroupRowAt<Block::kElement>(begin, columns);
+    row.codes = AsItIs(row.codes);
+    row.parts = AsItIs(row.parts);
+    if constexpr (Block::kHalfScales) row.high = AsItIs(row.high);
+    if constexpr (BlockColumns(Block::kElement) > 32) row.supers = AsItIs(row.supers);
+    return row;
+  } else {
+    return begin;
+  }
+}
 
 // The first of the 8 columns, counted from the tile's first, that lane `t` of four multiplies in
 // pair `pair` of the tile: four in each step. They are consecutive, but for kHalfScales, where the
@@ -99,35 +117,31 @@ __device__ __forceinline__ PairPlace PlaceOf(int four) {
 }
 
 // The columns of a pair that a lane multiplies, of one row and term: those from `at` on, where
-// PairColumn says. kInPlace: see LoadInPlace16.
-template <class Block, bool kInPlace>
+// PairColumn says.
+template <class Block>
 __device__ __forceinline__ uint4 LoadColumns(const uint8_t* at) {
   if constexpr (Block::kHalfScales) {
-    const uint8_t* const second_at = at + 2 * 16;
-    const uint2 first = kInPlace ? LoadInPlace8(at) : *reinterpret_cast<const uint2*>(at);
-    const uint2 second =
-        kInPlace ? LoadInPlace8(second_at) : *reinterpret_cast<const uint2*>(second_at);
+    const uint2 first = LoadInPlace8(at);
+    const uint2 second = LoadInPlace8(at + 2 * 16);
     return {first.x, first.y, second.x, second.y};
   } else {
-    return kInPlace ? LoadInPlace16(at) : *reinterpret_cast<const uint4*>(at);
+    return LoadInPlace16(at);
   }
 }
 
 // The weights of a block that one lane holds, for one output.
-template <class Block>
+template <class Block, bool kGroups = Block::kGroups>
 struct LaneWeights {
   typename Block::Format::Chunk chunks[Block::kChunks];
 
-  // Loads block `block` of the row, zeros behind the row's end. REQUIRES: its tile begins in the row.
-  // A block of codes in groups is a tile, and the row is padded to a whole one.
+  // Loads block `block` of the row. Behind the row's end it has the row's last chunk again: there the
+  // input is zeros. REQUIRES: its tile begins in the row.
   __device__ __forceinline__ void Load(const uint8_t* row, int columns, int block, int t) {
+    const int last = static_cast<int>(static_cast<uint32_t>(columns - 1) / Block::Format::kColumns);
 #pragma unroll
     for (int i = 0; i < Block::kChunks; ++i) {
       const int chunk = (block * 4 + t) * Block::kChunks + i;
-      static_assert(!Block::kGroups || Block::kOfTile == 1);
-      const bool in_row = Block::kGroups || chunk * Block::Format::kColumns < columns;
-      chunks[i] =
-          in_row ? Block::Format::Load(row, columns, chunk) : typename Block::Format::Chunk{};
+      chunks[i] = Block::Format::Load(row, columns, min(chunk, last));
     }
   }
 
@@ -148,6 +162,19 @@ struct LaneWeights {
       terms[1] = {PackBf16(lost(x.x, terms[0].x << 16), lost(x.y, terms[0].x & 0xffff0000u)),
                   PackBf16(lost(x.z, terms[0].y << 16), lost(x.w, terms[0].y & 0xffff0000u))};
     }
+  }
+};
+
+// The same of codes in groups. A block is a tile, and the row is padded to a whole one.
+template <class Block>
+struct LaneWeights<Block, true> {
+  static_assert(Block::kOfTile == 1);
+  typename Block::Format::Words words;
+  typename Block::Format::Scales scales;
+
+  __device__ __forceinline__ void Load(const GroupRow& row, int /*columns*/, int block, int t) {
+    words = Block::Format::LoadWords(row, block * 4 + t);
+    scales = Block::Format::LoadScales(row, block);
   }
 };
 
@@ -198,26 +225,31 @@ struct PairWeights<Block, true> {
   using Format = typename Block::Format;
   static constexpr bool kHasMin = HasMin(Block::kElement);
   static constexpr int kScales = Block::kHalfScales ? 2 : 1;
-  uint32_t a[2][4];               // the codes as Format::Codes gives them
+  uint32_t a[2][4];               // the codes; with a min, Format::kAdded more
   BlockScale blocks[2][kScales];  // the scales of outputs g and g + 8; `min` is for the input's sum
 
   __device__ __forceinline__ PairWeights(const LaneWeights<Block> (&weights)[2], int pair) {
 #pragma unroll
     for (int output = 0; output < 2; ++output) {
-      const typename Format::Chunk& chunk = weights[output].chunks[0];
       uint32_t codes[4];
-      Format::Codes(chunk, pair, codes);
+      Format::Codes(weights[output].words, pair, codes);
+      // Without a min, what is added to the codes goes first. With one, the min makes up for it:
+      // scale * sum(code * x) + min * sum(x), from the sum of (code + kAdded) * x.
 #pragma unroll
-      for (int i = 0; i < 4; ++i) a[i / 2][i % 2 * 2 + output] = codes[i];
+      for (int i = 0; i < 4; ++i) {
+        if constexpr (Format::kAdded > 0 && !kHasMin) {
+          codes[i] = LessAdded<Format::kAdded>(codes[i]);
+        }
+        a[i / 2][i % 2 * 2 + output] = codes[i];
+      }
 #pragma unroll
       for (int half = 0; half < kScales; ++half) {
-        blocks[output][half] = Format::BlockOf(chunk, pair, half);
+        blocks[output][half] = Format::BlockOf(weights[output].scales, pair, half);
       }
-      // scale * sum(code * x) + min * sum(x), from the sum of (code + kAddedToCodes) * x.
       static_assert(!kHasMin || !Block::kHalfScales);
       if constexpr (kHasMin) {
         BlockScale& block = blocks[output][0];
-        block.min = __fmaf_rn(block.scale, -static_cast<float>(kAddedToCodes), block.min);
+        block.min = __fmaf_rn(block.scale, -static_cast<float>(Format::kAdded), block.min);
       }
     }
   }

@@ -61,7 +61,7 @@ __device__ __forceinline__ float ScaledSignedByte(uint32_t flipped, uint32_t i, 
 
 template <class T>
 __device__ __forceinline__ T LoadAt(const uint8_t* plane, uint32_t index) {
-  return reinterpret_cast<const T*>(plane)[index];
+  return __ldg(reinterpret_cast<const T*>(plane) + index);
 }
 
 template <CudaElement kElement>

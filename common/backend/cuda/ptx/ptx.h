@@ -134,6 +134,13 @@ __device__ inline uint32_t MaskAndFlip(uint32_t bits, uint32_t mask, uint32_t fl
   return out;
 }
 
+// The pointer itself, whose origin the compiler does not see: else it may add its terms again at
+// every use in a loop. What it points to is no longer known to be in global memory.
+__device__ inline const uint8_t* AsItIs(const uint8_t* pointer) {
+  asm volatile("" : "+l"(pointer));
+  return pointer;
+}
+
 // --- Arithmetic.
 
 // 2^x in one instruction, with an error of at most 2 units in the last place. Subnormal results
@@ -174,6 +181,20 @@ __device__ inline uint2 LoadInPlace8(const void* global) {
                : "l"(global)
                : "memory");
   return out;
+}
+
+// The same into `out`, which stays what it is unless `valid`. Without a branch.
+__device__ inline void LoadInPlaceIf16(bool valid, const void* global, uint4& out) {
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+               : "+r"(out.x), "+r"(out.y), "+r"(out.z), "+r"(out.w)
+               : "l"(global), "r"(static_cast<uint32_t>(valid))
+               : "memory");
+}
+__device__ inline void LoadInPlaceIf8(bool valid, const void* global, uint2& out) {
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p ld.global.v2.u32 {%0, %1}, [%2]; }"
+               : "+r"(out.x), "+r"(out.y)
+               : "l"(global), "r"(static_cast<uint32_t>(valid))
+               : "memory");
 }
 
 // Brings `bytes` bytes into the L2 cache, where the device can. REQUIRES: `global` and `bytes` are

@@ -54,6 +54,13 @@ inline uint4 LoadStreamed16(const void* global) {
 
 inline uint4 LoadInPlace16(const void* global) { return LoadStreamed16(global); }
 inline uint2 LoadInPlace8(const void* global) { return *static_cast<const uint2*>(global); }
+inline void LoadInPlaceIf16(bool valid, const void* global, uint4& out) {
+  if (valid) out = LoadInPlace16(global);
+}
+inline void LoadInPlaceIf8(bool valid, const void* global, uint2& out) {
+  if (valid) out = LoadInPlace8(global);
+}
+inline const uint8_t* AsItIs(const uint8_t* pointer) { return pointer; }
 
 // Reads the bytes, so that a sanitizer checks their addresses.
 void PrefetchToL2(const void* global, int bytes);
