@@ -101,9 +101,9 @@ class Step:
         self.figures, self.weights, self.rows, self.prompt, self.shape = figures, weights, rows, prompt, shape
 
     def parts(self):
-        vector, parts = product_rows(self.weights)
-        products = (self.vector_products() if self.rows <= vector else self.parts_products() if self.rows <= parts
-                    else self.library_products())
+        vector, two, parts = product_rows(self.weights)
+        products = (self.vector_products() if self.rows <= vector else self.two_row_products() if self.rows <= two
+                    else self.parts_products() if self.rows <= parts else self.library_products())
         return [*products, self.attention()] if self.appends() else [*products, self.rotation(), self.attention()]
 
     def appends(self):
@@ -144,6 +144,15 @@ class Step:
             raise Unknown(f"no VectorProductKernel<{self.weights.name}, ...> takes {self.rows} rows (scripts/sass/model.py)")
         return rows[min(fitting)]
 
+    def two_row_products(self):
+        kernel = next((name for name in self.figures if name.startswith(f"TwoRowKernel<{self.weights.name}, ")), None)
+        if kernel is None:
+            raise Unknown(f"no TwoRowKernel<{self.weights.name}, ...> (scripts/sass/model.py)")
+        for name, count, times in self.shape.products():
+            weights = count * times
+            yield self.streaming(f"product: {name}", kernel, weights * self.weights.streamed, weights * self.weights.bytes)
+        yield from self.term_inputs()
+
     def parts_products(self):
         for name, count, times in self.shape.products():
             outputs = count // (self.shape.feed_forward if name == "down" else self.shape.hidden)
@@ -151,7 +160,7 @@ class Step:
             weights = count * times
             yield self.streaming(f"product: {name}", kernel, row_blocks * weights * self.weights.streamed,
                                  weights * self.weights.bytes)
-        yield from self.inputs("NormTermsKernel<4>", "ProductTermsKernel<2>", "ProductTermsKernel<0>")
+        yield from self.term_inputs()
 
     def tile_kernel(self, outputs):
         """The one that the backend takes instead for many outputs of many rows, and how many tiles of rows these are, or None."""
@@ -178,6 +187,9 @@ class Step:
             flops = 2 * count * times * (1 if last else self.rows)
             yield Part(f"product: {name}", "cuBLASLt", 0.0, count * times * 2 / READ_BYTES_A_SECOND, flops / LIBRARY_FLOPS)
         yield from self.inputs("NormRowsKernel<bf16, 4>", "GatedKernel<bf16, 4>", "ConvertKernel<bf16, 4>")
+
+    def term_inputs(self):
+        return self.inputs("NormTermsKernel<4>", "ProductTermsKernel<2>", "ProductTermsKernel<0>")
 
     def inputs(self, norms, gates, contexts):
         """What makes the products' inputs, by the kernels of these names; they are written in bf16."""
@@ -219,9 +231,9 @@ class Step:
 
 
 def product_rows(weights):
-    """The most rows that the vector kernel takes with such weights, and the parts kernel."""
+    """The most rows that the vector kernel takes with such weights, the one for two rows, and the parts kernel."""
     name = "kGroupRows" if weights.quantised else "kHalfRows"
-    return tuple(map(int, _found(rf"{name} = \{{\.vector = (\d+), \.parts = (\d+)\}};", DISPATCH)))
+    return tuple(map(int, _found(rf"{name} = \{{\.vector = (\d+), \.two = (\d+), \.parts = (\d+)\}};", DISPATCH)))
 
 
 def small_tiles_from():

@@ -217,8 +217,9 @@ class Committed(unittest.TestCase):
 
     def test_products_are_modelled_by_the_kernel_that_the_backend_takes(self):
         for weights in (model.BF16, model.Q4_0):
-            vector, parts = model.product_rows(weights)
-            for rows, kernel in ((vector, "VectorProductKernel"), (parts, "InvariantPartsKernel"), (parts + 1, "cuBLASLt")):
+            vector, two, parts = model.product_rows(weights)
+            for rows, kernel in ((vector, "VectorProductKernel"), (two, "TwoRowKernel"), (parts, "InvariantPartsKernel"),
+                                 (parts + 1, "cuBLASLt")):
                 if rows == 0:
                     continue
                 self.assertEqual(self.products_kernels(weights, rows) - {"InvariantTileKernel"}, {kernel}, (weights.name, rows))

@@ -20,6 +20,7 @@
 #include "common/backend/cuda/pass/upload_ring.h"
 #include "common/backend/cuda/product/gemm.h"
 #include "common/backend/cuda/product/product_dispatch.h"
+#include "common/backend/cuda/product/product_terms.h"
 #include "common/backend/cuda/product/vector_product.h"
 #include "common/backend/cuda/sampling/cuda_step_sampler.h"
 #include "common/backend/cuda/weight/weight_upload.h"
@@ -122,12 +123,14 @@ class CudaBackend final : public Backend {
   void MultiplyBy(ProductKernel kernel, const VectorInput& input,
                   std::span<const VectorOutput> outputs);
   void MultiplyVector(VectorInput input, std::span<const VectorOutput> outputs);
+  void MultiplyTwoRows(const VectorInput& input, std::span<const VectorOutput> outputs);
   void MultiplyParts(const VectorInput& input, int terms, std::span<const VectorOutput> outputs);
   void MultiplyByLibrary(const VectorInput& input, std::span<const VectorOutput> outputs);
   // The BF16 terms of the inputs of experts whose weights are like `weight`.
   int ExpertTerms(int rows, const Weight& weight) const;
   // Puts the input, normalised or gated, into product_input_.
   void PrepareInput(const VectorInput& input, CudaElement element);
+  ProductTerms PrepareTerms(const VectorInput& input, int terms);
   // Reserves memory to dequantise some rows of each weight to.
   void ReserveDequantised(std::span<const VectorOutput> outputs);
   CudaRope RopeOf(int rope) const;

@@ -8,6 +8,7 @@
 #include "common/backend/cuda/cuda_backend.h"
 #include "common/backend/cuda/device/cuda_error.h"
 #include "common/backend/cuda/experts/expert_mixer.h"
+#include "common/backend/cuda/product/two_row_product.h"
 #include "common/backend/cuda/product/invariant_product.h"
 #include "common/backend/cuda/product/product_dispatch.h"
 #include "common/backend/cuda/product/product_input.h"
@@ -74,7 +75,8 @@ void CudaBackend::Multiply(const VectorInput& input, InputPrecision precision,
     return MultiplyParts(input, precision == InputPrecision::kFine ? 2 : 1, all);
   }
   for (const ProductKernel kernel :
-       {ProductKernel::kVector, ProductKernel::kParts, ProductKernel::kLibrary}) {
+       {ProductKernel::kVector, ProductKernel::kTwoRows, ProductKernel::kParts,
+        ProductKernel::kLibrary}) {
     const std::vector<VectorOutput> those = Those(
         all, [&](CudaElement element) { return KernelFor(element, input.in.rows) == kernel; });
     if (!those.empty()) MultiplyBy(kernel, input, those);
@@ -91,6 +93,8 @@ void CudaBackend::MultiplyBy(ProductKernel kernel, const VectorInput& input,
   switch (kernel) {
     case ProductKernel::kVector:
       return MultiplyVector(input, outputs);
+    case ProductKernel::kTwoRows:
+      return MultiplyTwoRows(input, outputs);
     case ProductKernel::kParts: {
       int terms = 1;
       for (const VectorOutput& output : outputs) {
@@ -103,12 +107,23 @@ void CudaBackend::MultiplyBy(ProductKernel kernel, const VectorInput& input,
   }
 }
 
+ProductTerms CudaBackend::PrepareTerms(const VectorInput& input, int terms) {
+  Grow(ProductTermBytes(terms, input.in.rows, input.in.columns), product_input_);
+  return LaunchProductTerms(input, terms, product_input_.data(), stream_.get());
+}
+
 void CudaBackend::MultiplyParts(const VectorInput& input, int terms,
                                 std::span<const VectorOutput> outputs) {
-  Grow(ProductTermBytes(terms, input.in.rows, input.in.columns), product_input_);
-  const ProductTerms in = LaunchProductTerms(input, terms, product_input_.data(), stream_.get());
+  const ProductTerms in = PrepareTerms(input, terms);
   ForEachFew(outputs, [&](std::span<const VectorOutput> few) {
     LaunchInvariantProduct(in, few, limits_, stream_.get());
+  });
+}
+
+void CudaBackend::MultiplyTwoRows(const VectorInput& input, std::span<const VectorOutput> outputs) {
+  const ProductTerms in = PrepareTerms(input, 1);
+  ForEachFew(outputs, [&](std::span<const VectorOutput> few) {
+    LaunchTwoRowProduct(in, few, stream_.get());
   });
 }
 

@@ -9,20 +9,22 @@ namespace baton {
 
 enum class ProductKernel {
   kVector,   // vector_product.h: the input in float32
+  kTwoRows,  // two_row_product.h: tensor cores, the input in BF16
   kParts,    // invariant_product.h: tensor cores, the input in BF16 terms
   kLibrary,  // weight_product.h: cuBLASLt, the input rounded to the weights' type; kParts without it
 };
 
-// The most rows that kVector and kParts take. The library takes more.
+// The most rows that the kernels take. The library takes more.
 struct ProductRows {
   int vector = 0;
+  int two = 0;
   int parts = 0;
 };
 // scripts/sass/model.py reads these four lines.
-inline constexpr ProductRows kF32Rows = {.vector = 4, .parts = 4};
-inline constexpr ProductRows kHalfRows = {.vector = 4, .parts = 16};   // F16, BF16
-inline constexpr ProductRows kGroupRows = {.vector = 0, .parts = 64};  // codes in groups
-inline constexpr ProductRows kQ8Rows = {.vector = 1, .parts = 64};
+inline constexpr ProductRows kF32Rows = {.vector = 4, .two = 0, .parts = 4};
+inline constexpr ProductRows kHalfRows = {.vector = 4, .two = 0, .parts = 16};   // F16, BF16
+inline constexpr ProductRows kGroupRows = {.vector = 0, .two = 2, .parts = 64};  // codes in groups
+inline constexpr ProductRows kQ8Rows = {.vector = 1, .two = 0, .parts = 64};
 
 constexpr ProductRows ProductRowsOf(CudaElement element) {
   switch (element) {
@@ -45,6 +47,7 @@ constexpr ProductRows ProductRowsOf(CudaElement element) {
 constexpr ProductKernel ProductKernelOf(CudaElement element, int rows) {
   const ProductRows most = ProductRowsOf(element);
   return rows <= most.vector  ? ProductKernel::kVector
+         : rows <= most.two   ? ProductKernel::kTwoRows
          : rows <= most.parts ? ProductKernel::kParts
                               : ProductKernel::kLibrary;
 }

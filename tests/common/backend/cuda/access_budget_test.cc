@@ -246,6 +246,7 @@ const Allowed kAllowed[] = {
     {"VectorProductKernel", "device write", "a warp's few results are of several rows"},
     {"VectorProductKernel", "shared read", "four rows' squares for four threads, once"},
     {"InvariantPartsKernel", "device read", BATON_WEIGHT_ROWS "; " BATON_LANE_COLUMNS},
+    {"TwoRowKernel", "device read", BATON_WEIGHT_ROWS},
     {"InvariantTileKernel", "device read", "scales of eight rows of weights"},
     {"InvariantTileKernel", "shared write",
      "codes of a byte: what eight lanes copy side by side goes to lines that share banks"},

@@ -1,4 +1,5 @@
-// How well the launches of invariant_product.h fill an H200 where ProductKernelOf names them:
+// How well the launches of invariant_product.h and two_row_product.h fill an H200 where
+// ProductKernelOf names them:
 // computed from the arguments that a launch has, without running it.
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 
 #include "common/backend/cuda/product/invariant_product_launch.h"
 #include "common/backend/cuda/product/product_dispatch.h"
+#include "common/backend/cuda/product/two_row_product_launch.h"
 #include "tests/common/backend/cuda/product/product_shapes.h"
 
 namespace baton {
@@ -42,6 +44,15 @@ InvariantShape ShapeOfTerms(const Product& product, int rows) {
                    .places = on_multiprocessor * kH200.multiprocessors,
                    .block_bytes = kWarpBytes * loads * kInvariantWarps};
   };
+  if constexpr (HasCodeGroups(kElement)) {
+    if (ProductKernelOf(kElement, rows) == ProductKernel::kTwoRows) {
+      using Shape = TwoRowShape<kElement>;
+      unsigned blocks = 0;
+      const InvariantArgs args = TwoRowArgsFor<kElement>(in, outputs, &blocks);
+      set(args, blocks, Shape::kOccupancy, std::min(Shape::kDepth, args.part_tiles));
+      return shape;
+    }
+  }
   WithInvariantKernel<Block, kTerms>(
       in, outputs, kH200,
       [&](const InvariantArgs& args, unsigned blocks, auto row_tiles) {
@@ -70,7 +81,10 @@ template <class Visit>
 void ForEachLaunch(const Visit& visit) {
   const auto of = [&](const char* type, auto element) {
     for (const int rows : kStepRows) {
-      if (ProductKernelOf(element, rows) == ProductKernel::kParts) visit(type, element, rows);
+      const ProductKernel kernel = ProductKernelOf(element, rows);
+      if (kernel == ProductKernel::kTwoRows || kernel == ProductKernel::kParts) {
+        visit(type, element, rows);
+      }
     }
   };
   of("BF16", Of<CudaElement::kBf16>());

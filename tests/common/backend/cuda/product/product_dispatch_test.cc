@@ -23,9 +23,12 @@ TEST(ProductDispatch, GoesFromTheVectorKernelThroughTheTensorCoresToTheLibrary) 
 TEST(ProductDispatch, TakesSeveralRowsOfQuantisedWeightsToTheTensorCores) {
   for (const CudaElement element : kElements) {
     if (!IsQuantised(element)) continue;
+    const bool groups = HasCodeGroups(element);
     EXPECT_EQ(ProductKernelOf(element, 1),
-              HasCodeGroups(element) ? ProductKernel::kParts : ProductKernel::kVector);
-    for (const int rows : {2, 16, 64}) {
+              groups ? ProductKernel::kTwoRows : ProductKernel::kVector);
+    EXPECT_EQ(ProductKernelOf(element, 2),
+              groups ? ProductKernel::kTwoRows : ProductKernel::kParts);
+    for (const int rows : {3, 16, 64}) {
       EXPECT_EQ(ProductKernelOf(element, rows), ProductKernel::kParts) << rows;
     }
   }
