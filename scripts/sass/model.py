@@ -232,7 +232,7 @@ class Step:
 
 def product_rows(weights):
     """The most rows that the vector kernel takes with such weights, the one for two rows, and the parts kernel."""
-    name = "kGroupRows" if weights.quantised else "kHalfRows"
+    name = "kQuantisedRows" if weights.quantised else "kHalfRows"
     return tuple(map(int, _found(rf"{name} = \{{\.vector = (\d+), \.two = (\d+), \.parts = (\d+)\}};", DISPATCH)))
 
 

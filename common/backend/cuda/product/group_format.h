@@ -19,7 +19,7 @@ namespace baton {
 
 // A Format has, beside kColumns of weight_format.h,
 //   Words                     the codes of a chunk
-//   LoadWords(row, c)         those of chunk c of a GroupRow
+//   LoadWords(row, c)         those of chunk c of a QuantisedRow
 //   Codes(words, b, pairs)    the codes of the chunk's columns 2i and 2i + 1 of block b, each with
 //                             kAdded added, in BF16
 //   Scales                    what the four blocks of a group have beside codes
@@ -34,19 +34,6 @@ struct BlockScale {
   float scale = 0;
   float min = 0;
 };
-
-// The planes of a row. One that the type does not have is where the next begins.
-struct GroupRow {
-  const uint8_t* codes;
-  const uint8_t* high;
-  const uint8_t* parts;
-  const uint8_t* supers;
-};
-template <CudaElement kElement>
-__device__ __forceinline__ GroupRow GroupRowAt(const uint8_t* begin, int columns) {
-  const RowPlanes planes = PlanesOf(kElement, columns);
-  return {begin, begin + planes.high, begin + planes.parts, begin + planes.supers};
-}
 
 // code - kOffset, exactly and without a conversion, which is slow. REQUIRES: code < 2^22.
 template <int kOffset>
@@ -123,7 +110,7 @@ struct GroupFormat {
   static constexpr CudaElement kElement = kElement_;
   static constexpr int kColumns = ChunkColumns(kElement);
   using Words = uint4;
-  static __device__ Words LoadWords(const GroupRow& row, int chunk) {
+  static __device__ Words LoadWords(const QuantisedRow& row, int chunk) {
     return LoadStreamed16(row.codes + 16 * static_cast<int64_t>(chunk));
   }
   static constexpr int kAdded = 128;
@@ -140,10 +127,10 @@ struct WeightFormat<CudaElement::kQ4_0> : GroupFormat<CudaElement::kQ4_0> {
 
   using Scales = uint2;   // F16, one for each block
   using Part = uint32_t;  // F16
-  static __device__ Scales LoadScales(const GroupRow& row, int group) {
+  static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
     return LoadAt<uint2>(row.parts, group);
   }
-  static __device__ Part LoadPart(const GroupRow& row, int block) {
+  static __device__ Part LoadPart(const QuantisedRow& row, int block) {
     return LoadAt<uint16_t>(row.parts, block);
   }
   static __device__ __forceinline__ BlockScale BlockOf(Part part, int /*half*/) {
@@ -158,7 +145,7 @@ struct WeightFormat<CudaElement::kQ4_0> : GroupFormat<CudaElement::kQ4_0> {
     Part part;
   };
   static __device__ Eight LoadEight(const uint8_t* begin, int columns, int eight) {
-    const GroupRow row = GroupRowAt<kElement>(begin, columns);
+    const QuantisedRow row = QuantisedRowAt<kElement>(begin, columns);
     return {LoadAt<uint32_t>(row.codes, WordOfEight(eight)), LoadPart(row, eight / 4)};
   }
   static __device__ float4 Quad(const Eight& eight, int quad) {
@@ -173,10 +160,10 @@ template <>
 struct WeightFormat<CudaElement::kQ4_1> : GroupFormat<CudaElement::kQ4_1> {
   using Scales = uint4;   // for each block scale and min, F16
   using Part = uint32_t;  // scale and min, F16
-  static __device__ Scales LoadScales(const GroupRow& row, int group) {
+  static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
     return LoadAt<uint4>(row.parts, group);
   }
-  static __device__ Part LoadPart(const GroupRow& row, int block) {
+  static __device__ Part LoadPart(const QuantisedRow& row, int block) {
     return LoadAt<uint32_t>(row.parts, block);
   }
   static __device__ __forceinline__ BlockScale BlockOf(Part part, int /*half*/) {
@@ -191,7 +178,7 @@ struct WeightFormat<CudaElement::kQ4_1> : GroupFormat<CudaElement::kQ4_1> {
     Part part;
   };
   static __device__ Eight LoadEight(const uint8_t* begin, int columns, int eight) {
-    const GroupRow row = GroupRowAt<kElement>(begin, columns);
+    const QuantisedRow row = QuantisedRowAt<kElement>(begin, columns);
     return {LoadAt<uint32_t>(row.codes, WordOfEight(eight)), LoadPart(row, eight / 4)};
   }
   static __device__ float4 Quad(const Eight& eight, int quad) {
@@ -209,11 +196,11 @@ struct WeightFormat<CudaElement::kQ4_K> : GroupFormat<CudaElement::kQ4_K> {
     uint32_t bytes;  // scale and min
     uint32_t super;
   };
-  static __device__ Scales LoadScales(const GroupRow& row, int group) {
+  static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
     return {LoadAt<uint2>(row.parts, group),
             LoadAt<uint32_t>(row.supers, static_cast<uint32_t>(group) / 2)};
   }
-  static __device__ Part LoadPart(const GroupRow& row, int block) {
+  static __device__ Part LoadPart(const QuantisedRow& row, int block) {
     return {LoadAt<uint16_t>(row.parts, block),
             LoadAt<uint32_t>(row.supers, static_cast<uint32_t>(block) / 8)};
   }
@@ -230,7 +217,7 @@ struct WeightFormat<CudaElement::kQ4_K> : GroupFormat<CudaElement::kQ4_K> {
     Part part;
   };
   static __device__ Eight LoadEight(const uint8_t* begin, int columns, int eight) {
-    const GroupRow row = GroupRowAt<kElement>(begin, columns);
+    const QuantisedRow row = QuantisedRowAt<kElement>(begin, columns);
     return {LoadAt<uint32_t>(row.codes, WordOfEight(eight)), LoadPart(row, eight / 4)};
   }
   static __device__ float4 Quad(const Eight& eight, int quad) {
@@ -256,7 +243,7 @@ struct WeightFormat<CudaElement::kQ6_K> {
     uint4 low;
     uint2 high;
   };
-  static __device__ Words LoadWords(const GroupRow& row, int chunk) {
+  static __device__ Words LoadWords(const QuantisedRow& row, int chunk) {
     return {LoadStreamed16(row.codes + 16 * static_cast<int64_t>(chunk)),
             LoadAt<uint2>(row.high, chunk)};
   }
@@ -280,11 +267,11 @@ struct WeightFormat<CudaElement::kQ6_K> {
     uint32_t bytes;  // the scales of both halves
     uint32_t super;
   };
-  static __device__ Scales LoadScales(const GroupRow& row, int group) {
+  static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
     return {LoadAt<uint2>(row.parts, group),
             LoadAt<uint16_t>(row.supers, static_cast<uint32_t>(group) / 2)};
   }
-  static __device__ Part LoadPart(const GroupRow& row, int block) {
+  static __device__ Part LoadPart(const QuantisedRow& row, int block) {
     return {LoadAt<uint16_t>(row.parts, block),
             LoadAt<uint16_t>(row.supers, static_cast<uint32_t>(block) / 8)};
   }
@@ -303,7 +290,7 @@ struct WeightFormat<CudaElement::kQ6_K> {
     Part part;
   };
   static __device__ Eight LoadEight(const uint8_t* begin, int columns, int eight) {
-    const GroupRow row = GroupRowAt<kElement>(begin, columns);
+    const QuantisedRow row = QuantisedRowAt<kElement>(begin, columns);
     const int block = eight % 16 / 4;
     const int half = eight % 4 / 2;
     const int first = eight / 16 * 4 + eight % 2 * 2;  // chunk
@@ -361,10 +348,10 @@ struct WeightFormat<CudaElement::kMxfp4> : GroupFormat<CudaElement::kMxfp4> {
 
   using Scales = uint32_t;  // the exponents, a byte for each block
   using Part = uint32_t;    // the exponent, in the lowest byte
-  static __device__ Scales LoadScales(const GroupRow& row, int group) {
+  static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
     return LoadAt<uint32_t>(row.parts, group);
   }
-  static __device__ Part LoadPart(const GroupRow& row, int block) {
+  static __device__ Part LoadPart(const QuantisedRow& row, int block) {
     return LoadAt<uint8_t>(row.parts, block);
   }
   // The scale is 2^(e - 127), where e is byte `block` of `scales`; the least is subnormal.
@@ -381,7 +368,7 @@ struct WeightFormat<CudaElement::kMxfp4> : GroupFormat<CudaElement::kMxfp4> {
     Part part;
   };
   static __device__ Eight LoadEight(const uint8_t* begin, int columns, int eight) {
-    const GroupRow row = GroupRowAt<kElement>(begin, columns);
+    const QuantisedRow row = QuantisedRowAt<kElement>(begin, columns);
     return {LoadAt<uint32_t>(row.codes, WordOfEight(eight)), LoadPart(row, eight / 4)};
   }
   static __device__ float4 Quad(const Eight& eight, int quad) {

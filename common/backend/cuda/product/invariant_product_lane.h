@@ -74,19 +74,14 @@ struct InvariantBlock {
   static constexpr int kTerms =
       kElement == CudaElement::kF32 || kElement == CudaElement::kF16 ? 2 : 1;
   // A row of weights.
-  using Row = std::conditional_t<kGroups, GroupRow, const uint8_t*>;
+  using Row = std::conditional_t<kGroups, QuantisedRow, const uint8_t*>;
 };
 
-// The row that begins at `begin`. A loop loads from a plane by one addition, not three.
+// The row that begins at `begin`.
 template <class Block>
 __device__ __forceinline__ typename Block::Row RowAt(const uint8_t* begin, int columns) {
   if constexpr (Block::kGroups) {
-    GroupRow row = GroupRowAt<Block::kElement>(begin, columns);
-    row.codes = AsItIs(row.codes);
-    row.parts = AsItIs(row.parts);
-    if constexpr (Block::kHalfScales) row.high = AsItIs(row.high);
-    if constexpr (BlockColumns(Block::kElement) > 32) row.supers = AsItIs(row.supers);
-    return row;
+    return KeptRowAt<Block::kElement>(begin, columns);
   } else {
     return begin;
   }
@@ -134,14 +129,15 @@ template <class Block, bool kGroups = Block::kGroups>
 struct LaneWeights {
   typename Block::Format::Chunk chunks[Block::kChunks];
 
-  // Loads block `block` of the row. Behind the row's end it has the row's last chunk again: there the
-  // input is zeros. REQUIRES: its tile begins in the row.
+  // Loads block `block` of the row. Behind the end of a row of floats it has the row's last chunk
+  // again: there the input is zeros. Quantised rows are padded. REQUIRES: its tile begins in the row.
   __device__ __forceinline__ void Load(const uint8_t* row, int columns, int block, int t) {
     const int last = static_cast<int>(static_cast<uint32_t>(columns - 1) / Block::Format::kColumns);
 #pragma unroll
     for (int i = 0; i < Block::kChunks; ++i) {
       const int chunk = (block * 4 + t) * Block::kChunks + i;
-      chunks[i] = Block::Format::Load(row, columns, min(chunk, last));
+      chunks[i] = Block::Format::Load(row, columns,
+                                      IsQuantised(Block::kElement) ? chunk : min(chunk, last));
     }
   }
 
@@ -165,14 +161,14 @@ struct LaneWeights {
   }
 };
 
-// The same of codes in groups. A block is a tile, and the row is padded to a whole one.
+// The same of codes in groups. A block is a tile.
 template <class Block>
 struct LaneWeights<Block, true> {
   static_assert(Block::kOfTile == 1);
   typename Block::Format::Words words;
   typename Block::Format::Scales scales;
 
-  __device__ __forceinline__ void Load(const GroupRow& row, int /*columns*/, int block, int t) {
+  __device__ __forceinline__ void Load(const QuantisedRow& row, int /*columns*/, int block, int t) {
     words = Block::Format::LoadWords(row, block * 4 + t);
     scales = Block::Format::LoadScales(row, block);
   }

@@ -20,28 +20,14 @@ struct ProductRows {
   int two = 0;
   int parts = 0;
 };
-// scripts/sass/model.py reads these four lines.
+// scripts/sass/model.py reads these three lines.
 inline constexpr ProductRows kF32Rows = {.vector = 4, .two = 0, .parts = 4};
-inline constexpr ProductRows kHalfRows = {.vector = 4, .two = 0, .parts = 16};   // F16, BF16
-inline constexpr ProductRows kGroupRows = {.vector = 0, .two = 2, .parts = 64};  // codes in groups
-inline constexpr ProductRows kQ8Rows = {.vector = 1, .two = 0, .parts = 64};
+inline constexpr ProductRows kHalfRows = {.vector = 4, .two = 0, .parts = 16};  // F16, BF16
+inline constexpr ProductRows kQuantisedRows = {.vector = 0, .two = 2, .parts = 64};
 
 constexpr ProductRows ProductRowsOf(CudaElement element) {
-  switch (element) {
-    case CudaElement::kF32:
-      return kF32Rows;
-    case CudaElement::kF16:
-    case CudaElement::kBf16:
-      return kHalfRows;
-    case CudaElement::kQ4_0:
-    case CudaElement::kQ4_1:
-    case CudaElement::kQ4_K:
-    case CudaElement::kQ6_K:
-    case CudaElement::kMxfp4:
-      return kGroupRows;
-    default:
-      return kQ8Rows;
-  }
+  if (IsQuantised(element)) return kQuantisedRows;
+  return element == CudaElement::kF32 ? kF32Rows : kHalfRows;
 }
 
 constexpr ProductKernel ProductKernelOf(CudaElement element, int rows) {

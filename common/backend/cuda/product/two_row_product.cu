@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "common/backend/cuda/product/two_row_product.h"
 #include "common/backend/cuda/product/two_row_product_launch.h"
 #include "common/base/check.h"
@@ -9,10 +7,10 @@ namespace baton {
 void LaunchTwoRowProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
                          cudaStream_t stream) {
   BATON_CHECK(in.terms == 1 && in.rows <= kTwoRows, "one or two rows of one term");
-  BATON_CHECK(
-      std::ranges::all_of(
-          outputs, [](const VectorOutput& output) { return HasCodeGroups(output.weight.element); }),
-      "codes in groups");
+  for (const VectorOutput& output : outputs) {
+    BATON_CHECK(IsQuantised(output.weight.element), "quantised weights");
+  }
+  LaunchTwoRows<CudaElement::kQ8_0>(in, outputs, stream);
   LaunchTwoRows<CudaElement::kQ4_0>(in, outputs, stream);
   LaunchTwoRows<CudaElement::kQ4_1>(in, outputs, stream);
   LaunchTwoRows<CudaElement::kQ4_K>(in, outputs, stream);

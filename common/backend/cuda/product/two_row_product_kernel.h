@@ -1,7 +1,7 @@
 // The kernel of two_row_product.h. A thread block has 16 outputs, and each of its warps a part of
 // the columns, as in InvariantPartsKernel. Of an mma's operands a lane holds what
 // invariant_product_lane.h says: with g = lane / 4 and t = lane % 4, column g of B, which is row g % 2
-// and block g / 2 of a group, and columns 2t and 2t + 1 of D, which are both rows and block t.
+// and block g / 2 of a tile, and columns 2t and 2t + 1 of D, which are both rows and block t.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,30 +10,33 @@
 
 #include "common/backend/cuda/device/device.h"
 #include "common/backend/cuda/product/invariant_product_kernels.h"
+#include "common/backend/cuda/product/two_row_format.h"
 #include "ptx.h"
 
 namespace baton {
 
 inline constexpr int kTwoRows = 2;
-inline constexpr int kGroupBlocks = kGroupColumns / 32;
-inline constexpr int kBlockInputBytes = 32 * 2;  // of a row of input
 
-// The weights of a group that one lane holds, for one output: its columns' codes of all blocks, and
-// what else the block has whose sums the lane scales.
-template <class Format>
-struct GroupWeights {
+// The weights of a tile that one lane holds, for one output: its columns' codes, and what else the
+// block has whose sums the lane scales.
+template <CudaElement kElement>
+struct TileWeights {
+  using Format = TwoRowFormat<kElement>;
   typename Format::Words words;
   typename Format::Part part;
 
-  __device__ __forceinline__ void Load(const GroupRow& row, int group, int t) {
-    words = Format::LoadWords(row, group * 4 + t);
-    part = Format::LoadPart(row, group * kGroupBlocks + t);
+  __device__ __forceinline__ void Load(const QuantisedRow& row, int tile, int t) {
+    words = Format::LoadWords(row, tile, t);
+    part = Format::LoadPart(row, tile * kTileBlocks + t);
   }
 };
 
-// As LoadColumns, for the two mma steps of a block, into what there is and only if `valid`.
+// The columns of a pair that a lane multiplies, for each of its two steps.
+using PairInput = uint2[2];
+
+// As LoadColumns, into what there is and only if `valid`.
 template <class Block>
-__device__ __forceinline__ void LoadColumnsIf(bool valid, const uint8_t* at, uint2 (&steps)[2]) {
+__device__ __forceinline__ void LoadColumnsIf(bool valid, const uint8_t* at, PairInput& steps) {
   if constexpr (Block::kHalfScales) {
     LoadInPlaceIf8(valid, at, steps[0]);
     LoadInPlaceIf8(valid, at + 2 * 16, steps[1]);
@@ -45,40 +48,63 @@ __device__ __forceinline__ void LoadColumnsIf(bool valid, const uint8_t* at, uin
   }
 }
 
-// sums += a group's weights, of output g and of output g + 8, times the rows. `x` is where the
-// lane's row has its columns of the group's first block, and `own` the block that the lane's column
-// of B is. `input` is kept from one group to the next: it has zeros for all blocks but `own`.
+// A lane's column of B in a tile. Pairs in which the lane has no columns of its block are zero, and
+// stay so from tile to tile.
 template <class Block>
-__device__ __forceinline__ void MultiplyGroup(
-    const GroupWeights<typename Block::Format> (&weights)[2], const uint8_t* x, int own,
-    uint2 (&input)[kGroupBlocks][2], float (&sums)[4]) {
-  using Format = typename Block::Format;
+struct TileInput {
+  // Pairs that have a block's columns: one, or for Q8_0 two, where half of the lanes have them.
+  static constexpr int kBlockPairs = Block::kGroups ? 1 : Block::kPairs;
+  static constexpr bool kSummed = TwoRowFormat<Block::kElement>::kAdded > 0;
+  PairInput pairs[kTilePairs] = {};
+  PairInput block[kBlockPairs] = {};  // if kSummed: the block's pairs once more, without the others
+
+  // `x` points to the lane's columns of the tile's first pair, in its row.
+  __device__ __forceinline__ void Load(const uint8_t* x, int own, int t) {
+    const auto has_own = [&](int pair) { return PairColumn<Block>(pair, t) / 32 == own; };
+    const int first = own / kBlockPairs * kBlockPairs;
+#pragma unroll
+    for (int i = 0; i < (kSummed ? kBlockPairs : 0); ++i) {
+      LoadColumnsIf<Block>(has_own(first), x + 2 * (PairColumn<Block>(first, 0) + 8 * i), block[i]);
+    }
+#pragma unroll
+    for (int pair = 0; pair < kTilePairs; ++pair) {
+      LoadColumnsIf<Block>(has_own(pair), x + 2 * PairColumn<Block>(pair, 0), pairs[pair]);
+    }
+  }
+};
+
+// sums += a tile's weights, of output g and of output g + 8, times the rows.
+template <class Block>
+__device__ __forceinline__ void MultiplyTile(const TileWeights<Block::kElement> (&weights)[2],
+                                             const TileInput<Block>& input, float (&sums)[4]) {
+  using Format = TwoRowFormat<Block::kElement>;
   constexpr int kScales = Block::kHalfScales ? 2 : 1;
   constexpr uint32_t kOnes[4] = {0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u};
   // Of the block, or of its halves.
   float products[kScales][4] = {};
-  float inputs[kScales][4] =
-      {};  // the sums of the input alone, which make up for what codes have added
+  float inputs[kScales][4] = {};  // the sums of the input alone, to make up for kAdded
+  const auto add = [](const uint32_t(&a)[4], const uint2& b, float(&to)[4]) {
+    MultiplyBf16(to, a, {b.x, b.y});
+  };
   if constexpr (Format::kAdded > 0) {
-    const uint4 columns = LoadColumns<Block>(x + own * kBlockInputBytes);
-    MultiplyBf16(inputs[0], kOnes, {columns.x, columns.y});
-    MultiplyBf16(inputs[kScales - 1], kOnes, {columns.z, columns.w});
+#pragma unroll
+    for (int i = 0; i < 2 * TileInput<Block>::kBlockPairs; ++i) {
+      add(kOnes, input.block[i / 2][i % 2], inputs[i % kScales]);
+    }
   }
 #pragma unroll
-  for (int block = 0; block < kGroupBlocks; ++block) {
-    LoadColumnsIf<Block>(own == block, x + block * kBlockInputBytes, input[block]);
-  }
+  for (int pair = 0; pair < kTilePairs; ++pair) {
+    uint32_t upper[Format::kCodeTerms][4];
+    uint32_t lower[Format::kCodeTerms][4];
+    Format::Codes(weights[0].words, pair, upper);
+    Format::Codes(weights[1].words, pair, lower);
 #pragma unroll
-  for (int block = 0; block < kGroupBlocks; ++block) {
-    uint32_t upper[4];
-    uint32_t lower[4];
-    Format::Codes(weights[0].words, block, upper);
-    Format::Codes(weights[1].words, block, lower);
-#pragma unroll
-    for (int step = 0; step < 2; ++step) {
-      const uint32_t a[4] = {upper[2 * step], lower[2 * step], upper[2 * step + 1],
-                             lower[2 * step + 1]};
-      MultiplyBf16(products[step % kScales], a, {input[block][step].x, input[block][step].y});
+    for (int i = 0; i < 2 * Format::kCodeTerms; ++i) {
+      const int step = i / Format::kCodeTerms;
+      const uint32_t(&high)[4] = upper[i % Format::kCodeTerms];
+      const uint32_t(&low)[4] = lower[i % Format::kCodeTerms];
+      add({high[2 * step], low[2 * step], high[2 * step + 1], low[2 * step + 1]},
+          input.pairs[pair][step], products[step % kScales]);
     }
   }
 #pragma unroll
@@ -108,15 +134,15 @@ __device__ __forceinline__ void KeepBlockSums(float (&sums)[4], float* warp_sums
   }
 }
 
-// kDepth: groups that a warp has loaded ahead. kOccupancy: thread blocks on a multiprocessor.
+// kDepth: tiles that a warp has loaded ahead. kOccupancy: thread blocks on a multiprocessor.
 template <CudaElement kElement, int kDepth, int kOccupancy>
 static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
     TwoRowKernel(const __grid_constant__ InvariantArgs args) {
   using Block = InvariantBlock<kElement>;
-  using Weights = GroupWeights<typename Block::Format>;
+  using Weights = TileWeights<kElement>;
   extern __shared__ __align__(16) uint8_t shared_memory[];
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int lane_group = static_cast<int>(threadIdx.x) % 32 / 4;
+  const int group = static_cast<int>(threadIdx.x) % 32 / 4;
   const int t = static_cast<int>(threadIdx.x) % 4;
   const int unit = static_cast<int>(blockIdx.x);
   const InvariantArgs::Matrix& matrix = MatrixOfUnit(args, unit);
@@ -124,11 +150,11 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
 
   LetNextKernelStart();
   // The weights do not depend on the kernel before, so they are loaded before the wait for it.
-  const GroupRow rows[2] = {
-      RowAt<Block>(WeightRow(args, matrix, first_output + lane_group), args.columns),
-      RowAt<Block>(WeightRow(args, matrix, first_output + lane_group + 8), args.columns)};
+  const QuantisedRow rows[2] = {
+      KeptRowAt<kElement>(WeightRow(args, matrix, first_output + group), args.columns),
+      KeptRowAt<kElement>(WeightRow(args, matrix, first_output + group + 8), args.columns)};
   const int end = min(args.tiles, (warp + 1) * args.part_tiles);
-  int group = warp * args.part_tiles;
+  int tile = warp * args.part_tiles;
   Weights weights[kDepth][2];
   const auto load = [&](int next, Weights(&to)[2]) {
     if (next >= end) return;
@@ -136,23 +162,23 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
     to[1].Load(rows[1], next, t);
   };
 #pragma unroll
-  for (int d = 0; d < kDepth; ++d) load(group + d, weights[d]);
+  for (int d = 0; d < kDepth; ++d) load(tile + d, weights[d]);
   WaitForPreviousKernel();
   // A second row that there is not is the first; its sum is not stored.
-  const uint8_t* x = args.terms + min(lane_group % kTwoRows, args.rows - 1) * args.term_row_bytes +
-                     2 * (group * kGroupColumns + PairColumn<Block>(0, t));
-  const int own = lane_group / kTwoRows;
-  uint2 input[kGroupBlocks][2] = {};
+  const uint8_t* x = args.terms + min(group % kTwoRows, args.rows - 1) * args.term_row_bytes +
+                     2 * (tile * kTileColumns + PairColumn<Block>(0, t));
+  TileInput<Block> input;
   float sums[4] = {};
-  for (; group < end; group += kDepth) {
+  for (; tile < end; tile += kDepth) {
 #pragma unroll
     for (int d = 0; d < kDepth; ++d) {
-      if (group + d < end) {
-        MultiplyGroup<Block>(weights[d], x + 2 * d * kGroupColumns, own, input, sums);
+      if (tile + d < end) {
+        input.Load(x + 2 * d * kTileColumns, /*own=*/group / kTwoRows, t);
+        MultiplyTile<Block>(weights[d], input, sums);
       }
-      load(group + d + kDepth, weights[d]);
+      load(tile + d + kDepth, weights[d]);
     }
-    x += 2 * kDepth * kGroupColumns;
+    x += 2 * kDepth * kTileColumns;
   }
   auto* const all = reinterpret_cast<float*>(shared_memory);
   KeepBlockSums(sums, all + warp * kTwoRows * kPartOutputs);

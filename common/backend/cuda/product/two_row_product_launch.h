@@ -14,8 +14,9 @@ template <CudaElement kElement>
 struct TwoRowShape {
   // Thread blocks on a multiprocessor: as many as leave the registers that the kernel needs, 80
   // beside two others, 128 beside one.
-  static constexpr int kOccupancy = BlockColumns(kElement) > 32 ? 2 : 3;
-  // Groups that a warp has loaded ahead, each of 1 KB of codes.
+  static constexpr int kOccupancy =
+      BlockColumns(kElement) > 32 || kElement == CudaElement::kQ8_0 ? 2 : 3;
+  // Tiles that a warp has loaded ahead, each of 1 KB of codes, or 2 of Q8_0.
   static constexpr int kDepth = 2;
 };
 

@@ -38,7 +38,6 @@ void LaunchVectorProduct(const VectorInput& input, std::span<const VectorOutput>
   LaunchElement<CudaElement::kF32>(input, outputs, limits, stream);
   LaunchElement<CudaElement::kF16>(input, outputs, limits, stream);
   LaunchElement<CudaElement::kBf16>(input, outputs, limits, stream);
-  LaunchElement<CudaElement::kQ8_0>(input, outputs, limits, stream);
 }
 
 }  // namespace baton

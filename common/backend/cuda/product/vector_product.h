@@ -35,10 +35,9 @@ namespace baton {
 
 inline constexpr int kMaxVectorRows = 4;
 inline constexpr int kMaxVectorOutputs = 3;
-// Of several rows with quantised weights, and of any with codes in groups, tensor cores make more
-// (product_dispatch.h).
+// None of quantised weights: tensor cores make more of them (product_dispatch.h).
 constexpr int MaxVectorRows(CudaElement element) {
-  return HasCodeGroups(element) ? 0 : IsQuantised(element) ? 1 : kMaxVectorRows;
+  return IsQuantised(element) ? 0 : kMaxVectorRows;
 }
 
 // A product's input, in device memory. Every matrix begins at a multiple of 16 bytes.

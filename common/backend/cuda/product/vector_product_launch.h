@@ -15,25 +15,14 @@ inline int CeilDiv(int64_t value, int divisor) {
   return static_cast<int>((value + divisor - 1) / divisor);
 }
 
-// Calls visit(tile) with the tile for `rows` rows of the input and `outputs` rows of all weights, if
-// there is one (MaxVectorRows). Chunks in flight take 64 registers where two blocks share a
-// multiprocessor, and 128 where the sums of several rows need them. Two chunks of Q8_0 are of two
-// rows, whose input is then read once; where there are no more outputs than warps, each has one.
+// Calls visit(tile) with the tile for `rows` rows of the input. Chunks in flight take 64 registers
+// where two blocks share a multiprocessor, and 128 where the sums of several rows need them.
 template <CudaElement kElement, class Visit>
-void WithVectorTile(int rows, int64_t outputs, const DeviceLimits& limits, const Visit& visit) {
-  if constexpr (kElement == CudaElement::kQ8_0) {
-    if (rows != 1) return;
-    using Single = VectorTile<kElement, 1, 1, 2, 2>;
-    if (outputs <= int64_t{limits.multiprocessors} * Single::kBlocks * kVectorWarps) {
-      return visit(Single());
-    }
-    visit(VectorTile<kElement, 1, 2, 1, 2>());
-  } else {
-    if (rows == 1) visit(VectorTile<kElement, 1, 1, 5, 2>());
-    if (rows == 2) visit(VectorTile<kElement, 2, 2, 3, 1>());
-    if (rows == 3) visit(VectorTile<kElement, 3, 2, 3, 1>());
-    if (rows == 4) visit(VectorTile<kElement, 4, 2, 3, 1>());
-  }
+void WithVectorTile(int rows, const Visit& visit) {
+  if (rows == 1) visit(VectorTile<kElement, 1, 1, 5, 2>());
+  if (rows == 2) visit(VectorTile<kElement, 2, 2, 3, 1>());
+  if (rows == 3) visit(VectorTile<kElement, 3, 2, 3, 1>());
+  if (rows == 4) visit(VectorTile<kElement, 4, 2, 3, 1>());
 }
 
 // The most thread blocks of a launch.
@@ -105,11 +94,7 @@ VectorArgs ArgsFor(const VectorInput& input, std::span<const VectorOutput> outpu
 template <CudaElement kElement>
 void LaunchElement(const VectorInput& input, std::span<const VectorOutput> outputs,
                    const DeviceLimits& limits, cudaStream_t stream) {
-  int64_t rows = 0;
-  for (const VectorOutput& output : outputs) {
-    if (output.weight.element == kElement) rows += output.weight.rows;
-  }
-  WithVectorTile<kElement>(input.in.rows, rows, limits, [&](auto tile) {
+  WithVectorTile<kElement>(input.in.rows, [&](auto tile) {
     using Tile = decltype(tile);
     const VectorArgs args = ArgsFor<Tile>(input, outputs, limits);
     if (args.matrix_count == 0) return;

@@ -64,6 +64,29 @@ __device__ __forceinline__ T LoadAt(const uint8_t* plane, uint32_t index) {
   return __ldg(reinterpret_cast<const T*>(plane) + index);
 }
 
+// The planes of a quantised row. One that the type does not have is where the next begins.
+struct QuantisedRow {
+  const uint8_t* codes;
+  const uint8_t* high;
+  const uint8_t* parts;
+  const uint8_t* supers;
+};
+template <CudaElement kElement>
+__device__ __forceinline__ QuantisedRow QuantisedRowAt(const uint8_t* begin, int columns) {
+  const RowPlanes planes = PlanesOf(kElement, columns);
+  return {begin, begin + planes.high, begin + planes.parts, begin + planes.supers};
+}
+// The same for a loop, which then loads from a plane by one addition, not three.
+template <CudaElement kElement>
+__device__ __forceinline__ QuantisedRow KeptRowAt(const uint8_t* begin, int columns) {
+  QuantisedRow row = QuantisedRowAt<kElement>(begin, columns);
+  row.codes = AsItIs(row.codes);
+  row.parts = AsItIs(row.parts);
+  if constexpr (HasHalfScales(kElement)) row.high = AsItIs(row.high);
+  if constexpr (BlockColumns(kElement) > 32) row.supers = AsItIs(row.supers);
+  return row;
+}
+
 template <CudaElement kElement>
 struct FloatFormat {
   static constexpr int kColumns = ChunkColumns(kElement);

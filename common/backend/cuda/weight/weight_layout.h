@@ -4,15 +4,15 @@
 // F32, F16, BF16: a row is its elements. Quantised: a row has the file's values in up to four
 // planes, each beginning at a multiple of 16 bytes, so that a thread reads 16 bytes of codes at
 // once:
-//   codes   Q8_0: a signed byte per column. Other types: 4 bits per column, in groups.
+//   codes   Q8_0: a signed byte per column. Other types: 4 bits per column, in groups. Padded to
+//           whole groups of 128 columns.
 //   high    Q6_K: the upper 2 bits per column, in groups.
 //   parts   One entry per 32 columns. Q8_0, Q4_0: scale (F16). Q4_1: scale, min (F16). Q4_K: scale,
 //           min (unsigned bytes). Q6_K: the scales of both halves (signed bytes). MXFP4: the
 //           exponent (an unsigned byte).
 //   supers  One entry per 256 columns. Q4_K: scale, min (F16). Q6_K: scale (F16).
 //
-// A group has the codes of 128 columns, four blocks of 32, in 16 words; the row's last group may be
-// padded. Word 4t + b has columns 8t to 8t + 7 of block b, so the 16 bytes that one of four lanes
+// A group has the codes of 128 columns, four blocks of 32, in 16 words. Word 4t + b has columns 8t to 8t + 7 of block b, so the 16 bytes that one of four lanes
 // reads have its eight columns of each block. Of these eight, columns 0, 2, 4 and 6 are the word's
 // nibbles from the lowest on, and 1, 3, 5 and 7 the nibbles 16 bits above them: after a shift and a
 // mask two neighbours are the halves of a register. An MXFP4 code is a sign and three bits of
@@ -85,9 +85,8 @@ constexpr RowPlanes PlanesOf(CudaElement element, int columns) {
   const bool has_high = element == CudaElement::kQ6_K;
   const int super = element == CudaElement::kQ4_K ? 4 : element == CudaElement::kQ6_K ? 2 : 0;
   RowPlanes planes;
-  planes.high = padded(HasCodeGroups(element)
-                           ? (columns + kGroupColumns - 1) / kGroupColumns * kGroupColumns / 2
-                           : columns);
+  const int groups = (columns + kGroupColumns - 1) / kGroupColumns;
+  planes.high = padded(groups * (HasCodeGroups(element) ? kGroupColumns / 2 : kGroupColumns));
   planes.parts = planes.high + padded(has_high ? columns / 4 : 0);
   planes.supers = planes.parts + padded(columns / 32 * part);
   planes.end = planes.supers + padded(columns / 256 * super);

@@ -44,12 +44,13 @@ InvariantShape ShapeOfTerms(const Product& product, int rows) {
                    .places = on_multiprocessor * kH200.multiprocessors,
                    .block_bytes = kWarpBytes * loads * kInvariantWarps};
   };
-  if constexpr (HasCodeGroups(kElement)) {
+  if constexpr (IsQuantised(kElement)) {
     if (ProductKernelOf(kElement, rows) == ProductKernel::kTwoRows) {
       using Shape = TwoRowShape<kElement>;
       unsigned blocks = 0;
       const InvariantArgs args = TwoRowArgsFor<kElement>(in, outputs, &blocks);
-      set(args, blocks, Shape::kOccupancy, std::min(Shape::kDepth, args.part_tiles));
+      set(args, blocks, Shape::kOccupancy,
+          std::min(Shape::kDepth, args.part_tiles) * Block::kOfTile);
       return shape;
     }
   }
@@ -131,7 +132,7 @@ TEST(InvariantProductShape, WeightsComeAtSevenTenthsOfTheMemorysRateOrAllAtOnce)
               const bool at_once = waves.blocks <= waves.places && waves.BytesInFlight() >= wanted;
               return !shape.tiles && !at_once && waves.MemoryShare() < 0.7;
             }),
-            "Q8_0 2, 4, 8, 16, 32 rows: 1B output, 1B down\n"
+            "Q8_0 4, 8, 16, 32 rows: 1B output, 1B down\n"
             "Q4_0 1, 2, 4, 8, 16 rows: 1B down\n"
             "Q4_0 32 rows: 1B qkv, 1B gate up, 1B logits\n"
             "Q4_0 64 rows: 1B qkv, 1B output\n"

@@ -23,11 +23,8 @@ TEST(ProductDispatch, GoesFromTheVectorKernelThroughTheTensorCoresToTheLibrary) 
 TEST(ProductDispatch, TakesSeveralRowsOfQuantisedWeightsToTheTensorCores) {
   for (const CudaElement element : kElements) {
     if (!IsQuantised(element)) continue;
-    const bool groups = HasCodeGroups(element);
-    EXPECT_EQ(ProductKernelOf(element, 1),
-              groups ? ProductKernel::kTwoRows : ProductKernel::kVector);
-    EXPECT_EQ(ProductKernelOf(element, 2),
-              groups ? ProductKernel::kTwoRows : ProductKernel::kParts);
+    EXPECT_EQ(ProductKernelOf(element, 1), ProductKernel::kTwoRows);
+    EXPECT_EQ(ProductKernelOf(element, 2), ProductKernel::kTwoRows);
     for (const int rows : {3, 16, 64}) {
       EXPECT_EQ(ProductKernelOf(element, rows), ProductKernel::kParts) << rows;
     }

