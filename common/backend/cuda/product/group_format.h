@@ -57,6 +57,9 @@ __device__ __forceinline__ float BaseAndNibble(uint32_t word, int i) {
 __device__ __forceinline__ uint32_t CodePair(uint32_t bits) {
   return MaskAndSet(bits, 0x000f000fu, 0x43004300u);
 }
+__device__ __forceinline__ uint32_t SixBitPair(uint32_t bits) {
+  return MaskAndSet(bits, 0x003f003fu, 0x43004300u);
+}
 // The codes of a word, each with 128 added.
 __device__ __forceinline__ void CodesAnd128(uint32_t word, uint32_t (&pairs)[4]) {
 #pragma unroll
@@ -249,14 +252,12 @@ struct WeightFormat<CudaElement::kQ6_K> {
   }
   static __device__ __forceinline__ void Codes(const Words& words, int block,
                                                uint32_t (&pairs)[4]) {
-    CodesAnd128(WordOf(words.low, block), pairs);
-    const uint32_t high = block < 2 ? words.high.x : words.high.y;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int place = block % 2 * 8 + 2 * i;  // the upper bits lie here, and go to bit 4
-      const uint32_t upper = place < 4 ? high << (4 - place) : high >> (place - 4);
-      pairs[i] |= upper & 0x00300030u;
-    }
+    const uint32_t low = WordOf(words.low, block);
+    const uint32_t high = (block < 2 ? words.high.x : words.high.y) >> (8 * (block % 2));
+    pairs[0] = SixBitPair(low);
+    pairs[1] = SixBitPair(low >> 6);
+    pairs[2] = CodePair(low >> 12) | (high >> 2 & 0x00300030u);
+    pairs[3] = SixBitPair(high);
   }
 
   struct Scales {
@@ -284,35 +285,35 @@ struct WeightFormat<CudaElement::kQ6_K> {
 
   // The first four of the eight columns are in one lane's words, the others in the next lane's.
   struct Eight {
-    uint32_t codes[2];  // each four's columns 2i and 2i + 1, from bits 4i and 4i + 16 on
-    uint32_t high[2];   // their upper bits, from bits 2i and 2i + 16 on
+    uint32_t low[2];
+    uint32_t high[2];  // with the block's byte lowest
     int half;
     Part part;
   };
   static __device__ Eight LoadEight(const uint8_t* begin, int columns, int eight) {
     const QuantisedRow row = QuantisedRowAt<kElement>(begin, columns);
     const int block = eight % 16 / 4;
-    const int half = eight % 4 / 2;
     const int first = eight / 16 * 4 + eight % 2 * 2;  // chunk
     Eight out;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      out.codes[i] = LoadAt<uint32_t>(row.codes, (first + i) * 4 + block) >> (8 * half);
-      out.high[i] =
-          LoadAt<uint32_t>(row.high, (first + i) * 2 + block / 2) >> (block % 2 * 8 + half * 4);
+      out.low[i] = LoadAt<uint32_t>(row.codes, (first + i) * 4 + block);
+      out.high[i] = LoadAt<uint32_t>(row.high, (first + i) * 2 + block / 2) >> (8 * (block % 2));
     }
-    out.half = half;
+    out.half = eight % 4 / 2;
     out.part = LoadPart(row, eight / 4);
     return out;
   }
   static __device__ float4 Quad(const Eight& eight, int quad) {
     const float scale = BlockOf(eight.part, eight.half).scale;
-    const auto value = [&](int column) {
-      const uint32_t low = eight.codes[quad] >> (column / 2 * 4 + column % 2 * 16) & 15u;
-      const uint32_t high = eight.high[quad] >> (column / 2 * 2 + column % 2 * 16) & 3u;
-      return scale * CodeOf<kOffset>(low | high << 4);
-    };
-    return make_float4(value(0), value(1), value(2), value(3));
+    const uint32_t low = eight.low[quad];
+    const uint32_t high = eight.high[quad];
+    // Of two columns each, from bits 0 and 16 on.
+    const uint32_t third = (low >> 12 & 0x000f000fu) | (high >> 2 & 0x00300030u);
+    const uint32_t first = eight.half == 0 ? low : third;
+    const uint32_t second = eight.half == 0 ? low >> 6 : high;
+    const auto value = [scale](uint32_t code) { return scale * CodeOf<kOffset>(code & 63u); };
+    return make_float4(value(first), value(first >> 16), value(second), value(second >> 16));
   }
 
  private:

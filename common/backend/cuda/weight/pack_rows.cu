@@ -33,6 +33,7 @@ constexpr int FileBlockBytes(CudaElement element) {
 constexpr int kWordCodes = 8;
 constexpr int kBlockWords = kBlock / kWordCodes;
 constexpr uint64_t kLowNibbles = 0x0f0f0f0f0f0f0f0f;
+constexpr uint64_t kEvenBytes = 0x00ff00ff00ff00ff;
 
 struct BlockCodes {
   uint64_t words[kBlockWords];
@@ -54,28 +55,25 @@ static __device__ uint32_t NibblesOf(uint64_t codes) {
   return static_cast<uint32_t>(codes | codes >> 16);
 }
 
-// Four codes of kBits bits, one in each 16, one after the other.
-template <int kBits>
+// The lowest 4 bits of four codes, one in each 16, one after the other.
 static __device__ uint32_t FourOf(uint64_t codes) {
-  codes |= codes >> (16 - kBits);
-  return static_cast<uint32_t>((codes | codes >> (32 - 2 * kBits)) & ((1u << 4 * kBits) - 1));
+  codes |= codes >> 12;
+  return static_cast<uint32_t>((codes | codes >> 24) & 0xffff);
 }
 
 // The codes of even columns, then, 16 bits above, those of odd ones.
-template <int kBits>
 static __device__ uint32_t EvenThenOdd(uint64_t codes) {
-  constexpr uint64_t kEven = 0x00ff00ff00ff00ff;
-  return FourOf<kBits>(codes & kEven) | FourOf<kBits>(codes >> 8 & kEven) << 16;
+  return FourOf(codes & kEvenBytes) | FourOf(codes >> 8 & kEvenBytes) << 16;
 }
 
 // The word of a group (weight_layout.h).
 template <CudaElement kElement>
 static __device__ uint32_t GroupWordOf(uint64_t codes) {
   if constexpr (kElement == CudaElement::kMxfp4) {
-    return NibblesOf(codes & 0x0707070707070707) | EvenThenOdd<4>(codes >> 3 & 0x0101010101010101)
+    return NibblesOf(codes & 0x0707070707070707) | EvenThenOdd(codes >> 3 & 0x0101010101010101)
                                                        << 3;
   } else {
-    return EvenThenOdd<4>(codes);
+    return EvenThenOdd(codes);
   }
 }
 
@@ -138,6 +136,16 @@ static __device__ void PackQ4_K(const uint8_t* file, int block, const RowPlanes&
   if (b == 0) std::memcpy(row + planes.supers + block / kSuperBlocks * 4, file, 4);
 }
 
+// Four codes of six bits, one in each 16, as Q6_K has them (weight_layout.h).
+struct SixBits {
+  uint32_t half;
+  uint8_t byte;
+};
+static __device__ SixBits SixBitsOf(uint64_t codes) {
+  return {static_cast<uint32_t>((codes & 63) | (codes >> 10 & 63 << 6) | (codes >> 20 & 15 << 12)),
+          static_cast<uint8_t>((codes >> 48 & 63) | (codes >> 30 & 3 << 6))};
+}
+
 // The codes of a block so that a word has four columns of each half.
 static __device__ BlockCodes ByHalves(const BlockCodes& codes) {
   BlockCodes mixed;
@@ -159,15 +167,19 @@ static __device__ void PackQ6_K(const uint8_t* file, int block, const RowPlanes&
   const int quarter = b % 4;
   const uint8_t* const low = file + b / 4 * 64 + quarter % 2 * 32;
   const uint8_t* const high = file + 128 + b / 4 * 32;
-  PackNibbles<CudaElement::kQ6_K>(ByHalves(CodesAt(low, quarter / 2 * 4, kLowNibbles)), block, row);
+  const BlockCodes lower = ByHalves(CodesAt(low, quarter / 2 * 4, kLowNibbles));
   const BlockCodes upper = ByHalves(CodesAt(high, 2 * quarter, 0x0303030303030303));
+  auto* const words = reinterpret_cast<uint32_t*>(GroupAt(row, block, kGroupColumns / 2));
   uint8_t* const group = GroupAt(row + planes.high, block, kGroupColumns / 4);
 #pragma unroll
   for (int t = 0; t < kBlockWords; ++t) {
-    const uint32_t bits = EvenThenOdd<2>(upper.words[t]);
+    const uint64_t codes = lower.words[t] | upper.words[t] << 4;
+    const SixBits even = SixBitsOf(codes & kEvenBytes);
+    const SixBits odd = SixBitsOf(codes >> 8 & kEvenBytes);
+    words[t * kGroupBlocks + block % kGroupBlocks] = even.half | odd.half << 16;
     uint8_t* const at = group + t * 8 + block % kGroupBlocks / 2 * 4 + block % 2;
-    at[0] = static_cast<uint8_t>(bits);
-    at[2] = static_cast<uint8_t>(bits >> 16);
+    at[0] = even.byte;
+    at[2] = odd.byte;
   }
   std::memcpy(row + planes.parts + block * 2, file + 192 + 2 * b, 2);
   if (b == 0) std::memcpy(row + planes.supers + block / kSuperBlocks * 2, file + 208, 2);

@@ -6,7 +6,7 @@
 // once:
 //   codes   Q8_0: a signed byte per column. Other types: 4 bits per column, in groups. Padded to
 //           whole groups of 128 columns.
-//   high    Q6_K: the upper 2 bits per column, in groups.
+//   high    Q6_K: 2 more bits per column, in groups.
 //   parts   One entry per 32 columns. Q8_0, Q4_0: scale (F16). Q4_1: scale, min (F16). Q4_K: scale,
 //           min (unsigned bytes). Q6_K: the scales of both halves (signed bytes). MXFP4: the
 //           exponent (an unsigned byte).
@@ -20,9 +20,11 @@
 // their order, and the signs of columns 2i and 2i + 1 are bits 4i + 3 and 4i + 19.
 //
 // Q6_K has a scale for 16 columns. So that lanes read those of both halves of a block side by side,
-// word 4t + b has columns 4t to 4t + 3 and 16 + 4t to 16 + 4t + 3 of block b. Their upper bits lie
-// alike in two words for each lane: column i of the eight of block b has two bits of word b / 2 of
-// lane t, from bit 8 * (b % 2) + i / 2 * 2 + i % 2 * 16 on.
+// word 4t + b has columns 4t to 4t + 3 and 16 + 4t to 16 + 4t + 3 of block b. Of these eight, the
+// lower half of the word has the even ones and the upper half the odd ones, each half the six bits of
+// its first code, those of its second, and the lowest four of its third. A byte for each half has the
+// six bits of the fourth code and the upper two of the third; those of block b are byte b % 2 of both
+// halves of the lane's word b / 2 in the plane `high`.
 #pragma once
 
 #include <cstddef>
