@@ -20,9 +20,23 @@ constexpr size_t kScratchAlign = 256;
 int WidthOf(const ExpertMix& mix) { return mix.in.columns; }
 int ExpertWidthOf(const ExpertMix& mix) { return mix.experts.gate.front()->rows(); }
 
+bool AreQuantised(absl::Span<const std::unique_ptr<Weight>> weights) {
+  return IsQuantised(MatrixOf(*weights.front()).element);
+}
+
+int TermsOfInput(const ExpertMix& mix) {
+  return AreQuantised(mix.experts.gate) || AreQuantised(mix.experts.up) ? 1 : mix.terms;
+}
+int TermsOfGated(const ExpertMix& mix) { return AreQuantised(mix.experts.down) ? 1 : mix.terms; }
+
 // The pairs of a tile: few where an expert has few rows on average, so that no row is multiplied in
-// vain.
-int TilePairs(int pairs, int experts) {
+// vain; two where hardly any has more.
+int TilePairs(const ExpertMix& mix, int rows) {
+  const Experts& all = mix.experts;
+  const int experts = mix.router.columns;
+  const int pairs = rows * all.used;
+  const bool quantised = AreQuantised(all.gate) && AreQuantised(all.up) && AreQuantised(all.down);
+  if (!mix.invariant && quantised && (rows <= 2 || 2 * pairs <= experts)) return kTwoTilePairs;
   return pairs <= experts * kFewTilePairs ? kFewTilePairs : kManyTilePairs;
 }
 
@@ -32,7 +46,7 @@ class Layout {
   Layout(const ExpertMix& mix, int rows)
       : pairs(rows * mix.experts.used),
         experts(mix.router.columns),
-        tile_pairs(TilePairs(pairs, experts)),
+        tile_pairs(TilePairs(mix, rows)),
         max_tiles(MaxExpertTiles(pairs, experts, tile_pairs)) {
     const auto ints = [this](int count) { return Add(static_cast<size_t>(count) * 4); };
     const auto floats = [this](int count, int columns) {
@@ -44,8 +58,8 @@ class Layout {
     order = ints(pairs);
     tiles = Add(static_cast<size_t>(max_tiles) * sizeof(ExpertTile));
     tile_count = ints(1);
-    in_terms = Add(ProductTermBytes(mix.terms, rows, WidthOf(mix)));
-    gated_terms = Add(ProductTermBytes(mix.terms, pairs, ExpertWidthOf(mix)));
+    in_terms = Add(ProductTermBytes(TermsOfInput(mix), rows, WidthOf(mix)));
+    gated_terms = Add(ProductTermBytes(TermsOfGated(mix), pairs, ExpertWidthOf(mix)));
     gate = floats(pairs, ExpertWidthOf(mix));
     up = floats(pairs, ExpertWidthOf(mix));
     down = floats(pairs, WidthOf(mix));
@@ -115,11 +129,12 @@ class Mixture {
                                .max_tiles = layout.max_tiles};
     LaunchGroupPairs(choices, layout.pairs, layout.experts, layout.tile_pairs, pairs, stream_);
 
-    const ProductTerms in = LaunchProductTerms({.kind = VectorInput::Kind::kNorm,
-                                                .in = {mix_.in.Row(first), rows, WidthOf(mix_)},
-                                                .other = mix_.gain,
-                                                .epsilon = mix_.epsilon},
-                                               mix_.terms, scratch + layout.in_terms, stream_);
+    const ProductTerms in =
+        LaunchProductTerms({.kind = VectorInput::Kind::kNorm,
+                            .in = {mix_.in.Row(first), rows, WidthOf(mix_)},
+                            .other = mix_.gain,
+                            .epsilon = mix_.epsilon},
+                           TermsOfInput(mix_), scratch + layout.in_terms, stream_);
     auto* const gate = At<float>(scratch, layout.gate);
     auto* const up = At<float>(scratch, layout.up);
     MultiplyIn({.terms = in, .pairs_of_row = used}, pairs, layout.tile_pairs, gate, up);
@@ -128,7 +143,7 @@ class Mixture {
                             .in = {gate, layout.pairs, ExpertWidthOf(mix_)},
                             .other = up,
                             .function = mix_.experts.function},
-                           mix_.terms, scratch + layout.gated_terms, stream_);
+                           TermsOfGated(mix_), scratch + layout.gated_terms, stream_);
     auto* const down = At<float>(scratch, layout.down);
     const ExpertOutput output = {downs_, mix_.experts.down_bias, down};
     LaunchExpertProduct({.terms = gated}, {&output, 1}, pairs, layout.tile_pairs, stream_);

@@ -4,7 +4,7 @@
 //   g = gate x + gate bias, u = up x + up bias     (expert_product.h)
 //   d = down y + down bias, y = function(g, u)
 // x and y are sums of one or two BF16 terms (product_terms.h). expert_sum.h adds d to the output.
-// So a row's bits depend on its own input and on the number of terms only.
+// So a row's bits depend on its own input and on the number of terms only, if they are to.
 //
 // The host enqueues the same kernels with the same arguments whatever the rows choose.
 #pragma once
@@ -27,10 +27,12 @@ struct ExpertMix {
   const Experts& experts;
   float scale = 1;
   Tensor out;     // [rows, width]
-  int terms = 1;  // BF16 terms of an input of a product, 1 or 2
+  int terms = 1;  // BF16 terms of an input of a product, 1 or 2; 1 in any case of quantised weights
+  // Whether a row's bits may depend on nothing but its own input and the terms.
+  bool invariant = true;
 };
 
-// Up to so many rows of a pass, an expert's input keeps 16 bits whatever the weights' type.
+// Up to so many rows of a pass, the input of experts keeps 16 bits unless they are quantised.
 inline constexpr int kFineExpertRows = 15;
 
 // The device memory that a mixture works in: enough for all rows, or for as many as fit into

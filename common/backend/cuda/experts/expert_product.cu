@@ -7,7 +7,9 @@ namespace baton {
 void LaunchExpertProduct(const ExpertProductInput& in, std::span<const ExpertOutput> outputs,
                          const ExpertPairs& pairs, int tile_pairs, cudaStream_t stream) {
   BATON_CHECK(outputs.size() == 1 || outputs.size() == 2, "outputs of one input");
-  BATON_CHECK(tile_pairs == kFewTilePairs || tile_pairs == kManyTilePairs, "pairs of a tile");
+  BATON_CHECK(
+      tile_pairs == kTwoTilePairs || tile_pairs == kFewTilePairs || tile_pairs == kManyTilePairs,
+      "pairs of a tile");
   const CudaMatrix& first = outputs[0].weights[0];
   for (const ExpertOutput& output : outputs) {
     BATON_CHECK(output.weights.size() <= kMaxExperts, "at most 512 experts on a CUDA device");

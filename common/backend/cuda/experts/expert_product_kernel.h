@@ -4,7 +4,6 @@
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -13,6 +12,7 @@
 #include "common/backend/cuda/device/launch.h"
 #include "common/backend/cuda/experts/expert_product.h"
 #include "common/backend/cuda/product/invariant_product_launch.h"
+#include "common/backend/cuda/product/two_row_product_launch.h"
 #include "common/base/check.h"
 #include "ptx.h"
 
@@ -33,70 +33,79 @@ struct ExpertProductArgs {
   int part_tiles;     // column tiles of a part
   int64_t row_bytes;  // bytes of a weight's row
   int outputs;
-  int units;       // units of kPartOutputs outputs of a matrix
-  int tile_parts;  // thread blocks that share a tile's pairs
+  int units;  // units of kPartOutputs outputs of a matrix
   ExpertPairs pairs;
   Matrix matrices[2];
 };
 
-// Adds the sums of the parts and stores the results, which are those of the tile's pairs from
-// `first_pair` on.
-template <int kRowTiles>
-__device__ void StorePairs(const ExpertProductArgs& args, const ExpertProductArgs::Matrix& matrix,
-                           int first_output, const ExpertTile& tile, int first_pair,
+// What a thread block multiplies. The grid is [units of all matrices, tiles], tiles first.
+struct ExpertUnit {
+  const ExpertProductArgs::Matrix& matrix;
+  ExpertTile tile;  // of no pairs, if there are fewer tiles
+  int first_output;
+};
+__device__ __forceinline__ ExpertUnit ExpertUnitOfBlock(const ExpertProductArgs& args) {
+  const int tile = static_cast<int>(blockIdx.x) % args.pairs.max_tiles;
+  const int unit = static_cast<int>(blockIdx.x) / args.pairs.max_tiles;
+  return {args.matrices[unit / args.units],
+          tile < *args.pairs.tile_count ? args.pairs.tiles[tile] : ExpertTile{},
+          unit % args.units * kPartOutputs};
+}
+
+// The weights' row of `output`. Outputs behind the last one get the last row; none is stored.
+__device__ __forceinline__ const uint8_t* ExpertRow(const ExpertProductArgs& args,
+                                                    const ExpertUnit& unit, int output) {
+  return unit.matrix.weights[unit.tile.expert] + min(output, args.outputs - 1) * args.row_bytes;
+}
+
+// The input of pair `pair` of the tile. Pairs behind the last one are the last one; none of their
+// sums is stored.
+__device__ __forceinline__ const uint8_t* PairInputRow(const ExpertProductArgs& args,
+                                                       const ExpertTile& tile, int pair) {
+  const int32_t place = args.pairs.order[tile.first + min(pair, tile.count - 1)];
+  return args.terms + place / args.pairs_of_row * args.term_row_bytes;
+}
+
+// Adds the sums of the parts and stores the results.
+template <int kPairs>
+__device__ void StorePairs(const ExpertProductArgs& args, const ExpertUnit& unit,
                            const float* sums) {
-  constexpr int kSums = kRowTiles * 8 * kPartOutputs;
+  constexpr int kSums = kPairs * kPartOutputs;
   const int parts = (args.column_tiles + args.part_tiles - 1) / args.part_tiles;
   for (int i = static_cast<int>(threadIdx.x); i < kSums; i += kInvariantThreads) {
-    const int output = first_output + i % kPartOutputs;
-    const int place = first_pair + i / kPartOutputs;
-    if (place >= tile.count || output >= args.outputs) continue;
-    float sum = SumOfParts<kRowTiles * 8>(sums, parts, i);
-    if (matrix.bias != nullptr) {
-      sum += matrix.bias[static_cast<int64_t>(tile.expert) * args.outputs + output];
+    const int output = unit.first_output + i % kPartOutputs;
+    if (i / kPartOutputs >= unit.tile.count || output >= args.outputs) continue;
+    float sum = SumOfParts<kPairs>(sums, parts, i);
+    if (unit.matrix.bias != nullptr) {
+      sum += unit.matrix.bias[static_cast<int64_t>(unit.tile.expert) * args.outputs + output];
     }
-    const int64_t pair = args.pairs.order[tile.first + place];
-    matrix.out[pair * args.outputs + output] = sum;
+    const int64_t pair = args.pairs.order[unit.tile.first + i / kPartOutputs];
+    unit.matrix.out[pair * args.outputs + output] = sum;
   }
 }
 
-// The grid is [units of all matrices, tiles, parts of a tile], the last first. Each warp has a part of
-// the columns.
-// kOccupancy: thread blocks on a multiprocessor. kTerms: those of the input.
+// Each warp has a part of the columns. kOccupancy: thread blocks on a multiprocessor. kTerms: those
+// of the input.
 template <class Block, int kRowTiles, int kDepth, int kOccupancy, int kTerms>
 static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
     ExpertProductKernel(const __grid_constant__ ExpertProductArgs args) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   LetNextKernelStart();
   WaitForPreviousKernel();
-  const int tile_block = static_cast<int>(blockIdx.x) / args.tile_parts;
-  const int first_pair = static_cast<int>(blockIdx.x) % args.tile_parts * kRowTiles * 8;
-  const int tile_index = tile_block % args.pairs.max_tiles;
-  if (tile_index >= *args.pairs.tile_count) return;
-  const ExpertTile tile = args.pairs.tiles[tile_index];
-  if (first_pair >= tile.count) return;
-  const int unit = tile_block / args.pairs.max_tiles;
-  const ExpertProductArgs::Matrix& matrix = args.matrices[unit / args.units];
-  const int first_output = unit % args.units * kPartOutputs;
+  const ExpertUnit unit = ExpertUnitOfBlock(args);
+  if (unit.tile.count == 0) return;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int group = static_cast<int>(threadIdx.x) % 32 / 4;
   const int t = static_cast<int>(threadIdx.x) % 4;
-
-  // Outputs behind the last one get the last row of the weight; none is stored.
-  const uint8_t* const weight = matrix.weights[tile.expert];
-  const auto row_of = [&](int output) {
-    return RowAt<Block>(weight + min(output, args.outputs - 1) * args.row_bytes, args.columns);
-  };
-  const typename Block::Row rows[2] = {row_of(first_output + group),
-                                       row_of(first_output + group + 8)};
+  const typename Block::Row rows[2] = {
+      RowAt<Block>(ExpertRow(args, unit, unit.first_output + group), args.columns),
+      RowAt<Block>(ExpertRow(args, unit, unit.first_output + group + 8), args.columns)};
   const int block = warp * args.part_tiles * Block::kOfTile;
   const int end = min(args.column_tiles, (warp + 1) * args.part_tiles) * Block::kOfTile;
-  // Pairs behind the last one are the last one; none of their sums is stored.
   const uint8_t* x[kRowTiles];
 #pragma unroll
   for (int n = 0; n < kRowTiles; ++n) {
-    const int place = tile.first + min(first_pair + n * 8 + group, tile.count - 1);
-    x[n] = args.terms + args.pairs.order[place] / args.pairs_of_row * args.term_row_bytes +
+    x[n] = PairInputRow(args, unit.tile, n * 8 + group) +
            2 * (block * Block::kColumns + PairColumn<Block>(0, t));
   }
   float sums[kRowTiles][4] = {};
@@ -105,7 +114,35 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
   auto* const all = reinterpret_cast<float*>(shared_memory);
   KeepSums(sums, all + warp * kRowTiles * 8 * kPartOutputs);
   __syncthreads();
-  StorePairs<kRowTiles>(args, matrix, first_output, tile, first_pair, all);
+  StorePairs<kRowTiles * 8>(args, unit, all);
+}
+
+// The same for tiles of at most two pairs, as TwoRowKernel.
+template <CudaElement kElement, int kDepth, int kOccupancy>
+static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
+    ExpertTwoPairKernel(const __grid_constant__ ExpertProductArgs args) {
+  extern __shared__ __align__(16) uint8_t shared_memory[];
+  LetNextKernelStart();
+  WaitForPreviousKernel();
+  const ExpertUnit unit = ExpertUnitOfBlock(args);
+  if (unit.tile.count == 0) return;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int group = static_cast<int>(threadIdx.x) % 32 / 4;
+  const int t = static_cast<int>(threadIdx.x) % 4;
+  const QuantisedRow rows[2] = {
+      KeptRowAt<kElement>(ExpertRow(args, unit, unit.first_output + group), args.columns),
+      KeptRowAt<kElement>(ExpertRow(args, unit, unit.first_output + group + 8), args.columns)};
+  const int tile = warp * args.part_tiles;
+  const int end = min(args.column_tiles, (warp + 1) * args.part_tiles);
+  const uint8_t* const x = PairInputRow(args, unit.tile, group % kTwoRows) +
+                           2 * (tile * kTileColumns + PairColumn<InvariantBlock<kElement>>(0, t));
+  float sums[4] = {};
+  MultiplyTwoRows<kElement, kDepth>(
+      rows, tile, end, x, [] {}, sums);
+  auto* const all = reinterpret_cast<float*>(shared_memory);
+  KeepBlockSums(sums, all + warp * kTwoRows * kPartOutputs);
+  __syncthreads();
+  StorePairs<kTwoRows>(args, unit, all);
 }
 
 template <class Block>
@@ -135,20 +172,17 @@ ExpertProductArgs ExpertArgsFor(const ExpertProductInput& in, std::span<const Ex
   return args;
 }
 
-template <class Block, int kTerms, int kTilePairs>
-void LaunchExpertTiles(const ExpertProductInput& in, std::span<const ExpertOutput> outputs,
-                       const ExpertPairs& pairs, cudaStream_t stream) {
-  constexpr int kRowTiles = std::min(kTilePairs / 8, kMostRowTiles<Block, kTerms>);
-  using Shape = PartsShape<Block, kRowTiles, kTerms>;
-  ExpertProductArgs args = ExpertArgsFor<Block>(in, outputs, pairs);
-  args.tile_parts = kTilePairs / (8 * kRowTiles);
-  const int64_t blocks = static_cast<int64_t>(outputs.size()) * args.units * args.tile_parts *
-                         static_cast<int64_t>(pairs.max_tiles);
+// Launches a kernel whose thread blocks have tiles of `tile_pairs` pairs.
+template <class Kernel>
+void LaunchExpertKernel(Kernel kernel, const ExpertProductArgs& args, size_t matrices,
+                        int tile_pairs, cudaStream_t stream) {
+  const int64_t blocks = static_cast<int64_t>(matrices) * args.units * args.pairs.max_tiles;
   BATON_CHECK(blocks <= std::numeric_limits<int>::max(), "blocks of a launch");
-  Launch(ExpertProductKernel<Block, kRowTiles, Shape::kDepth, Shape::kOccupancy, kTerms>,
+  Launch(kernel,
          {.grid = static_cast<unsigned>(blocks),
           .block = kInvariantThreads,
-          .shared_bytes = sizeof(float) * kInvariantWarps * kRowTiles * 8 * kPartOutputs,
+          .shared_bytes =
+              sizeof(float) * kInvariantWarps * kPartOutputs * static_cast<size_t>(tile_pairs),
           .stream = stream,
           .may_start_early = true},
          args);
@@ -158,17 +192,35 @@ template <CudaElement kElement>
 void LaunchExpertElement(const ExpertProductInput& in, std::span<const ExpertOutput> outputs,
                          const ExpertPairs& pairs, int tile_pairs, cudaStream_t stream) {
   using Block = InvariantBlock<kElement>;
-  const auto launch = [&]<int kTilePairs>() {
-    if (in.terms.terms == 2) {
-      LaunchExpertTiles<Block, 2, kTilePairs>(in, outputs, pairs, stream);
+  const ExpertProductArgs args = ExpertArgsFor<Block>(in, outputs, pairs);
+  const auto launch = [&](auto kernel) {
+    LaunchExpertKernel(kernel, args, outputs.size(), tile_pairs, stream);
+  };
+  const auto launch_parts = [&]<int kRowTiles, int kTerms>() {
+    using Shape = PartsShape<Block, kRowTiles, kTerms>;
+    launch(ExpertProductKernel<Block, kRowTiles, Shape::kDepth, Shape::kOccupancy, kTerms>);
+  };
+  const auto launch_terms = [&]<int kTerms>() {
+    if (tile_pairs == kFewTilePairs) {
+      launch_parts.template operator()<kFewTilePairs / 8, kTerms>();
     } else {
-      LaunchExpertTiles<Block, 1, kTilePairs>(in, outputs, pairs, stream);
+      launch_parts.template operator()<kManyTilePairs / 8, kTerms>();
     }
   };
-  if (tile_pairs == kFewTilePairs) {
-    launch.template operator()<kFewTilePairs>();
+  if constexpr (IsQuantised(kElement)) {
+    BATON_CHECK(in.terms.terms == 1, "quantised weights' input has one term");
+    if (tile_pairs == kTwoTilePairs) {
+      using Shape = TwoRowShape<kElement>;
+      return launch(ExpertTwoPairKernel<kElement, Shape::kDepth, Shape::kOccupancy>);
+    }
+    launch_terms.template operator()<1>();
   } else {
-    launch.template operator()<kManyTilePairs>();
+    BATON_CHECK(tile_pairs != kTwoTilePairs, "tiles of two pairs are for quantised weights");
+    if (in.terms.terms == 1) {
+      launch_terms.template operator()<1>();
+    } else {
+      launch_terms.template operator()<2>();
+    }
   }
 }
 

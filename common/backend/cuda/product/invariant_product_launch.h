@@ -81,10 +81,6 @@ struct PartsShape {
       kOccupancy == 1 || (Block::kLaneColumns == 8 && Block::kChunks == 1) ? 4 : 2;
 };
 
-// Four tiles of two terms of rows would not leave codes in groups enough registers.
-template <class Block, int kTerms>
-inline constexpr int kMostRowTiles = Block::kGroups&& kTerms == 2 ? 2 : 4;
-
 template <class Block, int kRowTiles, int kTerms>
 void LaunchParts(const InvariantArgs& args, unsigned blocks, cudaStream_t stream) {
   using Shape = PartsShape<Block, kRowTiles, kTerms>;
@@ -111,10 +107,12 @@ void WithInvariantKernel(const ProductTerms& in, std::span<const VectorOutput> o
   };
   if (in.rows <= 8) return with_row_tiles(std::integral_constant<int, 1>());
   if (in.rows <= 16) return with_row_tiles(std::integral_constant<int, 2>());
+  // Four tiles of two terms of rows would not leave codes in groups enough registers.
+  constexpr int kMostRowTiles = Block::kGroups && kTerms == 2 ? 2 : 4;
   const InvariantArgs args =
       InvariantArgsFor<Block>(in, outputs, kTileOutputs, TileShape<Block, kTerms>::kRows, &blocks);
   if (in.rows < kTilesFrom<Block, kTerms> || !EnoughTiles(blocks, limits.multiprocessors)) {
-    return with_row_tiles(std::integral_constant<int, kMostRowTiles<Block, kTerms>>());
+    return with_row_tiles(std::integral_constant<int, kMostRowTiles>());
   }
   tiles(args, blocks);
 }

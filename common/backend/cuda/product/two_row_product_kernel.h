@@ -134,12 +134,46 @@ __device__ __forceinline__ void KeepBlockSums(float (&sums)[4], float* warp_sums
   }
 }
 
-// kDepth: tiles that a warp has loaded ahead. kOccupancy: thread blocks on a multiprocessor.
+// sums += the weights of tiles [tile, end) of output g and of output g + 8 times two rows. `x` points
+// to this lane's columns of the first tile in row g % 2. kDepth: tiles that a warp has loaded ahead.
+// `wait` is called when the first loads of weights are under way, which do not depend on the kernel
+// before, and before `x` is read.
+template <CudaElement kElement, int kDepth, class Wait>
+__device__ __forceinline__ void MultiplyTwoRows(const QuantisedRow (&rows)[2], int tile, int end,
+                                                const uint8_t* x, const Wait& wait,
+                                                float (&sums)[4]) {
+  using Block = InvariantBlock<kElement>;
+  using Weights = TileWeights<kElement>;
+  const int own = static_cast<int>(threadIdx.x) % 32 / 4 / kTwoRows;
+  const int t = static_cast<int>(threadIdx.x) % 4;
+  Weights weights[kDepth][2];
+  const auto load = [&](int next, Weights(&to)[2]) {
+    if (next >= end) return;
+    to[0].Load(rows[0], next, t);
+    to[1].Load(rows[1], next, t);
+  };
+#pragma unroll
+  for (int d = 0; d < kDepth; ++d) load(tile + d, weights[d]);
+  wait();
+  TileInput<Block> input;
+  for (; tile < end; tile += kDepth) {
+#pragma unroll
+    for (int d = 0; d < kDepth; ++d) {
+      if (tile + d < end) {
+        input.Load(x + 2 * d * kTileColumns, own, t);
+        MultiplyTile<Block>(weights[d], input, sums);
+      }
+      load(tile + d + kDepth, weights[d]);
+    }
+    x += 2 * kDepth * kTileColumns;
+  }
+}
+
+// kOccupancy: thread blocks on a multiprocessor.
 template <CudaElement kElement, int kDepth, int kOccupancy>
 static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
     TwoRowKernel(const __grid_constant__ InvariantArgs args) {
   using Block = InvariantBlock<kElement>;
-  using Weights = TileWeights<kElement>;
   extern __shared__ __align__(16) uint8_t shared_memory[];
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int group = static_cast<int>(threadIdx.x) % 32 / 4;
@@ -149,37 +183,16 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
   const int first_output = (unit - matrix.first_unit) * kPartOutputs;
 
   LetNextKernelStart();
-  // The weights do not depend on the kernel before, so they are loaded before the wait for it.
   const QuantisedRow rows[2] = {
       KeptRowAt<kElement>(WeightRow(args, matrix, first_output + group), args.columns),
       KeptRowAt<kElement>(WeightRow(args, matrix, first_output + group + 8), args.columns)};
+  const int tile = warp * args.part_tiles;
   const int end = min(args.tiles, (warp + 1) * args.part_tiles);
-  int tile = warp * args.part_tiles;
-  Weights weights[kDepth][2];
-  const auto load = [&](int next, Weights(&to)[2]) {
-    if (next >= end) return;
-    to[0].Load(rows[0], next, t);
-    to[1].Load(rows[1], next, t);
-  };
-#pragma unroll
-  for (int d = 0; d < kDepth; ++d) load(tile + d, weights[d]);
-  WaitForPreviousKernel();
   // A second row that there is not is the first; its sum is not stored.
-  const uint8_t* x = args.terms + min(group % kTwoRows, args.rows - 1) * args.term_row_bytes +
-                     2 * (tile * kTileColumns + PairColumn<Block>(0, t));
-  TileInput<Block> input;
+  const uint8_t* const x = args.terms + min(group % kTwoRows, args.rows - 1) * args.term_row_bytes +
+                           2 * (tile * kTileColumns + PairColumn<Block>(0, t));
   float sums[4] = {};
-  for (; tile < end; tile += kDepth) {
-#pragma unroll
-    for (int d = 0; d < kDepth; ++d) {
-      if (tile + d < end) {
-        input.Load(x + 2 * d * kTileColumns, /*own=*/group / kTwoRows, t);
-        MultiplyTile<Block>(weights[d], input, sums);
-      }
-      load(tile + d + kDepth, weights[d]);
-    }
-    x += 2 * kDepth * kTileColumns;
-  }
+  MultiplyTwoRows<kElement, kDepth>(rows, tile, end, x, WaitForPreviousKernel, sums);
   auto* const all = reinterpret_cast<float*>(shared_memory);
   KeepBlockSums(sums, all + warp * kTwoRows * kPartOutputs);
   __syncthreads();

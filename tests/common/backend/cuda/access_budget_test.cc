@@ -274,6 +274,7 @@ const Allowed kAllowed[] = {
     {"SegmentTaskKernel", "device write", "states are stored by pairs of elements"},
     {"ExpertProductKernel", "device read",
      BATON_WEIGHT_ROWS "; " BATON_LANE_COLUMNS "; an expert's pairs begin anywhere"},
+    {"ExpertTwoPairKernel", "device read", BATON_WEIGHT_ROWS "; an expert's pairs begin anywhere"},
     {"GroupPairsKernel", "device write", "an expert's pairs begin anywhere"},
     {"DequantiseKernel", "device read", "rows of Q6_K begin at multiples of 16 bytes"},
     {"DequantiseKernel", "device write",

@@ -23,10 +23,10 @@ struct ExpertCase {
   GgmlType type;
   int rows;
 };
-// Few rows for each expert, and many.
-const ExpertCase kExpertCases[] = {{GgmlType::kBf16, 4},  {GgmlType::kQ4_0, 4},
-                                   {GgmlType::kQ4_0, 48}, {GgmlType::kQ4_K, 4},
-                                   {GgmlType::kQ8_0, 48}, {GgmlType::kMxfp4, 4}};
+// One or two rows, few for each expert, and many.
+const ExpertCase kExpertCases[] = {
+    {GgmlType::kMxfp4, 1}, {GgmlType::kQ4_K, 2}, {GgmlType::kBf16, 4},  {GgmlType::kQ4_0, 4},
+    {GgmlType::kQ4_0, 48}, {GgmlType::kQ4_K, 4}, {GgmlType::kQ8_0, 48}, {GgmlType::kMxfp4, 4}};
 constexpr int kExperts = 8;
 constexpr int kUsedExperts = 2;
 constexpr int kWidth = 512;

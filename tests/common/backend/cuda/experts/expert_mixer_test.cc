@@ -10,6 +10,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/backend/cuda/weight/cuda_weight.h"
@@ -70,7 +71,8 @@ class Mixture {
 
   // The output for rows [first, first + count), added to `before_`; in the input's memory if
   // `in_place`.
-  std::vector<float> Run(int first, int count, int terms, bool in_place = false) {
+  std::vector<float> Run(int first, int count, int terms, bool in_place = false,
+                         bool invariant = true) {
     const auto rows_of = [&](const std::vector<float>& values, int columns) {
       return std::vector<float>(values.begin() + first * columns,
                                 values.begin() + (first + count) * columns);
@@ -96,7 +98,8 @@ class Mixture {
                            .experts = experts,
                            .scale = kScale,
                            .out = {result.data(), count, shape_.width},
-                           .terms = terms};
+                           .terms = terms,
+                           .invariant = invariant};
     const DeviceArray<uint8_t> scratch(ExpertScratchBytes(mix));
     LaunchAddExperts(mix, scratch.data(), nullptr);
     return result.Download();
@@ -241,6 +244,18 @@ TEST_P(ExpertMixer, TakesWeightsOfAnyTypes) {
   // Quantised weights are rounded to BF16, and so is an input of one term.
   for (const int terms : {1, 2}) {
     mixture.ExpectTheMixture(mixture.Run(0, kRows, terms), mixture.before(), 0.1);
+  }
+}
+
+TEST_P(ExpertMixer, TakesTilesOfTwoPairsWhereTheOrderOfASumMayBeAnother) {
+  // Two rows, of which any pair has an expert in common with another or not; and six rows whose
+  // pairs are few beside the experts.
+  for (const auto& [experts, rows] : {std::pair{3, 1}, {3, 2}, {24, 6}}) {
+    Mixture mixture({experts, 2, 64, 96}, rows, {kQ8_0, kQ4_0, kQ8_0}, GateFunction::kSilu, true,
+                    7);
+    const std::vector<float> out = mixture.Run(0, rows, 1, false, /*invariant=*/false);
+    mixture.ExpectTheMixture(out, mixture.before(), 0.1);
+    EXPECT_NE(out, mixture.Run(0, rows, 1)) << "the same kernel";
   }
 }
 
