@@ -123,6 +123,27 @@ struct GroupFormat {
   }
 };
 
+// What Q4_K and Q6_K have in common: two bytes for each block, and a Super for eight blocks.
+template <class Super>
+struct SuperBlockFormat {
+  struct Scales {
+    uint2 parts;
+    uint32_t super;
+  };
+  struct Part {
+    uint32_t bytes;
+    uint32_t super;
+  };
+  static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
+    return {LoadAt<uint2>(row.parts, group),
+            LoadAt<Super>(row.supers, static_cast<uint32_t>(group) / 2)};
+  }
+  static __device__ Part LoadPart(const QuantisedRow& row, int block) {
+    return {LoadAt<uint16_t>(row.parts, block),
+            LoadAt<Super>(row.supers, static_cast<uint32_t>(block) / 8)};
+  }
+};
+
 template <>
 struct WeightFormat<CudaElement::kQ4_0> : GroupFormat<CudaElement::kQ4_0> {
   static constexpr int kOffset = 8;
@@ -189,24 +210,10 @@ struct WeightFormat<CudaElement::kQ4_1> : GroupFormat<CudaElement::kQ4_1> {
   }
 };
 
+// Two bytes: scale and min, unsigned. Super: scale and min, F16.
 template <>
-struct WeightFormat<CudaElement::kQ4_K> : GroupFormat<CudaElement::kQ4_K> {
-  struct Scales {
-    uint2 parts;  // for each block scale and min, unsigned bytes
-    uint32_t super;
-  };
-  struct Part {
-    uint32_t bytes;  // scale and min
-    uint32_t super;
-  };
-  static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
-    return {LoadAt<uint2>(row.parts, group),
-            LoadAt<uint32_t>(row.supers, static_cast<uint32_t>(group) / 2)};
-  }
-  static __device__ Part LoadPart(const QuantisedRow& row, int block) {
-    return {LoadAt<uint16_t>(row.parts, block),
-            LoadAt<uint32_t>(row.supers, static_cast<uint32_t>(block) / 8)};
-  }
+struct WeightFormat<CudaElement::kQ4_K> : GroupFormat<CudaElement::kQ4_K>,
+                                          SuperBlockFormat<uint32_t> {
   static __device__ __forceinline__ BlockScale BlockOf(const Part& part, int /*half*/) {
     return BlockAt(part.bytes, 0, part.super);
   }
@@ -236,8 +243,9 @@ struct WeightFormat<CudaElement::kQ4_K> : GroupFormat<CudaElement::kQ4_K> {
   }
 };
 
+// Two bytes: the scales of both halves, signed. Super: scale, F16.
 template <>
-struct WeightFormat<CudaElement::kQ6_K> {
+struct WeightFormat<CudaElement::kQ6_K> : SuperBlockFormat<uint16_t> {
   static constexpr CudaElement kElement = CudaElement::kQ6_K;
   static constexpr int kColumns = ChunkColumns(kElement);
   static constexpr int kOffset = 32;
@@ -260,22 +268,6 @@ struct WeightFormat<CudaElement::kQ6_K> {
     pairs[3] = SixBitPair(high);
   }
 
-  struct Scales {
-    uint2 parts;  // for each block the scales of both halves, signed bytes
-    uint32_t super;
-  };
-  struct Part {
-    uint32_t bytes;  // the scales of both halves
-    uint32_t super;
-  };
-  static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
-    return {LoadAt<uint2>(row.parts, group),
-            LoadAt<uint16_t>(row.supers, static_cast<uint32_t>(group) / 2)};
-  }
-  static __device__ Part LoadPart(const QuantisedRow& row, int block) {
-    return {LoadAt<uint16_t>(row.parts, block),
-            LoadAt<uint16_t>(row.supers, static_cast<uint32_t>(block) / 8)};
-  }
   static __device__ __forceinline__ BlockScale BlockOf(const Part& part, int half) {
     return BlockAt(part.bytes, half, part.super);
   }
