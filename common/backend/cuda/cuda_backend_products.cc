@@ -8,10 +8,10 @@
 #include "common/backend/cuda/cuda_backend.h"
 #include "common/backend/cuda/device/cuda_error.h"
 #include "common/backend/cuda/experts/expert_mixer.h"
-#include "common/backend/cuda/product/two_row_product.h"
 #include "common/backend/cuda/product/invariant_product.h"
 #include "common/backend/cuda/product/product_dispatch.h"
 #include "common/backend/cuda/product/product_input.h"
+#include "common/backend/cuda/product/two_row_product.h"
 #include "common/backend/cuda/product/weight_product.h"
 #include "common/backend/cuda/weight/cuda_weight.h"
 #include "common/backend/cuda/weight/weight_layout.h"
@@ -74,9 +74,8 @@ void CudaBackend::Multiply(const VectorInput& input, InputPrecision precision,
   if (options_.deterministic) {
     return MultiplyParts(input, precision == InputPrecision::kFine ? 2 : 1, all);
   }
-  for (const ProductKernel kernel :
-       {ProductKernel::kVector, ProductKernel::kTwoRows, ProductKernel::kParts,
-        ProductKernel::kLibrary}) {
+  for (const ProductKernel kernel : {ProductKernel::kVector, ProductKernel::kTwoRows,
+                                     ProductKernel::kParts, ProductKernel::kLibrary}) {
     const std::vector<VectorOutput> those = Those(
         all, [&](CudaElement element) { return KernelFor(element, input.in.rows) == kernel; });
     if (!those.empty()) MultiplyBy(kernel, input, those);
