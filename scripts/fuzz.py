@@ -6,7 +6,8 @@
 The build folder is that of preset `fuzz` (`cmake --preset fuzz && ninja -C build/fuzz fuzz_targets`). Corpora, counts and inputs
 that end a target stay in the state folder, by default in the cache folder beside the models: so a target's runs may be had in many
 calls. A count belongs to one state of the sources only as far as you say: remove the folder to begin anew. Targets take turns of five
-minutes (each begins with the whole corpus), those with the least CPU time first. --seconds ends this call, whatever is left then. Exits 1 if there is a finding.
+minutes (each begins with the whole corpus), those with the least CPU time first; one with a finding has none. --seconds ends this
+call, whatever is left then. Exits 1 if there is a finding.
 """
 import argparse
 import concurrent.futures
@@ -73,6 +74,10 @@ class Target:
 
 def fuzz(targets, args):
     """Lets --jobs targets have turns until none has any left."""
+    for one in targets:
+        for name in one.found():
+            print(f"{one.name} has no turns while this finding is there: {one.program} {one.findings / name} replays it; remove it if "
+                  "it is none (a unit counts as slow that waited for its CPU)")
     lock, running = threading.Lock(), set()
     end = time.monotonic() + args.seconds
 

@@ -1,5 +1,5 @@
 // Products of one or two rows with quantised weights: out = in x weight^T, or
-// out += scale * in x weight^T. As invariant_product.h, with three fifths to nine tenths of its
+// out += scale * in x weight^T. As invariant_product.h, with two thirds to nine tenths of its
 // instructions for each weight, and another order of a sum. Codes of all types are exact.
 //
 // An mma m16n8k16 takes eight columns of B, of which a row of input would use one. Here they are the
@@ -19,7 +19,8 @@
 namespace baton {
 
 // Multiplies `in` with the weights of all outputs, with one kernel for each element type among
-// them. REQUIRES: one or two rows of one term, quantised weights, 1 to kMaxVectorOutputs outputs, none of which overlaps another.
+// them. REQUIRES: one or two rows of one term, quantised weights, 1 to kMaxVectorOutputs outputs,
+// none of which overlaps another.
 void LaunchTwoRowProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
                          cudaStream_t stream);
 
