@@ -16,8 +16,11 @@ struct TwoRowShape {
   // beside two others, 128 beside one.
   static constexpr int kOccupancy =
       BlockColumns(kElement) > 32 || kElement == CudaElement::kQ8_0 ? 2 : 3;
-  // Tiles that a warp has loaded ahead, each of 1 KB of codes, or 2 of Q8_0.
-  static constexpr int kDepth = 2;
+  // Tiles that a warp has loaded ahead, each of 1 KB of codes, or 2 of Q8_0: as many as registers are
+  // left for.
+  static constexpr int kDepth = kElement == CudaElement::kQ4_K   ? 4
+                                : kElement == CudaElement::kQ6_K ? 3
+                                                                 : 2;
 };
 
 // The launch's arguments. `blocks` becomes the number of thread blocks.

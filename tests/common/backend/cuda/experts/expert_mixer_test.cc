@@ -290,12 +290,13 @@ TEST_P(ExpertMixer, GivesARowTheSameBitsAloneAndInAnyBatch) {
 
 // Rows that do not fit into the scratch memory together are computed one after the other.
 TEST(ExpertMixerScratch, IsBoundedForAnyNumberOfRows) {
-  struct Shape final : Weight {
-    Shape(int rows, int columns) : Weight(rows, columns) {}
-    size_t size_bytes() const override { return 0; }
-  };
+  std::mt19937 random(8);
+  WeightUpload upload(0, {});
+  auto weight =
+      CudaWeight::Load(TestMatrix(kQ4_0, 1024, 2048, random).FileTensor(), Allocate, upload);
+  ASSERT_TRUE(weight.ok()) << weight.status();
   std::vector<std::unique_ptr<Weight>> gates;
-  gates.push_back(std::make_unique<Shape>(1024, 2048));
+  gates.push_back(*std::move(weight));
   const Experts experts = {.gate = gates, .up = gates, .down = gates, .used = 8};
   size_t last = 0;
   for (const int rows : {1, 64, 500, 4096, 100'000}) {
