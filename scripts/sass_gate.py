@@ -24,7 +24,8 @@ from sass import budget, cubins, model, names
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "scripts/sass/requirements.txt"
-OBJECTS = ROOT / "build/cuda/common/backend/cuda/CMakeFiles/baton_cuda.dir"
+BUILD = ROOT / "build/cuda"
+OBJECTS = BUILD / "common/backend/cuda/CMakeFiles/baton_cuda.dir"
 SKIPPED = 77
 
 
@@ -34,6 +35,13 @@ def tools():
     import pypi_packages
 
     return pypi_packages.or_end(pypi_packages.fetch, REQUIREMENTS) / "nvidia/cu13/bin"
+
+
+def built_objects():
+    """Those of the default build, without what it has kept of sources that are gone."""
+    rules = BUILD / "build.ninja"
+    text = rules.read_text(encoding="utf-8") if rules.is_file() else ""
+    return [str(path) for path in sorted(OBJECTS.rglob("*.cu.o")) if str(path.relative_to(BUILD)) in text]
 
 
 def read_kernels(objects):
@@ -89,7 +97,7 @@ def main():
         if arguments.write_page:
             model.PATH.write_text(model.page(old), encoding="utf-8")
             return 0
-        given = arguments.objects or sorted(map(str, OBJECTS.rglob("*.cu.o")))
+        given = arguments.objects or built_objects()
         objects = [path for path in given if path.endswith(".cu.o")]
         if not objects:
             raise cubins.Unusable(f"no objects of nvcc: build the preset cuda ({OBJECTS.relative_to(ROOT)}), or name them")
