@@ -36,7 +36,9 @@ int TilePairs(const ExpertMix& mix, int rows) {
   const int experts = mix.router.columns;
   const int pairs = rows * all.used;
   const bool quantised = AreQuantised(all.gate) && AreQuantised(all.up) && AreQuantised(all.down);
-  if (!mix.invariant && quantised && (rows <= 2 || 2 * pairs <= experts)) return kTwoTilePairs;
+  if (!mix.invariant && quantised && (rows <= kTwoTilePairs || 2 * pairs <= experts)) {
+    return kTwoTilePairs;
+  }
   return pairs <= experts * kFewTilePairs ? kFewTilePairs : kManyTilePairs;
 }
 

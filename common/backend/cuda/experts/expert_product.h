@@ -2,8 +2,9 @@
 // (expert_pairs.h), out = in x weight^T + bias, with the weight and bias of the tile's expert.
 //
 // The sum of an element is that of invariant_product.h, in its order: the bits of a pair depend
-// neither on the other pairs nor on the size of the tiles. Only tiles of kTwoTilePairs have the order
-// of two_row_product.h. A thread block has 16 outputs of one tile, so a tile's weights are read once.
+// neither on the other pairs nor on the size of the tiles. But in tiles of kTwoTilePairs, the order is
+// that of two_row_product.h. A thread block has 16 outputs of one tile, so a tile's weights are read
+// once.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -35,7 +36,8 @@ struct ExpertOutput {
 };
 
 // Computes all outputs, whose weights have one shape, for all pairs. `tile_pairs` is that of the
-// tiles. REQUIRES: one term of input for quantised weights; one or two outputs, of at most kMaxExperts experts; device memory.
+// tiles. REQUIRES: one term of input for quantised weights; one or two outputs, of at most
+// kMaxExperts experts; device memory.
 void LaunchExpertProduct(const ExpertProductInput& in, std::span<const ExpertOutput> outputs,
                          const ExpertPairs& pairs, int tile_pairs, cudaStream_t stream);
 

@@ -41,7 +41,7 @@ struct ExpertProductArgs {
 // What a thread block multiplies. The grid is [units of all matrices, tiles], tiles first.
 struct ExpertUnit {
   const ExpertProductArgs::Matrix& matrix;
-  ExpertTile tile;  // of no pairs, if there are fewer tiles
+  ExpertTile tile;  // has no pairs if there are fewer tiles
   int first_output;
 };
 __device__ __forceinline__ ExpertUnit ExpertUnitOfBlock(const ExpertProductArgs& args) {
@@ -84,8 +84,8 @@ __device__ void StorePairs(const ExpertProductArgs& args, const ExpertUnit& unit
   }
 }
 
-// Each warp has a part of the columns. kOccupancy: thread blocks on a multiprocessor. kTerms: those
-// of the input.
+// Each warp has a part of the columns. kOccupancy: thread blocks on a multiprocessor. kTerms: the
+// input's terms.
 template <class Block, int kRowTiles, int kDepth, int kOccupancy, int kTerms>
 static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
     ExpertProductKernel(const __grid_constant__ ExpertProductArgs args) {

@@ -57,6 +57,7 @@ __device__ __forceinline__ float BaseAndNibble(uint32_t word, int i) {
 __device__ __forceinline__ uint32_t CodePair(uint32_t bits) {
   return MaskAndSet(bits, 0x000f000fu, 0x43004300u);
 }
+// The same of codes of six bits.
 __device__ __forceinline__ uint32_t SixBitPair(uint32_t bits) {
   return MaskAndSet(bits, 0x003f003fu, 0x43004300u);
 }
@@ -235,7 +236,7 @@ struct WeightFormat<CudaElement::kQ4_K> : GroupFormat<CudaElement::kQ4_K>,
   }
 
  private:
-  // Of the scale and min from byte `first` of `bytes` on.
+  // The block whose scale and min are bytes `first` and `first` + 1 of `bytes`.
   static __device__ __forceinline__ BlockScale BlockAt(uint32_t bytes, int first, uint32_t super) {
     const auto byte = static_cast<uint32_t>(first);
     return {ScaledByte(bytes, byte, HalfOf(super)),
@@ -300,7 +301,7 @@ struct WeightFormat<CudaElement::kQ6_K> : SuperBlockFormat<uint16_t> {
     const float scale = BlockOf(eight.part, eight.half).scale;
     const uint32_t low = eight.low[quad];
     const uint32_t high = eight.high[quad];
-    // Of two columns each, from bits 0 and 16 on.
+    // Each of these has the codes of two columns, from bits 0 and 16 on.
     const uint32_t third = (low >> 12 & 0x000f000fu) | (high >> 2 & 0x00300030u);
     const uint32_t first = eight.half == 0 ? low : third;
     const uint32_t second = eight.half == 0 ? low >> 6 : high;
@@ -309,7 +310,7 @@ struct WeightFormat<CudaElement::kQ6_K> : SuperBlockFormat<uint16_t> {
   }
 
  private:
-  // Of the scale in byte `i` of `bytes`.
+  // The half of a block whose scale is byte `i` of `bytes`.
   static __device__ __forceinline__ BlockScale BlockAt(uint32_t bytes, int i, uint32_t super) {
     return {ScaledSignedByte(bytes ^ 0x80808080u, static_cast<uint32_t>(i), HalfOf(super)), 0};
   }

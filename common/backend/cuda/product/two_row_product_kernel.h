@@ -78,6 +78,7 @@ template <class Block>
 __device__ __forceinline__ void MultiplyTile(const TileWeights<Block::kElement> (&weights)[2],
                                              const TileInput<Block>& input, float (&sums)[4]) {
   using Format = TwoRowFormat<Block::kElement>;
+  using Input = TileInput<Block>;
   constexpr int kScales = Block::kHalfScales ? 2 : 1;
   constexpr uint32_t kOnes[4] = {0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u};
   // Of the block, or of its halves.
@@ -86,9 +87,9 @@ __device__ __forceinline__ void MultiplyTile(const TileWeights<Block::kElement> 
   const auto add = [](const uint32_t(&a)[4], const uint2& b, float(&to)[4]) {
     MultiplyBf16(to, a, {b.x, b.y});
   };
-  if constexpr (Format::kAdded > 0) {
+  if constexpr (Input::kSummed) {
 #pragma unroll
-    for (int i = 0; i < 2 * TileInput<Block>::kBlockPairs; ++i) {
+    for (int i = 0; i < 2 * Input::kBlockPairs; ++i) {
       add(kOnes, input.block[i / 2][i % 2], inputs[i % kScales]);
     }
   }
@@ -116,7 +117,7 @@ __device__ __forceinline__ void MultiplyTile(const TileWeights<Block::kElement> 
 #pragma unroll
       for (int i = 2 * output; i < 2 * output + 2; ++i) {
         sums[i] = __fmaf_rn(block.scale, products[half][i], sums[i]);
-        if constexpr (Format::kAdded > 0) sums[i] = __fmaf_rn(min, inputs[half][i], sums[i]);
+        if constexpr (Input::kSummed) sums[i] = __fmaf_rn(min, inputs[half][i], sums[i]);
       }
     }
   }
