@@ -7,8 +7,9 @@
 # manager. Only the front, this machine's HAProxy with deploy/haproxy/start.sh, has bash and what the script calls.
 #
 # --programs: a folder with the programs, such as build/release/bin; without, it is built first.
-# --cuda: the programs were built with the CUDA backend. The workers' images get cuBLASLt of the toolkit in this folder, such as
-#   /usr/local/cuda; the driver's libraries come from the node. The default tag ends in -cuda.
+# --cuda: the programs have the CUDA backend, by the toolkit in this folder, such as /usr/local/cuda or that of
+#   scripts/fetch_cuda12.sh. The workers' images get its cuBLASLt; the driver's libraries come from the node. The default tag ends
+#   in -cuda.
 # --bills: where an image's list of packages goes, baton-IMAGE-TAG.spdx.json (SPDX 2.3); build/images by default.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -40,11 +41,17 @@ done
 [[ -n $builder ]] || fail "neither podman nor buildah nor docker runs here: apt-get install --no-install-recommends podman runc"
 
 if [[ -z $programs && ${images[*]} != front ]]; then
-  preset=release
-  [[ -z $cuda ]] || preset=cuda
-  [[ -f build/$preset/build.ninja ]] || cmake --preset "$preset" >/dev/null
-  ninja -C "build/$preset" baton-router baton-prefill-worker baton-decode-worker
-  programs=build/$preset/bin
+  if [[ -z $cuda ]]; then
+    build=build/release
+    [[ -f $build/build.ninja ]] || cmake --preset release >/dev/null
+  else
+    nvcc=$cuda/bin/nvcc
+    [[ -x $nvcc ]] || fail "no $nvcc: --cuda takes the folder of a CUDA Toolkit"
+    build=build/cuda-images-$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
+    cmake --preset cuda -B "$build" -DCMAKE_CUDA_COMPILER="$nvcc" >/dev/null
+  fi
+  ninja -C "$build" baton-router baton-prefill-worker baton-decode-worker
+  programs=$build/bin
 fi
 
 declare -A contents=([router]="baton-router baton-grammar-compiler" [prefill-worker]=baton-prefill-worker

@@ -5,7 +5,7 @@
 # or do without it.
 #   [CUDACXX=NVCC] scripts/gpu_bundle.sh [architectures, as BATON_CUDA_ARCHITECTURES; default 90a-real]
 # NVCC: that of the CUDA Toolkit to build with, 12.4 or newer; by default the one in PATH or /usr/local/cuda. The driver must know
-# its version of CUDA: 12.4 is for drivers from 550 on, 13.0 for those from 580 on.
+# its version of CUDA: 12.4 (scripts/fetch_cuda12.sh) is for drivers from 550 on, 13.0 for those from 580 on.
 # Writes build/baton-gpu/ and build/baton-gpu.tar.xz (tar -xf, or where there is no xz python3 -m tarfile -e); ends with 1
 # if the archive is larger than 60 MiB or needs something that it does not have.
 set -euo pipefail
@@ -16,7 +16,6 @@ cd "$(dirname "$0")/.."
 limit_bytes=$((60 << 20))
 newest_glibc=2.36
 architectures=${1:-90a-real}
-build=$PWD/build/cuda
 bundle=$PWD/build/baton-gpu
 archive=$bundle.tar.xz
 programs=(baton baton-router baton-grammar-compiler baton-prefill-worker baton-decode-worker baton-bench-unchecked baton-bench-device-attention)
@@ -29,13 +28,10 @@ fi
 toolkit=$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
 cublas=nvidia-cublas
 [[ $toolkit != 12.* ]] || cublas=nvidia-cublas-cu12
-# A build folder knows one toolkit.
-known=$(sed -n 's/^CMAKE_CUDA_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt" 2>/dev/null || true)
-anew=()
-[[ -z $known || $known == "$nvcc" ]] || anew=(--fresh)
+build=$PWD/build/cuda${CUDACXX:+-$toolkit}
 # The build has the options of scripts/test.sh, so that ccache has most of it.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
-cmake "${anew[@]}" --preset cuda -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBATON_BENCH_UNCHECKED=ON -DBATON_CUDA_ARCHITECTURES="$architectures" \
+cmake --preset cuda -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBATON_BENCH_UNCHECKED=ON -DBATON_CUDA_ARCHITECTURES="$architectures" \
   -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_FLAGS="-Werror all-warnings" >/dev/null
 NINJA_STATUS='[%f/%t, %es] ' ninja -C "$build" "${programs[@]}" gpu_tests
 

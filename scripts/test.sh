@@ -18,8 +18,8 @@
 # --full: also the long forms, which take hours: 50,000 seeds of the simulation, two disturbances in every order of events,
 # answers by 300 JSON schemas (Qwen2.5-Coder-0.5B's, 478 MB), other people's clients, the package in a fresh Debian, SmolLM2 as a
 # Hugging Face folder, Gemma 3 270M (which it fetches under Gemma's terms), 100,000 malformed requests of HTTP, a stream that is
-# silent for 92 s behind the front, a model file that is harmed at 1,000 moments, ThreadSanitizer, chaos of 1,000 requests in each
-# way of ending a worker, 500 requests with guessed tokens on every way, and all planted bugs.
+# silent for 92 s behind the front, a model file that is harmed at 1,000 moments, the GPU bundle by CUDA 12.4, ThreadSanitizer,
+# chaos of 1,000 requests in each way of ending a worker, 500 requests with guessed tokens on every way, and all planted bugs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -165,6 +165,8 @@ part "long: a stream that is silent for 92 s passes the front"
 BATON_SILENT_STREAM_S=92 /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_front.py -k was_silent
 part "long: a model file that is cut, written to and replaced at 1,000 moments"
 BATON_CUTS=334 /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_model_file.py -k harm
+part "long: the GPU bundle by CUDA Toolkit 12.4"
+CUDACXX=$(scripts/fetch_cuda12.sh)/bin/nvcc scripts/gpu_bundle.sh
 part "long: threads under ThreadSanitizer"
 configure tsan
 ninja -C build/tsan tsan_tests

@@ -13,6 +13,7 @@ from . import figures, listing
 ARCHITECTURE = "sm_90a"
 RESOURCES = re.compile(r"Function (\S+):\s+REG:(\d+) STACK:\d+ SHARED:(\d+)")
 COMPILER = re.compile(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)")
+UNTOLD = "before 13.0"  # cubins of CUDA 12 do not tell the version of nvcc
 UNDECLARED_THREADS = 1024  # the most that a launch may have
 
 # ELF, and attributes of the sections .nv.info.KERNEL: how an attribute is stored, and which one tells the launch bound.
@@ -45,9 +46,7 @@ def read(object_path, tools):
         functions = listing.parse(_run([tools / "nvdisasm", "-c", cubins[0]], folder).splitlines())
     threads = launch_bounds(cubin)
     compiler = COMPILER.search(cubin)
-    if compiler is None:
-        raise Unusable(f"{object_path}: its cubin does not tell which nvcc made it")
-    return Contents(compiler.group(1).decode(), {
+    return Contents(compiler.group(1).decode() if compiler else UNTOLD, {
         function.name: figures.figures_of(function, threads.get(function.name, UNDECLARED_THREADS), *resources[function.name])
         for function in functions if function.name in resources})
 

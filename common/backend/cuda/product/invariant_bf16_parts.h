@@ -130,7 +130,7 @@ static __global__ void __launch_bounds__(kInvariantThreads, 1)
     CommitCopies();
   }
   const uint32_t zero = UnknownZero(args);
-  WarpSums<kRowTiles> sums = {};
+  float sums[kWarpOutputTiles][kRowTiles][4] = {};
   int read = 0;
   int write = (Shape::kStages - 1) * Shape::kStageBytes;
   for (int stage = first; stage < end; ++stage) {

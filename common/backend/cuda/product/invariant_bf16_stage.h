@@ -55,15 +55,11 @@ __device__ __forceinline__ uint32_t UnknownZero(const InvariantArgs& args) {
   return static_cast<uint32_t>(args.rows) >> 31;
 }
 
-// The sums of a warp: [tile of 16 outputs][tile of 8 rows].
-template <int kRowTiles>
-using WarpSums = float[kWarpOutputTiles][kRowTiles][4];
-
-// sums += a stage's outputs times its rows. `lane` points to this lane's 16 bytes of the first
+// sums [tile of 16 outputs][tile of 8 rows] of the warp += a stage's outputs times its rows. `lane` points to this lane's 16 bytes of the first
 // row's line. The next term of all rows is kTermBytes further.
 template <int kRowTiles, int kTerms, int kTermBytes>
 __device__ __forceinline__ void MultiplyStage(const StageOutputs& outputs, const uint8_t* lane,
-                                              WarpSums<kRowTiles>& sums) {
+                                              float (&sums)[kWarpOutputTiles][kRowTiles][4]) {
 #pragma unroll
   for (int n = 0; n < kRowTiles; ++n) {
     uint4 x[kTerms];

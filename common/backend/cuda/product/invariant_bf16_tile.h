@@ -75,7 +75,8 @@ struct TileCopier {
 // totals = sums, or totals += sums behind the first part; and sums = 0. `totals` are this thread's;
 // those of other threads are between.
 template <int kRowTiles>
-__device__ __forceinline__ void KeepPart(bool first, WarpSums<kRowTiles>& sums, float4* totals) {
+__device__ __forceinline__ void KeepPart(bool first, float (&sums)[kWarpOutputTiles][kRowTiles][4],
+                                         float4* totals) {
 #pragma unroll
   for (int m = 0; m < kWarpOutputTiles; ++m) {
 #pragma unroll
@@ -120,7 +121,8 @@ __device__ __forceinline__ void LoadOld(const InvariantArgs::Matrix& matrix, int
 template <int kRowTiles>
 __device__ __forceinline__ void StoreTile(const InvariantArgs& args,
                                           const InvariantArgs::Matrix& matrix, int output, int row,
-                                          const WarpSums<kRowTiles>& sums, const float4* totals) {
+                                          const float (&sums)[kWarpOutputTiles][kRowTiles][4],
+                                          const float4* totals) {
   const bool only_part = args.tiles <= args.part_tiles;
   const bool accumulate = matrix.accumulate;
   const float scale = matrix.scale;
@@ -180,7 +182,7 @@ static __global__ void __launch_bounds__(kInvariantThreads, 1)
   const uint8_t* const rows_lane =
       shared_memory + (kTileOutputs + warp_row + group) * kLineBytes + t * 16;
   const uint32_t zero = UnknownZero(args);
-  WarpSums<kRowTiles> sums = {};
+  float sums[kWarpOutputTiles][kRowTiles][4] = {};
   StageOutputs outputs[2];
   WaitForCopies<Shape::kStages - 2>();
   __syncthreads();

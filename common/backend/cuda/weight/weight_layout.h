@@ -12,12 +12,13 @@
 //           exponent (an unsigned byte).
 //   supers  One entry per 256 columns. Q4_K: scale, min (F16). Q6_K: scale (F16).
 //
-// A group has the codes of 128 columns, four blocks of 32, in 16 words. Word 4t + b has columns 8t to 8t + 7 of block b, so the 16 bytes that one of four lanes
-// reads have its eight columns of each block. Of these eight, columns 0, 2, 4 and 6 are the word's
-// nibbles from the lowest on, and 1, 3, 5 and 7 the nibbles 16 bits above them: after a shift and a
-// mask two neighbours are the halves of a register. An MXFP4 code is a sign and three bits of
-// magnitude: the magnitudes of the eight columns are the lowest three bits of the word's nibbles, in
-// their order, and the signs of columns 2i and 2i + 1 are bits 4i + 3 and 4i + 19.
+// A group has the codes of 128 columns, four blocks of 32, in 16 words. Word 4t + b has columns 8t
+// to 8t + 7 of block b, so the 16 bytes that one of four lanes reads have its eight columns of each
+// block. Of these eight, columns 0, 2, 4 and 6 are the word's nibbles from the lowest on, and 1, 3, 5
+// and 7 the nibbles 16 bits above them: after a shift and a mask two neighbours are the halves of a
+// register. An MXFP4 code is a sign and three bits of magnitude: the magnitudes of the eight columns
+// are the lowest three bits of the word's nibbles, in their order, and the signs of columns 2i and
+// 2i + 1 are bits 4i + 3 and 4i + 19.
 //
 // Q6_K has a scale for 16 columns. So that lanes read those of both halves of a block side by side,
 // word 4t + b has columns 4t to 4t + 3 and 16 + 4t to 16 + 4t + 3 of block b. Of these eight, the
@@ -81,17 +82,23 @@ struct RowPlanes {
   uint32_t end = 0;
 };
 
+// Bytes of an entry of the planes `parts` and `supers`.
+constexpr int PartBytes(CudaElement element) {
+  return element == CudaElement::kQ4_1 ? 4 : element == CudaElement::kMxfp4 ? 1 : 2;
+}
+constexpr int SuperBytes(CudaElement element) {
+  return element == CudaElement::kQ4_K ? 4 : element == CudaElement::kQ6_K ? 2 : 0;
+}
+
 constexpr RowPlanes PlanesOf(CudaElement element, int columns) {
   const auto padded = [](int bytes) { return (static_cast<uint32_t>(bytes) + 15u) / 16u * 16u; };
-  const int part = element == CudaElement::kQ4_1 ? 4 : element == CudaElement::kMxfp4 ? 1 : 2;
   const bool has_high = element == CudaElement::kQ6_K;
-  const int super = element == CudaElement::kQ4_K ? 4 : element == CudaElement::kQ6_K ? 2 : 0;
   RowPlanes planes;
   const int groups = (columns + kGroupColumns - 1) / kGroupColumns;
   planes.high = padded(groups * (HasCodeGroups(element) ? kGroupColumns / 2 : kGroupColumns));
   planes.parts = planes.high + padded(has_high ? columns / 4 : 0);
-  planes.supers = planes.parts + padded(columns / 32 * part);
-  planes.end = planes.supers + padded(columns / 256 * super);
+  planes.supers = planes.parts + padded(columns / 32 * PartBytes(element));
+  planes.end = planes.supers + padded(columns / 256 * SuperBytes(element));
   return planes;
 }
 
