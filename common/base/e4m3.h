@@ -2,7 +2,8 @@
 // mantissa.
 //
 // Magnitudes go from 2^-9 (subnormal below 2^-6) to 448. There is no infinity. The format defines
-// the code 0x7f as a NaN; it is never made here, and reads as 480, so that no code is an exception.
+// the code 0x7f as a NaN; it is never made here, and reads as 480, so that no code is an exception
+// (a GPU's own instruction reads a NaN).
 // REQUIRES: the default rounding mode, no FTZ/DAZ. The functions are free of branches, and work on
 // host and device.
 #pragma once

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
+#include "common/base/e4m3.h"
+#include "common/base/float_types.h"
 #include "tests/support/cuda_shim/access_counter.h"
 #include "tests/support/cuda_shim/tensor_tiles.h"
 
@@ -127,6 +130,16 @@ float Exp2Approximate(float x) {
   if (AccessCounts* const counts = AccessCounts::Active()) ++counts->running().exponentials;
   const float out = std::exp2(x);
   return std::fpclassify(out) == FP_SUBNORMAL ? 0 : out;
+}
+
+// As a GPU does it: a NaN's code becomes one.
+void WidenE4m3(uint32_t codes, uint32_t (&halves)[2]) {
+  uint16_t wide[4];
+  for (int i = 0; i < 4; ++i) {
+    const auto code = static_cast<uint8_t>(codes >> 8 * i);
+    wide[i] = (code & 0x7fu) == 0x7fu ? 0x7fffu : F32ToF16(E4m3ToF32(code));
+  }
+  std::memcpy(halves, wide, sizeof(halves));
 }
 
 void PrefetchToL2(const void* global, int bytes) {

@@ -207,7 +207,7 @@ static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<Stored, 
   StoreRotatedQueries<MatrixElement<Stored>, kHeadDim, Shape::kQueryLayout>(
       args, rows.rope, task.row, kv_head, shared_memory);
   __syncthreads();
-  SoftmaxState<1, kHeadDim> state;
+  TaskState<kHeadDim> state;
   ClearState(state);
   AttendPages<Stored, kHeadDim>(
       args, pages, shared_memory, own,

@@ -135,8 +135,9 @@ __device__ inline void StoreQueryQuad(uint8_t* row, int quad, const Floats<4>& x
   } else {
     // Lane t of four has quads 4t to 4t + 3 of 16 in the key's fragments of the four steps.
     uint8_t* const at = row + (quad / 16 * 4 + quad % 4) * 32 + quad % 16 / 4 * 4;
-    *reinterpret_cast<uint32_t*>(at) = PackPair<Element>(x.values[0], x.values[2]);
-    *reinterpret_cast<uint32_t*>(at + 16) = PackPair<Element>(x.values[1], x.values[3]);
+    const uint2 packed = PackQuad<Element>(x);
+    *reinterpret_cast<uint32_t*>(at) = packed.x;
+    *reinterpret_cast<uint32_t*>(at + 16) = packed.y;
   }
 }
 

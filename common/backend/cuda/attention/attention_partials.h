@@ -1,7 +1,8 @@
 // The end of a task: the states of a block's warps are merged into one, and the states of those of
 // a row's tasks that have a key into the row's context. A state is
 // [PartialStride(head_dim)]: O, which is the sum of 2^(score - maximum) * value; the maximum; the
-// sum of 2^(score - maximum). A state that saw no key has O = 0, the maximum -infinity and the sum 0.
+// sum of 2^(score - maximum). A state that saw no key has O = 0, the sum 0, and the least maximum of
+// its RowMax.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,6 +14,7 @@
 #include "common/backend/cuda/attention/attention_args.h"
 #include "common/backend/cuda/attention/attention_softmax.h"
 #include "common/backend/cuda/device/device.h"
+#include "common/backend/cuda/device/last_block.h"
 
 namespace baton {
 
@@ -110,20 +112,6 @@ __device__ inline void MergeWarps(const AttentionArgs& args, const TaskHeads& he
       *reinterpret_cast<float2*>(to + head_dim) = {max, merged.sum};
     }
   }
-}
-
-// True in the last of `expected` blocks that come here: it sees what all of them wrote. The counter
-// is zero again then. `shared` [1], in shared memory.
-__device__ inline bool ComesLast(int32_t* counter, int expected, int32_t* shared) {
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence();
-    *shared = atomicAdd(counter, 1) == expected - 1;
-    __threadfence();
-    if (*shared != 0) *counter = 0;
-  }
-  __syncthreads();
-  return *shared != 0;
 }
 
 // --- AttentionCut::kAlike: states are merged one after the other, so that the result does not

@@ -2,10 +2,10 @@
 // memory between: for the kernels whose warps have a page each. Whole warps call everything here.
 //
 // A lane reads 16 neighbouring codes of a key at a time, those of four mma steps, and of values what
-// a transposing load of pairs of codes brings. Each 4 bytes then give the codes of the even bytes
-// and those of the odd ones as halves, so that
+// a transposing load of pairs of codes brings. So
 // - the columns of queries are exchanged in the same way, 64 at a time (QueryLayout::kForCodes);
-// - fragments 2i and 2i + 1 of the contexts are the even and the odd ones of 16 columns.
+// - of values, 4 bytes are two columns of two of them: fragments 2i and 2i + 1 of the contexts are
+//   the even and the odd ones of 16 columns.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -55,9 +55,9 @@ struct CodeTile {
         LoadMatrices(a, query + (group * 4 + step) * 32);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          MultiplyF16(
-              scores[0][0][half], a,
-              {BitsOf(Halves::Even(codes[half][step])), BitsOf(Halves::Odd(codes[half][step]))});
+          uint32_t b[2];
+          Halves::Neighbours(codes[half][step], b);
+          MultiplyF16(scores[0][0][half], a, b);
         }
       }
     }
@@ -75,6 +75,7 @@ struct CodeTile {
     const float2 scales[2] = {ScalesOf<Stored, kHeadDim>(page, 0),
                               ScalesOf<Stored, kHeadDim>(page, 1)};
     float scaled[2][4];
+    float in_units[2][4];
     bool exceeds = false;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -83,25 +84,29 @@ struct CodeTile {
       // A weight of 0 times a scale that is no number would be none.
       const float scale = i % 2 == 0 ? scales[i / 4].x : scales[i / 4].y;
       both = sees(row, i / 4, i % 2) ? weights[i / 4][i % 4] * scale : 0;
-      exceeds |= both * inverse_unit[row] > kMostInUnits;
+      in_units[i / 4][i % 4] = both * inverse_unit[row];
+      exceeds |= in_units[i / 4][i % 4] > kMostInUnits;
     }
-    if (__any_sync(kAllLanes, exceeds)) RaiseUnits(scaled, inverse_unit, sums);
+    if (__any_sync(kAllLanes, exceeds)) {
+      RaiseUnits(scaled, inverse_unit, sums);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) scaled[i / 4][i % 4] *= inverse_unit[i / 2 % 2];
+      for (int i = 0; i < 8; ++i)
+        in_units[i / 4][i % 4] = scaled[i / 4][i % 4] * inverse_unit[i / 2 % 2];
+    }
     uint32_t a[4];
-    RoundWeights<__half>(scaled, a);
+    RoundWeights<__half>(in_units, a);
 #pragma unroll
     for (int d = 0; d < kHeadDim / 32; ++d) {
       uint32_t b[4];
       LoadMatricesTransposed(b, Copied::template ChunkAt<true>(page, lane % 16, d * 2 + lane / 16));
 #pragma unroll
       for (int block = 0; block < 2; ++block) {
-        const uint32_t first = b[block * 2];
-        const uint32_t second = b[block * 2 + 1];
-        MultiplyF16(sums[d * 4 + block * 2], a,
-                    {BitsOf(Halves::Even(first)), BitsOf(Halves::Even(second))});
-        MultiplyF16(sums[d * 4 + block * 2 + 1], a,
-                    {BitsOf(Halves::Odd(first)), BitsOf(Halves::Odd(second))});
+        uint32_t first[2];
+        uint32_t second[2];
+        Halves::Alternate(b[block * 2], first);
+        Halves::Alternate(b[block * 2 + 1], second);
+        MultiplyF16(sums[d * 4 + block * 2], a, {first[0], second[0]});
+        MultiplyF16(sums[d * 4 + block * 2 + 1], a, {first[1], second[1]});
       }
     }
   }

@@ -25,7 +25,7 @@ static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<Stored, 
   StoreQueries<MatrixElement<Stored>, kHeadDim, kKvPageTokens, Shape::kQueryLayout>(
       args, {task.row, 1}, kv_head, shared_memory);
   __syncthreads();
-  SoftmaxState<1, kHeadDim> state;
+  TaskState<kHeadDim> state;
   ClearState(state);
   AttendPages<Stored, kHeadDim>(
       args, pages, shared_memory, own, [](int, uint8_t*) {}, state);

@@ -117,21 +117,27 @@ __device__ void ForEachPage(const AttentionArgs& args, const TaskPages& pages, u
   }
 }
 
+// The state of a task's rows.
+template <int kHeadDim>
+using TaskState = SoftmaxState<1, kHeadDim, RowMax::kNear>;
+
 // Computes the state of a single row from every fourth page of its task. See ForEachPage.
 template <class Stored, int kHeadDim, class Complete>
 __device__ void AttendPages(const AttentionArgs& args, const TaskPages& pages,
                             const uint8_t* queries, uint8_t* buffers, const Complete& complete,
-                            SoftmaxState<1, kHeadDim>& state) {
+                            TaskState<kHeadDim>& state) {
   const DecodeTask& task = pages.task;
   ForEachPage<Stored, kHeadDim>(
       args, pages, buffers, complete, [&](int page_key, const TaskTile<Stored, kHeadDim>& tile) {
         float scores[1][1][2][4] = {};
         tile.ScoreKeys(queries, 1, scores);
-        const int first_key = page_key + static_cast<int>(threadIdx.x) % 4 * 2;
+        if (page_key < task.first_key || page_key + kKvPageTokens > task.end_key) {
+          const int first_key = page_key + static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          const int key = first_key + i / 4 * 8 + i % 2;
-          if (key < task.first_key || key >= task.end_key) scores[0][0][i / 4][i % 4] = -INFINITY;
+          for (int i = 0; i < 8; ++i) {
+            const int key = first_key + i / 4 * 8 + i % 2;
+            if (key < task.first_key || key >= task.end_key) scores[0][0][i / 4][i % 4] = -INFINITY;
+          }
         }
         TakeScores(scores, state);
         if constexpr (kHasCodeTile<Stored, kHeadDim>) {
@@ -147,7 +153,7 @@ __device__ void AttendPages(const AttentionArgs& args, const TaskPages& pages,
 
 // Stores rows [0, rows) of the state's M tile at `to`, as states of attention_partials.h.
 template <class Stored, int kHeadDim>
-__device__ void StoreState(const SoftmaxState<1, kHeadDim>& state, int rows, float* to) {
+__device__ void StoreState(const TaskState<kHeadDim>& state, int rows, float* to) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -156,7 +162,7 @@ __device__ void StoreState(const SoftmaxState<1, kHeadDim>& state, int rows, flo
     float* const at = to + row * PartialStride(kHeadDim);
     [[maybe_unused]] float unit = 1;
     if constexpr (kHasCodeTile<Stored, kHeadDim>) {
-      unit = CodeHalves<Stored>::kUnit / state.inverse_unit[0][r];
+      unit = 1 / state.inverse_unit[0][r];
     }
 #pragma unroll
     for (int d = 0; d < kHeadDim / 8; d += 2) {

@@ -96,7 +96,9 @@ __device__ inline uint32_t BitsOf(__half2 pair) {
   return bits;
 }
 
-// How codes of a byte become halves, exactly: elements are these times kUnit, and the scale.
+// Four codes of a byte as halves, exactly, in two registers:
+//   Neighbours: those in bytes 0 and 1 of `codes`, and those in bytes 2 and 3
+//   Alternate:  those in bytes 0 and 2, and those in bytes 1 and 3
 template <class Code>
 struct CodeHalves;
 
@@ -104,36 +106,29 @@ struct CodeHalves;
 // __half 2^10 + 128 + code.
 template <>
 struct CodeHalves<KvInt8> {
-  static constexpr float kUnit = 1;
   static constexpr uint32_t kBase = 0x64806480;  // 2^10 + 128
-  // The codes in bytes 0 and 2 of `word`, and in bytes 1 and 3.
-  static __device__ __half2 Even(uint32_t word) {
-    return __hsub2(HalfPair(MaskAndFlip(word, 0x00ff00ff, kBase)), HalfPair(kBase));
+  static __device__ uint32_t LessBase(uint32_t pair) {
+    return BitsOf(__hsub2(HalfPair(pair), HalfPair(kBase)));
   }
-  static __device__ __half2 Odd(uint32_t word) { return Even(word >> 8); }
-  // The codes in bytes 0 and 1 of `word`, or in bytes 2 and 3.
-  template <bool kUpper>
-  static __device__ __half2 Pair(uint32_t word) {
+  static __device__ void Neighbours(uint32_t codes, uint32_t (&halves)[2]) {
     constexpr uint32_t kExponents = 0x64646464;
-    return __hsub2(HalfPair(__byte_perm(word ^ 0x80808080u, kExponents, kUpper ? 0x4342 : 0x4140)),
-                   HalfPair(kBase));
+    const uint32_t flipped = codes ^ 0x80808080u;
+    halves[0] = LessBase(__byte_perm(flipped, kExponents, 0x4140));
+    halves[1] = LessBase(__byte_perm(flipped, kExponents, 0x4342));
+  }
+  static __device__ void Alternate(uint32_t codes, uint32_t (&halves)[2]) {
+    halves[0] = LessBase(MaskAndFlip(codes, 0x00ff00ff, kBase));
+    halves[1] = LessBase(MaskAndFlip(codes >> 8, 0x00ff00ff, kBase));
   }
 };
 
-// Where a __half has its bits, those of E4M3 are a number with another exponent: 2^-8 of it,
-// because of the biases 15 and 7. The code that E4M3 defines as a NaN reads as 480, as in e4m3.h.
 template <>
 struct CodeHalves<KvFp8> {
-  static constexpr float kUnit = 0x1p8f;
-  static __device__ __half2 Even(uint32_t word) {
-    return HalfPair((word << 8 & 0x80008000u) | (word << 7 & 0x3f803f80u));
+  static __device__ void Neighbours(uint32_t codes, uint32_t (&halves)[2]) {
+    WidenE4m3(codes, halves);
   }
-  static __device__ __half2 Odd(uint32_t word) {
-    return HalfPair((word & 0x80008000u) | (word >> 1 & 0x3f803f80u));
-  }
-  template <bool kUpper>
-  static __device__ __half2 Pair(uint32_t word) {
-    return Odd(__byte_perm(word, 0, kUpper ? 0x3424 : 0x1404));
+  static __device__ void Alternate(uint32_t codes, uint32_t (&halves)[2]) {
+    WidenE4m3(__byte_perm(codes, 0, 0x3120), halves);
   }
 };
 
@@ -152,7 +147,7 @@ __device__ void ScaleScores(const uint8_t* page, int p, float (&scores)[kTiles][
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float2 two = ScalesOf<Code, kHeadDim>(page, half);
-    const float scale[2] = {two.x * CodeHalves<Code>::kUnit, two.y * CodeHalves<Code>::kUnit};
+    const float scale[2] = {two.x, two.y};
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
@@ -176,22 +171,20 @@ __device__ void WidenBytes(const uint8_t* from, uint8_t* to, int lane) {
     const int row = (i * 32 + lane) / Shape::kChunks;
     const int chunk = (i * 32 + lane) % Shape::kChunks;
     const auto codes = *reinterpret_cast<const uint2*>(from + row * Copied::kRowBytes + chunk * 8);
-    const __half2 pairs[4] = {
-        Halves::template Pair<false>(codes.x), Halves::template Pair<true>(codes.x),
-        Halves::template Pair<false>(codes.y), Halves::template Pair<true>(codes.y)};
-    uint32_t bits[4];
-    [[maybe_unused]] const float scale = kScaled ? scales[row] * Halves::kUnit : 0;
+    uint32_t pairs[2][2];
+    Halves::Neighbours(codes.x, pairs[0]);
+    Halves::Neighbours(codes.y, pairs[1]);
+    if constexpr (kScaled) {
+      const float scale = scales[row];
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      if constexpr (kScaled) {
-        const float2 pair = __half22float2(pairs[k]);
-        bits[k] = PackPair<__half>(pair.x * scale, pair.y * scale);
-      } else {
-        bits[k] = BitsOf(pairs[k]);
+      for (int k = 0; k < 4; ++k) {
+        uint32_t& pair = pairs[k / 2][k % 2];
+        const float2 both = __half22float2(HalfPair(pair));
+        pair = PackPair<__half>(both.x * scale, both.y * scale);
       }
     }
-    *reinterpret_cast<uint4*>(to + row * Shape::kRowBytes + chunk * 16) = {bits[0], bits[1],
-                                                                           bits[2], bits[3]};
+    *reinterpret_cast<uint4*>(to + row * Shape::kRowBytes + chunk * 16) = {
+        pairs[0][0], pairs[0][1], pairs[1][0], pairs[1][1]};
   }
 }
 

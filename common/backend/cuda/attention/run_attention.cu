@@ -57,7 +57,7 @@ static __global__ void __launch_bounds__(kAttentionThreads)
                          .block_table = nullptr};
   const WarpRows rows = FindRows<1>(args, work, 0);
   __syncthreads();
-  SoftmaxState<1, kHeadDim> state;
+  TaskState<kHeadDim> state;
   ClearState(state);
   ForEachPage<Stored, kHeadDim>(
       args, pages, own, [](int, uint8_t*) {},

@@ -143,6 +143,24 @@ __device__ inline const uint8_t* AsItIs(const uint8_t* pointer) {
 
 // --- Arithmetic.
 
+// The E4M3 codes in bytes 0 and 1 of `codes` as two __half, and those in bytes 2 and 3: exactly, but
+// for the code that is a NaN, which becomes one or 480.
+__device__ inline void WidenE4m3(uint32_t codes, uint32_t (&halves)[2]) {
+#if __CUDA_ARCH__ >= 890
+  asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; "
+      "cvt.rn.f16x2.e4m3x2 %0, low; cvt.rn.f16x2.e4m3x2 %1, high; }"
+      : "=r"(halves[0]), "=r"(halves[1])
+      : "r"(codes));
+#else
+  // Where a __half has its bits, those of E4M3 are 2^-8 of the number, because of the biases 15 and 7.
+  for (int i = 0; i < 2; ++i) {
+    const uint32_t spread = __byte_perm(codes, 0, i == 0 ? 0x1404 : 0x3424);
+    const uint32_t small = (spread & 0x80008000u) | (spread >> 1 & 0x3f803f80u);
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(halves[i]) : "r"(small), "r"(0x5c005c00u));
+  }
+#endif
+}
+
 // 2^x in one instruction, with an error of at most 2 units in the last place. Subnormal results
 // become zero.
 __device__ inline float Exp2Approximate(float x) {

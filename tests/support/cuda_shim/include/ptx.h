@@ -45,6 +45,7 @@ inline uint32_t MaskAndFlip(uint32_t bits, uint32_t mask, uint32_t flips) {
 }
 
 float Exp2Approximate(float x);
+void WidenE4m3(uint32_t codes, uint32_t (&halves)[2]);
 
 inline uint4 LoadStreamed16(const void* global) {
   uint4 out;
