@@ -4,8 +4,8 @@ The hot path is a way once around the hot loop: of all ways, one that streams th
 tensor-core operations, one with the fewest instructions per tensor-core operation, otherwise one with the most float32
 arithmetic, and among these the one with the fewest instructions. So rows that a batch may not have count as there, while
 exceptions (a mask, a sum to be scaled, the end of a row) do not. A loop inside counts with its own hot path if the way leads
-through it, and only once around, since the code does not tell how often it goes around: `inner` says how many such loops there
-are, and unless that is 0, instructions and whatever follows from them are fewer than what runs. The hot loop is the one whose hot path,
+through it: as often as it goes around, where the code tells, and otherwise once. `inner` says how many loops of the latter kind
+there are, and unless that is 0, instructions and whatever follows from them are fewer than what runs. The hot loop is the one whose hot path,
 without the loops inside, has the most tensor-core operations, then the most streamed bytes, float32 arithmetic, instructions. A
 kernel without a loop that streams or has tensor-core operations is measured from its beginning to its end.
 
@@ -112,10 +112,12 @@ class HotPath:
         return work.tensor, work.stream_bytes, work.math, work.instructions
 
     def around(self, loop):
-        """The instructions of the best way around the loop, those of them that are in no loop inside it, and the number of loops
-        inside that it leads through."""
+        """The instructions of the best way around the loop, those of them that are in no loop inside of unknown rounds, and the
+        number of such loops that it leads through."""
+        rounds = {min(inner.blocks): loops.rounds_of(self.blocks, inner) for inner in loop.inner}
         ways = {min(inner.blocks): self.around(inner) for inner in loop.inner}
-        inside = {node: way[0] for node, way in ways.items()}
+        inside = {node: way[0] * (rounds[node] or 1) for node, way in ways.items()}
+        own = {node: way[1] * rounds[node] if rounds[node] else [] for node, way in ways.items()}
         owner = {node: min(inner.blocks) for inner in loop.inner for node in inner.blocks}
         edges, ends = {}, set()
         for node in loop.blocks:
@@ -126,13 +128,13 @@ class HotPath:
             if loop.header in places or not places:
                 ends.add(at)
         work = {node: Work.of(inside[node], self.streamed) if node in inside else self.work[node] for node in edges}
-        # What a loop inside computes is no reason to pass through it.
-        math = {node: 0 if node in inside else work[node].math for node in edges}
+        # What such a loop computes is no reason to pass through it.
+        math = {node: Work.of(own[node], self.streamed).math if node in own else work[node].math for node in edges}
         start = owner.get(loop.header, loop.header)
         path = self._best(edges, ends, start, work, math)
         return ([step for node in path for step in inside.get(node, self.blocks[node].instructions)],
-                [step for node in path if node not in inside for step in self.blocks[node].instructions],
-                sum(1 + ways[node][2] for node in path if node in ways))
+                [step for node in path for step in own.get(node, self.blocks[node].instructions)],
+                sum((0 if rounds[node] else 1) + ways[node][2] for node in path if node in ways))
 
     def _best(self, edges, ends, start, work, math):
         if not any(piece.tensor for piece in work.values()):

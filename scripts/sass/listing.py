@@ -43,7 +43,11 @@ def opcode(text):
 class Instruction(NamedTuple):
     op: Opcode
     operands: str
-    predicated: bool  # it may be switched off
+    predicate: str  # it is switched off unless this holds; "" if it never is
+
+    @property
+    def predicated(self):
+        return self.predicate != ""
 
     def targets(self):
         return TARGET.findall(self.operands)
@@ -70,7 +74,8 @@ def parse(lines):
     for line in lines:
         if function is not None and (match := INSTRUCTION.match(line)) is not None:
             predicate, text, operands = match.groups()
-            function.instructions.append(Instruction(opcode(text), operands, predicate not in (None, "PT", "UPT")))
+            predicate = "" if predicate in (None, "PT", "UPT") else predicate
+            function.instructions.append(Instruction(opcode(text), operands, predicate))
         elif function is not None and (match := LABEL.match(line)) is not None:
             function.labels[match.group(1)] = len(function.instructions)
         elif (match := SECTION.match(line)) is not None:

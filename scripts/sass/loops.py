@@ -12,6 +12,13 @@ from dataclasses import dataclass, field
 from . import listing
 
 BARRIER = re.compile(r"B\d+")
+# A loop with a constant number of rounds: compare(counter, bound), counter += step, and before the loop counter = first.
+COMPARE = re.compile(r"(?P<predicate>U?P\d), U?PT, (?P<counter>U?R\d+)(?:\.reuse)?, (?P<bound>0x[0-9a-f]+), U?PT")
+STEP = re.compile(r"(?P<to>U?R\d+), (?P<counter>U?R\d+)(?:\.reuse)?, (?P<step>0x[0-9a-f]+)(?:, U?RZ)?")
+COPY = re.compile(r"(?P<predicate>P\d), PT, PT, PT, (?P<of>UP\d), 0x80, 0x0")  # PLOP3: of a predicate that all lanes share
+WRITTEN = re.compile(r"(U?R\d+)\b")
+ZERO = {("IMAD.MOV.U32", "RZ, RZ, RZ"), ("MOV", "RZ"), ("UMOV", "URZ"), ("IMAD.MOV.U32", "RZ, RZ, 0x0"), ("MOV", "0x0"), ("UMOV", "0x0"),
+        ("HFMA2.MMA", "-RZ, RZ, 0, 0"), ("HFMA2", "-RZ, RZ, 0, 0")}
 
 
 @dataclass
@@ -82,6 +89,39 @@ def loops_of(blocks):
 def every(loops):
     """The loops and all inside them."""
     return [found for loop in loops for found in (loop, *every(loop.inner))]
+
+
+def rounds_of(blocks, loop):
+    """How often the loop goes around, where its code tells: it ends at one place, where a counter that begins at 0 and has one step
+    has reached a constant. None otherwise."""
+    ends = [node for node in loop.blocks if loop.header in blocks[node].next]
+    steps = [step for node in sorted(loop.blocks) for step in blocks[node].instructions]
+    before = [node for node in reachable(blocks) - loop.blocks if loop.header in blocks[node].next]
+    if len(ends) != 1 or len(before) != 1:
+        return None
+    predicate = blocks[ends[0]].instructions[-1].predicate
+    copies = [match["of"] for step in steps if (match := COPY.fullmatch(step.operands)) and match["predicate"] == predicate]
+    compares = [match for step in steps if step.op.text in ("ISETP.NE.AND", "UISETP.NE.AND")
+                and (match := COMPARE.fullmatch(step.operands)) and match["predicate"] in (predicate, *copies)]
+    if len(compares) != 1:
+        return None
+    counter, bound = compares[0]["counter"], int(compares[0]["bound"], 16)
+    writes = [step for step in steps if _writes(step, counter)]
+    step = STEP.fullmatch(writes[0].operands) if len(writes) == 1 and writes[0].op.name in ("VIADD", "IADD3", "UIADD3") else None
+    first = [step for step in blocks[before[0]].instructions if _writes(step, counter)]
+    if step is None or step["counter"] != counter or not first:
+        return None
+    if (first[-1].op.text, first[-1].operands.partition(", ")[2]) not in ZERO:
+        return None
+    texts = [step.operands for step in steps]
+    stepped_first = texts.index(writes[0].operands) < texts.index(compares[0].string)
+    size = int(step["step"], 16)
+    return bound // size + (0 if stepped_first else 1) if bound % size == 0 else None
+
+
+def _writes(step, register):
+    match = WRITTEN.match(step.operands)
+    return match is not None and match[1] == register and step.op.name not in ("STS", "STG", "STL", "ST", "BRA")
 
 
 def _loops(blocks, nodes, cut):

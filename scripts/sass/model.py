@@ -24,7 +24,8 @@ COPY_BYTES_A_SECOND = 4.25e12
 READ_BYTES_A_SECOND = 0.92 * COPY_BYTES_A_SECOND
 MMA_FLOPS = 620e12  # what mma.sync does at most
 LIBRARY_FLOPS = 700e12  # what cuBLASLt does in large products
-TILE_OUTPUTS, TILE_ROWS = 128, 64  # those of InvariantTileKernel with quantised weights
+TILE_OUTPUTS, TILE_ROWS = 128, 64  # those of GroupTileKernel
+TILE_BLOCKS, COLUMN_PARTS = 2, 8  # its thread blocks on a multiprocessor, and those that share a tile's columns (DivideColumns)
 MMA_FLOP = 2 * 16 * 8 * 16  # one tensor-core operation, m16n8k16
 
 
@@ -156,19 +157,26 @@ class Step:
     def parts_products(self):
         for name, count, times in self.shape.products():
             outputs = count // (self.shape.feed_forward if name == "down" else self.shape.hidden)
-            kernel, row_blocks = self.tile_kernel(outputs) or self.parts_kernel()
             weights = count * times
+            if self.takes_tiles(outputs):
+                yield self.tiles(name, weights)
+                continue
+            kernel, row_blocks = self.parts_kernel()
             yield self.streaming(f"product: {name}", kernel, row_blocks * weights * self.weights.streamed,
                                  weights * self.weights.bytes)
         yield from self.term_inputs()
 
-    def tile_kernel(self, outputs):
-        """The one that the backend takes instead for many outputs of many rows, and how many tiles of rows these are, or None."""
-        row_tiles = -(-self.rows // TILE_ROWS)
-        enough = 5 * -(-outputs // TILE_OUTPUTS) * row_tiles >= 2 * MULTIPROCESSORS
-        if not (self.weights.quantised and self.rows >= small_tiles_from() and enough):
-            return None
-        return f"InvariantTileKernel<{self.weights.name}, 1>", row_tiles
+    def takes_tiles(self, outputs):
+        """Whether the backend takes the kernel for many rows, whose columns it divides where there are few tiles."""
+        tiles = -(-outputs // TILE_OUTPUTS) * -(-self.rows // TILE_ROWS)
+        if 2 * tiles <= TILE_BLOCKS * MULTIPROCESSORS:
+            tiles *= COLUMN_PARTS
+        return self.weights.quantised and self.rows >= small_tiles_from() and 5 * tiles >= 2 * MULTIPROCESSORS
+
+    def tiles(self, name, weights):
+        kernel = f"GroupTileKernel<{self.weights.name}, 1>"
+        tensor = weights * -(-self.rows // TILE_ROWS) * TILE_ROWS / (MMA_FLOP / 2)
+        return self.own(f"product: {name}", kernel, tensor * self.kernel(kernel).per_tensor, weights * self.weights.bytes, tensor)
 
     def parts_kernel(self):
         """The one for the fewest rows that takes these, or else the most, and how many blocks of its rows these are."""

@@ -171,6 +171,7 @@ class CudaBackend final : public Backend {
   // The input of the product that is enqueued: ProductTerms, or [rows, columns] of a weight's
   // element type. One memory for both, so that the largest step has taken what smaller ones need.
   BackendBuffer product_input_;
+  BackendBuffer product_sums_;  // SplitScratch
   BackendBuffer dequantised_;
   BackendBuffer expert_scratch_;
   BackendBuffer partials_;

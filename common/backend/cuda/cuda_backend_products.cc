@@ -114,8 +114,13 @@ ProductTerms CudaBackend::PrepareTerms(const VectorInput& input, int terms) {
 void CudaBackend::MultiplyParts(const VectorInput& input, int terms,
                                 std::span<const VectorOutput> outputs) {
   const ProductTerms in = PrepareTerms(input, terms);
+  const bool quantised =
+      std::any_of(outputs.begin(), outputs.end(),
+                  [](const VectorOutput& output) { return IsQuantised(output.weight.element); });
+  // By the first product, whatever its rows, so that no later one takes memory.
+  if (quantised) Grow(SplitScratchBytes(limits_), product_sums_);
   ForEachFew(outputs, [&](std::span<const VectorOutput> few) {
-    LaunchInvariantProduct(in, few, limits_, stream_.get());
+    LaunchInvariantProduct(in, few, limits_, {product_sums_.data()}, stream_.get());
   });
 }
 

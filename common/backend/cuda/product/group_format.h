@@ -20,12 +20,14 @@ namespace baton {
 // A Format has, beside kColumns of weight_format.h,
 //   Words                     the codes of a chunk
 //   LoadWords(row, c)         those of chunk c of a QuantisedRow
-//   Codes(words, b, pairs)    the codes of the chunk's columns 2i and 2i + 1 of block b, each with
-//                             kAdded added, in BF16
+//   WordsOf(words, b)         those of block b of the group: BlockWords
+//   LoadBlock(row, b)         the same, from shared memory, of a row that is one chunk
+//   Codes(words, pairs)       the codes of the block's columns 2i and 2i + 1, each with kAdded added,
+//                             in BF16
 //   Scales                    what the four blocks of a group have beside codes
 //   LoadScales(row, g)        that of group g
 //   Part                      what one block has
-//   LoadPart(row, b)          that of block b of the row
+//   LoadPart<kIn>(row, b)     that of block b of the row
 //   BlockOf(scales, b, half)  scale and min of that half of block b of the group
 //   BlockOf(part, half)       those of that half of the block
 //   Eight, LoadEight, Quad    for one lane: as in weight_format.h
@@ -117,10 +119,16 @@ struct GroupFormat {
   static __device__ Words LoadWords(const QuantisedRow& row, int chunk) {
     return LoadStreamed16(row.codes + 16 * static_cast<int64_t>(chunk));
   }
+  using BlockWords = uint32_t;
+  static __device__ __forceinline__ BlockWords WordsOf(const Words& words, int block) {
+    return WordOf(words, block);
+  }
+  static __device__ __forceinline__ BlockWords LoadBlock(const QuantisedRow& row, int block) {
+    return LoadAt<uint32_t, PlaneIn::kShared>(row.codes, block);
+  }
   static constexpr int kAdded = 128;
-  static __device__ __forceinline__ void Codes(const Words& words, int block,
-                                               uint32_t (&pairs)[4]) {
-    CodesAnd128(WordOf(words, block), pairs);
+  static __device__ __forceinline__ void Codes(BlockWords word, uint32_t (&pairs)[4]) {
+    CodesAnd128(word, pairs);
   }
 };
 
@@ -139,9 +147,10 @@ struct SuperBlockFormat {
     return {LoadAt<uint2>(row.parts, group),
             LoadAt<Super>(row.supers, static_cast<uint32_t>(group) / 2)};
   }
+  template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Part LoadPart(const QuantisedRow& row, int block) {
-    return {LoadAt<uint16_t>(row.parts, block),
-            LoadAt<Super>(row.supers, static_cast<uint32_t>(block) / 8)};
+    return {LoadAt<uint16_t, kIn>(row.parts, block),
+            LoadAt<Super, kIn>(row.supers, static_cast<uint32_t>(block) / 8)};
   }
 };
 
@@ -155,8 +164,9 @@ struct WeightFormat<CudaElement::kQ4_0> : GroupFormat<CudaElement::kQ4_0> {
   static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
     return LoadAt<uint2>(row.parts, group);
   }
+  template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Part LoadPart(const QuantisedRow& row, int block) {
-    return LoadAt<uint16_t>(row.parts, block);
+    return LoadAt<uint16_t, kIn>(row.parts, block);
   }
   static __device__ __forceinline__ BlockScale BlockOf(Part part, int /*half*/) {
     return {HalfOf(part), 0};
@@ -188,8 +198,9 @@ struct WeightFormat<CudaElement::kQ4_1> : GroupFormat<CudaElement::kQ4_1> {
   static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
     return LoadAt<uint4>(row.parts, group);
   }
+  template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Part LoadPart(const QuantisedRow& row, int block) {
-    return LoadAt<uint32_t>(row.parts, block);
+    return LoadAt<uint32_t, kIn>(row.parts, block);
   }
   static __device__ __forceinline__ BlockScale BlockOf(Part part, int /*half*/) {
     return {HalfOf(part), HalfOf(part >> 16)};
@@ -259,14 +270,23 @@ struct WeightFormat<CudaElement::kQ6_K> : SuperBlockFormat<uint16_t> {
     return {LoadStreamed16(row.codes + 16 * static_cast<int64_t>(chunk)),
             LoadAt<uint2>(row.high, chunk)};
   }
-  static __device__ __forceinline__ void Codes(const Words& words, int block,
-                                               uint32_t (&pairs)[4]) {
-    const uint32_t low = WordOf(words.low, block);
-    const uint32_t high = (block < 2 ? words.high.x : words.high.y) >> (8 * (block % 2));
-    pairs[0] = SixBitPair(low);
-    pairs[1] = SixBitPair(low >> 6);
-    pairs[2] = CodePair(low >> 12) | (high >> 2 & 0x00300030u);
-    pairs[3] = SixBitPair(high);
+  struct BlockWords {
+    uint32_t low;
+    uint32_t high;  // with the block's bytes lowest in each half
+  };
+  static __device__ __forceinline__ BlockWords WordsOf(const Words& words, int block) {
+    return {WordOf(words.low, block),
+            (block < 2 ? words.high.x : words.high.y) >> (8 * (block % 2))};
+  }
+  static __device__ __forceinline__ BlockWords LoadBlock(const QuantisedRow& row, int block) {
+    return {LoadAt<uint32_t, PlaneIn::kShared>(row.codes, block),
+            LoadAt<uint32_t, PlaneIn::kShared>(row.high, block / 2) >> (8 * (block % 2))};
+  }
+  static __device__ __forceinline__ void Codes(const BlockWords& words, uint32_t (&pairs)[4]) {
+    pairs[0] = SixBitPair(words.low);
+    pairs[1] = SixBitPair(words.low >> 6);
+    pairs[2] = CodePair(words.low >> 12) | (words.high >> 2 & 0x00300030u);
+    pairs[3] = SixBitPair(words.high);
   }
 
   static __device__ __forceinline__ BlockScale BlockOf(const Part& part, int half) {
@@ -321,12 +341,8 @@ struct WeightFormat<CudaElement::kQ6_K> : SuperBlockFormat<uint16_t> {
 template <>
 struct WeightFormat<CudaElement::kMxfp4> : GroupFormat<CudaElement::kMxfp4> {
   static constexpr int kAdded = 0;
-  static __device__ __forceinline__ void Codes(const Words& words, int block,
-                                               uint32_t (&pairs)[4]) {
-    Codes(WordOf(words, block), pairs);
-  }
   // The two bytes of a BF16 magnitude are looked up, four magnitudes at a time.
-  static __device__ __forceinline__ void Codes(uint32_t word, uint32_t (&pairs)[4]) {
+  static __device__ __forceinline__ void Codes(BlockWords word, uint32_t (&pairs)[4]) {
     const uint32_t magnitudes = word & 0x77777777u;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -345,8 +361,9 @@ struct WeightFormat<CudaElement::kMxfp4> : GroupFormat<CudaElement::kMxfp4> {
   static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
     return LoadAt<uint32_t>(row.parts, group);
   }
+  template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Part LoadPart(const QuantisedRow& row, int block) {
-    return LoadAt<uint8_t>(row.parts, block);
+    return LoadAt<uint8_t, kIn>(row.parts, block);
   }
   // The scale is 2^(e - 127), where e is byte `block` of `scales`; the least is subnormal.
   static __device__ __forceinline__ BlockScale BlockOf(Scales scales, int block, int /*half*/) {

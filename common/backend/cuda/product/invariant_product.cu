@@ -5,7 +5,8 @@
 namespace baton {
 
 void LaunchInvariantProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
-                            const DeviceLimits& limits, cudaStream_t stream) {
+                            const DeviceLimits& limits, const SplitScratch& scratch,
+                            cudaStream_t stream) {
   BATON_CHECK(in.rows > 0 && !outputs.empty() && outputs.size() <= kMaxVectorOutputs,
               "rows and outputs of a product");
   for (const VectorOutput& output : outputs) {
@@ -13,10 +14,10 @@ void LaunchInvariantProduct(const ProductTerms& in, std::span<const VectorOutput
                     output.out.columns == output.weight.rows,
                 "shapes of a product");
   }
-  LaunchInvariantElement<CudaElement::kF32>(in, outputs, limits, stream);
-  LaunchInvariantElement<CudaElement::kF16>(in, outputs, limits, stream);
+  LaunchInvariantElement<CudaElement::kF32>(in, outputs, limits, scratch, stream);
+  LaunchInvariantElement<CudaElement::kF16>(in, outputs, limits, scratch, stream);
   LaunchBf16InvariantProduct(in, outputs, limits, stream);
-  LaunchQuantisedInvariantProduct(in, outputs, limits, stream);
+  LaunchQuantisedInvariantProduct(in, outputs, limits, scratch, stream);
 }
 
 }  // namespace baton

@@ -19,7 +19,8 @@
 //     activation's low x high. Low x low, 2^-16 of the product, is left out.
 // There are two kernels. One has a warp for each part of 16 outputs and few rows, so that even for
 // one row the whole device reads. The other has tiles of 128 outputs and up to 128 rows, with all
-// parts in one warp, one after the other. For BF16 weights and more than 16 rows there is another
+// parts in one warp, one after the other; of codes in groups, if there are few tiles, each part in a
+// thread block of its own (SplitScratch). For BF16 weights and more than 16 rows there is another
 // pair of the same kinds (invariant_bf16_stage.h), where a device has the shared memory. For an
 // element of `out` all execute the same instructions in the same order.
 //
@@ -28,6 +29,8 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "common/backend/cuda/device/operands.h"
@@ -39,12 +42,31 @@ namespace baton {
 // To be raised with every change that may change a bit: it is part of Backend::Numerics.
 inline constexpr int kInvariantVersion = 3;
 
+inline constexpr int kMaxColumnParts = 8;
 // The column tiles (product_terms.h) of a part.
-constexpr int InvariantPartTiles(int columns) { return (ColumnTiles(columns) + 7) / 8; }
+constexpr int InvariantPartTiles(int columns) {
+  return (ColumnTiles(columns) + kMaxColumnParts - 1) / kMaxColumnParts;
+}
+
+// Device memory in which thread blocks leave the sums of a part of the columns for each other, where
+// there are fewer tiles than multiprocessors. SplitScratchBytes, zeros at first; products that share
+// it follow one another. Without it no columns are divided.
+struct SplitScratch {
+  void* data = nullptr;
+};
+inline constexpr size_t kSplitSumBytes = 128 * 64 * sizeof(float);  // a tile's, of one part
+constexpr size_t SplitArrivalBytes(int tiles) {
+  return (static_cast<size_t>(tiles) * sizeof(int32_t) + 15) / 16 * 16;
+}
+constexpr size_t SplitScratchBytes(const DeviceLimits& limits) {
+  return SplitArrivalBytes(limits.multiprocessors) +
+         static_cast<size_t>(limits.multiprocessors) * kMaxColumnParts * kSplitSumBytes;
+}
 
 // Multiplies `in` with the weights of all outputs, with one kernel for each element type among
 // them. REQUIRES: 1 to kMaxVectorOutputs outputs, none of which overlaps another.
 void LaunchInvariantProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
-                            const DeviceLimits& limits, cudaStream_t stream);
+                            const DeviceLimits& limits, const SplitScratch& scratch,
+                            cudaStream_t stream);
 
 }  // namespace baton

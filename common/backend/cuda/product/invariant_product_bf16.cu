@@ -78,7 +78,7 @@ void LaunchBf16InvariantProduct(const ProductTerms& in, std::span<const VectorOu
                                 const DeviceLimits& limits, cudaStream_t stream) {
   const auto try_many_rows = in.terms == 2 ? &TryManyRows<2> : &TryManyRows<1>;
   if (in.rows > 16 && try_many_rows(in, outputs, limits, stream)) return;
-  LaunchInvariantElement<CudaElement::kBf16>(in, outputs, limits, stream);
+  LaunchInvariantElement<CudaElement::kBf16>(in, outputs, limits, {}, stream);
 }
 
 }  // namespace baton

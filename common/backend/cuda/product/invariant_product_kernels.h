@@ -156,7 +156,8 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
 // --- Many rows: a block has a tile of 128 outputs and 32 to 128 rows, and each of its warps 16
 // --- outputs, so that only one warp reads and widens a weight. The input's rows come into shared
 // --- memory tile by tile, [buffer][term][pair][row][lane of four], 16 bytes each. So the eight
-// --- lanes that are served together find their bytes side by side.
+// --- lanes that are served together find their bytes side by side. Behind a pair are 64 bytes free:
+// --- eight lanes that copy a row have it in two pairs, which must not share banks.
 
 inline constexpr int kTileOutputs = 128;
 
@@ -164,52 +165,66 @@ template <class Block, int kTerms>
 struct TileShape {
   // A lane has two sums for each output and row of its own, which leave too few registers for 128
   // rows where weights or input take many.
-  static constexpr int kRows = [] {
-    if (kTerms == 2) return Block::kTwoScales ? 32 : 64;
-    return Block::kElement == CudaElement::kBf16 || Block::kElement == CudaElement::kF16 ? 128 : 64;
-  }();
+  static constexpr int kRows =
+      kTerms == 1 && (Block::kElement == CudaElement::kBf16 || Block::kElement == CudaElement::kF16)
+          ? 128
+          : 64;
   static constexpr int kRowTiles = kRows / 8;
-  // Thread blocks on a multiprocessor that the compiler may count on. Without a number (0) it takes
-  // fewer registers, which codes in groups need to stay in them.
-  static constexpr int kOccupancy = Block::kGroups ? 0 : 1;
-  static constexpr int kTermBytes = kRows * kTileColumns * 2;
+  static constexpr int kPairBytes = kRows * 64 + 64;
+  static constexpr int kTermBytes = kTileColumns / 32 * kPairBytes;
   static constexpr int kBufferBytes = kTerms * kTermBytes;
   static constexpr int kSharedBytes = 2 * kBufferBytes;
 };
 
-// Begins to copy a column tile of all terms; rows behind the last one become zeros, and nothing is
-// read at their addresses. A thread has every sixteenth row, always the same eight columns.
+// The input's rows on their way into shared memory. A thread has every sixteenth row, always the
+// same eight columns of a tile.
 template <class Block, int kTerms>
-__device__ void CopyRows(const InvariantArgs& args, int first_row, int tile, uint8_t* buffer) {
-  constexpr int kEights = kTileColumns / 8;
-  constexpr int kRowStep = kInvariantThreads / kEights;
+class RowCopies {
   using Shape = TileShape<Block, kTerms>;
-  const int row = static_cast<int>(threadIdx.x) / kEights;
-  const int eight = static_cast<int>(threadIdx.x) % kEights;
-  const PairPlace place = PlaceOf<Block>(2 * eight);
-  uint8_t* const to =
-      buffer + ((place.pair * Shape::kRows + row) * 4 + place.t) * 16 + place.step * 8;
-#pragma unroll
-  for (int term = 0; term < kTerms; ++term) {
-    const uint8_t* from = args.terms + term * args.term_bytes +
-                          (first_row + row) * args.term_row_bytes +
-                          (static_cast<int64_t>(tile) * kEights + eight) * 16;
-#pragma unroll
-    for (int i = 0; i < Shape::kRows / kRowStep; ++i) {
-      const bool valid = first_row + row + i * kRowStep < args.rows;
-      uint8_t* const at = to + term * Shape::kTermBytes + i * kRowStep * 64;
-      if constexpr (Block::kHalfScales) {
-        // The second four columns are the next lane's, of the same step.
-        CopyAsync<8>(at, from, valid);
-        CopyAsync<8>(at + 16, from + 8, valid);
-      } else {
-        CopyAsync16(at, from, valid ? 16 : 0);
-      }
-      from += kRowStep * args.term_row_bytes;
-    }
+  static constexpr int kEights = kTileColumns / 8;
+  static constexpr int kRowStep = kInvariantThreads / kEights;
+
+ public:
+  // `first_row` is the tile's first row.
+  __device__ __forceinline__ RowCopies(const InvariantArgs& args, int first_row) {
+    const int row = static_cast<int>(threadIdx.x) / kEights;
+    const int eight = static_cast<int>(threadIdx.x) % kEights;
+    const PairPlace place = PlaceOf<Block>(2 * eight);
+    to_ = place.pair * Shape::kPairBytes + (row * 4 + place.t) * 16 + place.step * 8;
+    from_ = AsItIs(args.terms + (first_row + row) * args.term_row_bytes + eight * 16);
+    rows_ = args.rows - first_row - row;
   }
-  CommitCopies();
-}
+
+  // Begins to copy a column tile of all terms, and ends a group of copies. Rows behind the last one
+  // become zeros, and nothing is read at their addresses.
+  __device__ __forceinline__ void Copy(const InvariantArgs& args, int tile, uint8_t* buffer) const {
+    uint8_t* const to = buffer + to_;
+#pragma unroll
+    for (int term = 0; term < kTerms; ++term) {
+      const uint8_t* from =
+          from_ + term * args.term_bytes + static_cast<int64_t>(tile) * (kEights * 16);
+#pragma unroll
+      for (int i = 0; i < Shape::kRows / kRowStep; ++i) {
+        const bool valid = i * kRowStep < rows_;
+        uint8_t* const at = to + term * Shape::kTermBytes + i * kRowStep * 64;
+        if constexpr (Block::kHalfScales) {
+          // The second four columns are the next lane's, of the same step.
+          CopyAsync<8>(at, from, valid);
+          CopyAsync<8>(at + 16, from + 8, valid);
+        } else {
+          CopyAsync16(at, from, valid ? 16 : 0);
+        }
+        from += kRowStep * args.term_row_bytes;
+      }
+    }
+    CommitCopies();
+  }
+
+ private:
+  const uint8_t* from_;  // in the first tile
+  int to_;               // in a buffer
+  int rows_;             // from this thread's first row to the last one
+};
 
 // The sums of a warp's 16 outputs for all rows of the tile.
 template <int kRowTiles>
@@ -247,7 +262,7 @@ __device__ __forceinline__ void EndPart(bool first, TileSums<kRowTiles>& sums,
 }
 
 template <class Block, int kTerms>
-static __global__ void __launch_bounds__(kInvariantThreads, TileShape<Block, kTerms>::kOccupancy)
+static __global__ void __launch_bounds__(kInvariantThreads, 1)
     InvariantTileKernel(const __grid_constant__ InvariantArgs args) {
   using Shape = TileShape<Block, kTerms>;
   extern __shared__ __align__(16) uint8_t shared_memory[];
@@ -270,18 +285,19 @@ static __global__ void __launch_bounds__(kInvariantThreads, TileShape<Block, kTe
     weights[1].Load(rows[1], args.columns, block, t);
   };
   load(0);
+  const RowCopies<Block, kTerms> input(args, first_row);
   WaitForPreviousKernel();
-  CopyRows<Block, kTerms>(args, first_row, 0, shared_memory);
+  input.Copy(args, 0, shared_memory);
   TileSums<Shape::kRowTiles> sums = {};
   TileSums<Shape::kRowTiles> total = {};
+  int buffer = 0;
+  int end_part = args.part_tiles;
   for (int tile = 0; tile < args.tiles; ++tile) {
     WaitForCopies<0>();
     __syncthreads();  // all warps have copied, and none reads the other buffer any more
-    if (tile + 1 < args.tiles) {
-      CopyRows<Block, kTerms>(args, first_row, tile + 1,
-                              shared_memory + (tile + 1) % 2 * Shape::kBufferBytes);
-    }
-    const uint8_t* const x = shared_memory + tile % 2 * Shape::kBufferBytes + group * 64 + t * 16;
+    const uint8_t* const x = shared_memory + buffer + group * 64 + t * 16;
+    buffer = Shape::kBufferBytes - buffer;
+    if (tile + 1 < args.tiles) input.Copy(args, tile + 1, shared_memory + buffer);
 #pragma unroll
     for (int block = 0; block < Block::kOfTile; ++block) {
 #pragma unroll
@@ -292,11 +308,12 @@ static __global__ void __launch_bounds__(kInvariantThreads, TileShape<Block, kTe
         // compiler puts behind the new loads, waited for those too.
         if (pair == Block::kPairs - 1) load(tile * Block::kOfTile + block + 1);
         MultiplyShared<Block, kTerms, Shape::kRowTiles>(
-            x + (block * Block::kPairs + pair) * Shape::kRows * 64, operands, sums);
+            x + (block * Block::kPairs + pair) * Shape::kPairBytes, operands, sums);
       }
     }
-    if ((tile + 1) % args.part_tiles == 0 || tile + 1 == args.tiles) {
+    if (tile + 1 == end_part || tile + 1 == args.tiles) {
       EndPart<Shape::kRowTiles>(tile < args.part_tiles, sums, total);
+      end_part += args.part_tiles;
     }
   }
 #pragma unroll

@@ -42,6 +42,11 @@ struct InvariantArgs {
   int tiles;          // tiles of kTileColumns columns
   int part_tiles;     // column tiles of a part
   int64_t row_bytes;  // bytes of a weight's row
+  // Thread blocks that a tile's columns are divided among, by parts; 1: one has all. If more, their
+  // sums [tiles][splits][kSplitSumBytes], and counters [tiles].
+  int splits;
+  uint8_t* split_sums;
+  int32_t* split_arrivals;
   int matrix_count;
   Matrix matrices[kMaxVectorOutputs];
 };
@@ -225,10 +230,24 @@ struct PairWeights<Block, true> {
   BlockScale blocks[2][kScales];  // the scales of outputs g and g + 8; `min` is for the input's sum
 
   __device__ __forceinline__ PairWeights(const LaneWeights<Block> (&weights)[2], int pair) {
+    Take([&](int output) { return Format::WordsOf(weights[output].words, pair); },
+         [&](int output, int half) { return Format::BlockOf(weights[output].scales, pair, half); });
+  }
+  // Of a chunk of each output in shared memory.
+  __device__ __forceinline__ PairWeights(const QuantisedRow (&chunks)[2], int pair) {
+    const typename Format::Part parts[2] = {
+        Format::template LoadPart<PlaneIn::kShared>(chunks[0], pair),
+        Format::template LoadPart<PlaneIn::kShared>(chunks[1], pair)};
+    Take([&](int output) { return Format::LoadBlock(chunks[output], pair); },
+         [&](int output, int half) { return Format::BlockOf(parts[output], half); });
+  }
+  // Of words(output), and scale(output, half).
+  template <class WordsOf, class ScaleOf>
+  __device__ __forceinline__ void Take(const WordsOf& words, const ScaleOf& scale) {
 #pragma unroll
     for (int output = 0; output < 2; ++output) {
       uint32_t codes[4];
-      Format::Codes(weights[output].words, pair, codes);
+      Format::Codes(words(output), codes);
       // Without a min, what is added to the codes goes first. With one, the min makes up for it:
       // scale * sum(code * x) + min * sum(x), from the sum of (code + kAdded) * x.
 #pragma unroll
@@ -240,7 +259,7 @@ struct PairWeights<Block, true> {
       }
 #pragma unroll
       for (int half = 0; half < kScales; ++half) {
-        blocks[output][half] = Format::BlockOf(weights[output].scales, pair, half);
+        blocks[output][half] = scale(output, half);
       }
       static_assert(!kHasMin || !Block::kHalfScales);
       if constexpr (kHasMin) {

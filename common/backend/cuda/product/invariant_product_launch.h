@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "common/backend/cuda/device/launch.h"
+#include "common/backend/cuda/product/group_tile_kernel.h"
 #include "common/backend/cuda/product/invariant_product_kernels.h"
 #include "common/backend/cuda/weight/weight_layout.h"
 #include "common/base/check.h"
@@ -44,6 +45,9 @@ InvariantArgs InvariantArgsFor(const ProductTerms& in, std::span<const VectorOut
       .tiles = ColumnTiles(in.columns),
       .part_tiles = InvariantPartTiles(in.columns),
       .row_bytes = static_cast<int64_t>(CudaRowBytes(Block::kElement, in.columns)),
+      .splits = 1,
+      .split_sums = nullptr,
+      .split_arrivals = nullptr,
       .matrix_count = 0,
       .matrices = {}};
   int units = 0;
@@ -94,11 +98,44 @@ void LaunchParts(const InvariantArgs& args, unsigned blocks, cudaStream_t stream
          args);
 }
 
+// The kernel for many rows, its shared memory, and its thread blocks on a multiprocessor.
+template <class Block, int kTerms>
+struct TileKernel {
+  static constexpr auto* kKernel = InvariantTileKernel<Block, kTerms>;
+  static constexpr size_t kSharedBytes = TileShape<Block, kTerms>::kSharedBytes;
+  static constexpr int kBlocks = 1;
+};
+template <class Block, int kTerms>
+requires Block::kGroups struct TileKernel<Block, kTerms> {
+  static constexpr auto* kKernel = GroupTileKernel<Block, kTerms>;
+  static constexpr size_t kSharedBytes = GroupTileShape<Block, kTerms>::kSharedBytes;
+  static constexpr int kBlocks = GroupTileShape<Block, kTerms>::kOccupancy;
+};
+
+// Divides the columns of each of `tiles` tiles among thread blocks, if that leaves no tile waiting for
+// another, and makes as many blocks of `tiles`.
+template <class Block, int kTerms>
+void DivideColumns(const DeviceLimits& limits, const SplitScratch& scratch, InvariantArgs& args,
+                   unsigned* tiles) {
+  if constexpr (Block::kGroups) {
+    constexpr int kBlocks = TileKernel<Block, kTerms>::kBlocks;
+    static_assert(GroupTileShape<Block, kTerms>::kTotalBytes == kSplitSumBytes && kBlocks <= 2);
+    const int places = limits.multiprocessors * kBlocks;
+    if (scratch.data == nullptr || static_cast<int64_t>(*tiles) * 2 > places) return;
+    args.splits = (args.tiles + args.part_tiles - 1) / args.part_tiles;
+    auto* const data = static_cast<uint8_t*>(scratch.data);
+    args.split_arrivals = reinterpret_cast<int32_t*>(data);
+    args.split_sums = data + SplitArrivalBytes(limits.multiprocessors);
+    *tiles *= static_cast<unsigned>(args.splits);
+  }
+}
+
 // Calls parts(args, blocks, std::integral_constant<int, row tiles>) for InvariantPartsKernel, or
-// tiles(args, blocks) for InvariantTileKernel: whichever `in` takes. `blocks` are the launch's.
+// tiles(args, blocks) for the TileKernel: whichever `in` takes. `blocks` are the launch's.
 template <class Block, int kTerms, class Parts, class Tiles>
 void WithInvariantKernel(const ProductTerms& in, std::span<const VectorOutput> outputs,
-                         const DeviceLimits& limits, const Parts& parts, const Tiles& tiles) {
+                         const DeviceLimits& limits, const SplitScratch& scratch,
+                         const Parts& parts, const Tiles& tiles) {
   unsigned blocks = 0;
   const auto with_row_tiles = [&](auto row_tiles) {
     const InvariantArgs args =
@@ -109,28 +146,31 @@ void WithInvariantKernel(const ProductTerms& in, std::span<const VectorOutput> o
   if (in.rows <= 16) return with_row_tiles(std::integral_constant<int, 2>());
   // Four tiles of two terms of rows would not leave codes in groups enough registers.
   constexpr int kMostRowTiles = Block::kGroups && kTerms == 2 ? 2 : 4;
-  const InvariantArgs args =
-      InvariantArgsFor<Block>(in, outputs, kTileOutputs, TileShape<Block, kTerms>::kRows, &blocks);
-  if (in.rows < kTilesFrom<Block, kTerms> || !EnoughTiles(blocks, limits.multiprocessors)) {
-    return with_row_tiles(std::integral_constant<int, kMostRowTiles>());
+  if (in.rows >= kTilesFrom<Block, kTerms> &&
+      limits.shared_bytes >= TileKernel<Block, kTerms>::kSharedBytes) {
+    InvariantArgs args = InvariantArgsFor<Block>(in, outputs, kTileOutputs,
+                                                 TileShape<Block, kTerms>::kRows, &blocks);
+    DivideColumns<Block, kTerms>(limits, scratch, args, &blocks);
+    if (EnoughTiles(blocks, limits.multiprocessors)) return tiles(args, blocks);
   }
-  tiles(args, blocks);
+  with_row_tiles(std::integral_constant<int, kMostRowTiles>());
 }
 
 template <CudaElement kElement, int kTerms>
 void LaunchInvariantTerms(const ProductTerms& in, std::span<const VectorOutput> outputs,
-                          const DeviceLimits& limits, cudaStream_t stream) {
+                          const DeviceLimits& limits, const SplitScratch& scratch,
+                          cudaStream_t stream) {
   using Block = InvariantBlock<kElement>;
   WithInvariantKernel<Block, kTerms>(
-      in, outputs, limits,
+      in, outputs, limits, scratch,
       [&](const InvariantArgs& args, unsigned blocks, auto row_tiles) {
         LaunchParts<Block, row_tiles, kTerms>(args, blocks, stream);
       },
       [&](const InvariantArgs& args, unsigned blocks) {
-        Launch(InvariantTileKernel<Block, kTerms>,
+        Launch(TileKernel<Block, kTerms>::kKernel,
                {.grid = blocks,
                 .block = kInvariantThreads,
-                .shared_bytes = TileShape<Block, kTerms>::kSharedBytes,
+                .shared_bytes = TileKernel<Block, kTerms>::kSharedBytes,
                 .stream = stream,
                 .may_start_early = true},
                args);
@@ -139,9 +179,10 @@ void LaunchInvariantTerms(const ProductTerms& in, std::span<const VectorOutput> 
 
 template <CudaElement kElement>
 void LaunchInvariantElement(const ProductTerms& in, std::span<const VectorOutput> outputs,
-                            const DeviceLimits& limits, cudaStream_t stream) {
-  if (in.terms == 2) return LaunchInvariantTerms<kElement, 2>(in, outputs, limits, stream);
-  LaunchInvariantTerms<kElement, 1>(in, outputs, limits, stream);
+                            const DeviceLimits& limits, const SplitScratch& scratch,
+                            cudaStream_t stream) {
+  if (in.terms == 2) return LaunchInvariantTerms<kElement, 2>(in, outputs, limits, scratch, stream);
+  LaunchInvariantTerms<kElement, 1>(in, outputs, limits, scratch, stream);
 }
 
 // Multiplies with those outputs' weights that are BF16 (invariant_product_bf16.cu).
@@ -150,6 +191,7 @@ void LaunchBf16InvariantProduct(const ProductTerms& in, std::span<const VectorOu
 
 // Multiplies with those outputs' weights that are quantised (invariant_product_quantised.cu).
 void LaunchQuantisedInvariantProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
-                                     const DeviceLimits& limits, cudaStream_t stream);
+                                     const DeviceLimits& limits, const SplitScratch& scratch,
+                                     cudaStream_t stream);
 
 }  // namespace baton

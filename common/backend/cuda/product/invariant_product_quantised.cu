@@ -4,13 +4,14 @@
 namespace baton {
 
 void LaunchQuantisedInvariantProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
-                                     const DeviceLimits& limits, cudaStream_t stream) {
-  LaunchInvariantElement<CudaElement::kQ8_0>(in, outputs, limits, stream);
-  LaunchInvariantElement<CudaElement::kQ4_0>(in, outputs, limits, stream);
-  LaunchInvariantElement<CudaElement::kQ4_1>(in, outputs, limits, stream);
-  LaunchInvariantElement<CudaElement::kMxfp4>(in, outputs, limits, stream);
-  LaunchInvariantElement<CudaElement::kQ4_K>(in, outputs, limits, stream);
-  LaunchInvariantElement<CudaElement::kQ6_K>(in, outputs, limits, stream);
+                                     const DeviceLimits& limits, const SplitScratch& scratch,
+                                     cudaStream_t stream) {
+  LaunchInvariantElement<CudaElement::kQ8_0>(in, outputs, limits, scratch, stream);
+  LaunchInvariantElement<CudaElement::kQ4_0>(in, outputs, limits, scratch, stream);
+  LaunchInvariantElement<CudaElement::kQ4_1>(in, outputs, limits, scratch, stream);
+  LaunchInvariantElement<CudaElement::kMxfp4>(in, outputs, limits, scratch, stream);
+  LaunchInvariantElement<CudaElement::kQ4_K>(in, outputs, limits, scratch, stream);
+  LaunchInvariantElement<CudaElement::kQ6_K>(in, outputs, limits, scratch, stream);
 }
 
 }  // namespace baton

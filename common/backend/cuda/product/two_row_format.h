@@ -31,7 +31,7 @@ struct TwoRowFormat : WeightFormat<kElement> {
   }
   static __device__ __forceinline__ void Codes(const Words& words, int pair,
                                                uint32_t (&terms)[1][4]) {
-    Format::Codes(words, pair, terms[0]);
+    Format::Codes(Format::WordsOf(words, pair), terms[0]);
   }
 };
 

@@ -59,9 +59,12 @@ __device__ __forceinline__ float ScaledSignedByte(uint32_t flipped, uint32_t i, 
   return ScaledCode<128>(std::bit_cast<float>(bits), BaseOf(kPlace), scale);
 }
 
-template <class T>
+// Entry `index` of a plane of entries T, in a weight or in a copy of a part of it.
+enum class PlaneIn { kGlobal, kShared };
+template <class T, PlaneIn kIn = PlaneIn::kGlobal>
 __device__ __forceinline__ T LoadAt(const uint8_t* plane, uint32_t index) {
-  return __ldg(reinterpret_cast<const T*>(plane) + index);
+  const auto* const entry = reinterpret_cast<const T*>(plane) + index;
+  return kIn == PlaneIn::kShared ? *entry : __ldg(entry);
 }
 
 // The planes of a quantised row. One that the type does not have is where the next begins.

@@ -248,8 +248,10 @@ const Allowed kAllowed[] = {
     {"InvariantPartsKernel", "device read", BATON_WEIGHT_ROWS "; " BATON_LANE_COLUMNS},
     {"TwoRowKernel", "device read", BATON_WEIGHT_ROWS},
     {"InvariantTileKernel", "device read", "scales of eight rows of weights"},
-    {"InvariantTileKernel", "shared write",
-     "codes of a byte: what eight lanes copy side by side goes to lines that share banks"},
+    {"GroupTileKernel", "device read", BATON_WEIGHT_ROWS},
+    {"GroupTileKernel", "shared read",
+     "a thread takes a block's part of its own 16 bytes, 8 or 4 at a time: it has no registers for "
+     "all of them"},
     {"PrefillAttentionKernel", "device read", BATON_SCALES},
     {"PrefillAttentionKernel", "shared write", "eight lanes write two rows of 80 elements"},
     {"RotateAndAppendKernel", "device write", "a warp begins within a head of 80 elements"},

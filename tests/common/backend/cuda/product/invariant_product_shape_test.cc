@@ -16,11 +16,8 @@
 namespace baton {
 namespace {
 
-// A thread block of the tile kernels has a multiprocessor for itself.
-constexpr int kTileBlocks = 1;
-
 struct InvariantShape {
-  bool tiles;            // InvariantTileKernel
+  bool tiles;            // TileKernel
   double columns_share;  // of the columns that a block's warps could have, those that there are
   Waves waves;
 };
@@ -55,7 +52,7 @@ InvariantShape ShapeOfTerms(const Product& product, int rows) {
     }
   }
   WithInvariantKernel<Block, kTerms>(
-      in, outputs, kH200,
+      in, outputs, kH200, {&shape},  // not used
       [&](const InvariantArgs& args, unsigned blocks, auto row_tiles) {
         using Parts = PartsShape<Block, row_tiles, kTerms>;
         set(args, blocks, Parts::kOccupancy,
@@ -63,7 +60,9 @@ InvariantShape ShapeOfTerms(const Product& product, int rows) {
       },
       [&](const InvariantArgs& args, unsigned blocks) {
         shape.tiles = true;
-        set(args, blocks, kTileBlocks, /*loads=*/1);
+        int loads = 1;
+        if constexpr (Block::kGroups) loads = GroupTileShape<Block, kTerms>::kStages - 1;
+        set(args, blocks, TileKernel<Block, kTerms>::kBlocks, loads);
       });
   return shape;
 }
@@ -135,19 +134,14 @@ TEST(InvariantProductShape, WeightsComeAtSevenTenthsOfTheMemorysRateOrAllAtOnce)
             "Q8_0 4, 8, 16, 32 rows: 1B output, 1B down\n"
             "Q4_0 1, 2, 4, 8, 16 rows: 1B down\n"
             "Q4_0 32 rows: 1B qkv, 1B gate up, 1B logits\n"
-            "Q4_0 64 rows: 1B qkv, 1B output\n"
             "Q4_1 1, 2, 4, 8 rows: 1B down\n"
             "Q4_1 16, 32 rows: 1B qkv, 1B gate up, 1B logits\n"
-            "Q4_1 64 rows: 1B qkv, 1B output\n"
             "Q4_K 4, 8 rows: 1B down\n"
             "Q4_K 16, 32 rows: 1B qkv, 1B gate up, 1B logits\n"
-            "Q4_K 64 rows: 1B qkv, 1B output\n"
             "Q6_K 4, 8 rows: 1B down\n"
             "Q6_K 16, 32 rows: 1B qkv, 1B gate up, 1B logits\n"
-            "Q6_K 64 rows: 1B qkv, 1B output\n"
             "MXFP4 1, 2, 4, 8, 16 rows: 1B down\n"
-            "MXFP4 32 rows: 1B qkv, 1B gate up, 1B logits\n"
-            "MXFP4 64 rows: 1B qkv, 1B output\n");
+            "MXFP4 32 rows: 1B qkv, 1B gate up, 1B logits\n");
 }
 
 // They multiply many rows with each weight: what counts is how many multiprocessors do

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "common/backend/cuda/device/launch.h"
 #include "tests/common/backend/cuda/product/gate_in_double.h"
 #include "tests/common/backend/cuda/product/test_matrix.h"
@@ -48,7 +50,8 @@ struct Problem {
   // The outputs of all weights for rows [first, first + count), [weight][row, output].
   std::vector<std::vector<float>> Run(int first, int count, int terms, const float* start = nullptr,
                                       int multiprocessors = 2, float scale = 1,
-                                      int shared_bytes = MostSharedBytes()) const {
+                                      int shared_bytes = MostSharedBytes(),
+                                      bool split = true) const {
     const auto rows_of = [&](const std::vector<float>& values) {
       return std::vector<float>(values.begin() + first * columns,
                                 values.begin() + (first + count) * columns);
@@ -73,10 +76,10 @@ struct Problem {
                          .accumulate = start != nullptr,
                          .scale = scale});
     }
-    LaunchInvariantProduct(
-        prepared, outputs,
-        {.multiprocessors = multiprocessors, .shared_bytes = static_cast<size_t>(shared_bytes)},
-        nullptr);
+    const DeviceLimits limits = {.multiprocessors = multiprocessors,
+                                 .shared_bytes = static_cast<size_t>(shared_bytes)};
+    const DeviceArray<uint8_t> scratch(std::vector<uint8_t>(SplitScratchBytes(limits)));
+    LaunchInvariantProduct(prepared, outputs, limits, {split ? scratch.data() : nullptr}, nullptr);
     std::vector<std::vector<float>> results;
     for (const DeviceArray<float>& out : outs) results.push_back(out.Download());
     return results;
@@ -194,17 +197,28 @@ TEST_P(InvariantProduct, GivesARowTheSameBitsAloneAndInAnyBatch) {
   }
 }
 
-// A large device has too little work for tiles.
+// A large device has too little work for tiles, unless their columns are divided.
 TEST_P(InvariantProduct, GivesTheSameBitsOnEveryDevice) {
   const Problem problem(Kind::kPlain, 1284, {kTestElements[2]}, 19, 5);
   EXPECT_EQ(problem.Run(0, kRows, 1, nullptr, 132), problem.Run(0, kRows, 1));
+  const auto expect_alike = [](const TestElement& element, int columns, int outputs, int rows) {
+    const Problem quantised(Kind::kPlain, WholeBlocks(element, columns), {element}, outputs, 7);
+    const float start = 0.75f;
+    const auto run = [&](int multiprocessors, bool split) {
+      return quantised.Run(0, rows, rows > 64 ? 2 : 1, &start, multiprocessors, 1,
+                           MostSharedBytes(), split);
+    };
+    const auto parts = run(132, false);
+    const std::string name =
+        absl::StrCat(GgmlTypeName(element.type), ", ", rows, " rows, ", columns, " columns");
+    EXPECT_EQ(run(2, false), parts) << name << ": whole tiles";
+    EXPECT_EQ(run(6, true), parts) << name << ": divided tiles";
+  };
   for (const TestElement& element : kQuantisedElements) {
-    const Problem quantised(Kind::kPlain, WholeBlocks(element, 300), {element}, 19, 7);
-    for (const int rows : {33, 64}) {  // tiles on one device, two blocks of parts on the other
-      EXPECT_EQ(quantised.Run(0, rows, 1, nullptr, 132), quantised.Run(0, rows, 1))
-          << GgmlTypeName(element.type) << ", " << rows << " rows";
-    }
+    for (const int rows : {33, kRows}) expect_alike(element, 300, 19, rows);
   }
+  // Seven parts of two tiles, and two tiles of outputs.
+  expect_alike(TestElementOf(GgmlType::kQ4_0), 1700, 131, 64);
 }
 
 // Without much shared memory a device has other kernels for more than 16 rows.

@@ -1,0 +1,161 @@
+// The kernel of invariant_product.h for many rows and codes in groups. As in InvariantTileKernel a
+// block has 128 outputs and 64 rows, and each of its warps 16 outputs. But the weights come through
+// shared memory too, and the sums of the parts so far lie there: so loads are several tiles ahead, and
+// with one term two blocks' registers fit on a multiprocessor (but not those of Q6_K).
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/backend/cuda/device/last_block.h"
+#include "common/backend/cuda/product/invariant_product_kernels.h"
+#include "common/backend/cuda/product/weight_ring.h"
+#include "ptx.h"
+
+namespace baton {
+
+template <class Block, int kTerms>
+struct GroupTileShape {
+  using Rows = TileShape<Block, kTerms>;
+  template <int kStages>
+  using Ring = WeightRing<Block::kElement, kInvariantThreads, kStages>;
+  // Thread blocks on a multiprocessor.
+  static constexpr int kOccupancy = kTerms == 1 && !Block::kHalfScales ? 2 : 1;
+  static constexpr int kTotalBytes = kInvariantThreads * Rows::kRowTiles * 16;
+  // With two blocks what an H100 has, with one what an A100 has.
+  static constexpr int kMostBytes = kOccupancy == 2 ? 228 * 1024 / 2 - 1024 : 163 * 1024;
+  static constexpr int kStages =
+      std::min(4, (kMostBytes - Rows::kSharedBytes - kTotalBytes) / Ring<1>::kStageBytes);
+  static constexpr int kRingAt = Rows::kSharedBytes;
+  static constexpr int kTotalsAt = kRingAt + Ring<kStages>::kBytes;
+  static constexpr int kSharedBytes = kTotalsAt + kTotalBytes;
+};
+
+// Ends a part: totals += sums, and sums = 0. `totals` [kRowTiles][threads of the block], from this
+// thread's on.
+template <int kRowTiles>
+__device__ __forceinline__ void KeepPart(bool first, TileSums<kRowTiles>& sums, float4* totals) {
+#pragma unroll
+  for (int n = 0; n < kRowTiles; ++n) {
+    float(&sum)[4] = sums[n];
+    float4& total = totals[n * kInvariantThreads];
+    if (!first) {
+      const float4 before = total;
+      sum[0] = before.x + sum[0];
+      sum[1] = before.y + sum[1];
+      sum[2] = before.z + sum[2];
+      sum[3] = before.w + sum[3];
+    }
+    total = {sum[0], sum[1], sum[2], sum[3]};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sum[i] = 0;
+  }
+}
+
+// Leaves the totals of one part of a tile's columns for the last of the tile's thread blocks, for which
+// they become those of all parts, added in ascending order. Returns whether this is the last one.
+// `shared` [1]: no warp reads it any more once all have come here.
+template <int kRowTiles>
+__device__ __forceinline__ bool JoinParts(const InvariantArgs& args, int tile, int part,
+                                          int32_t* shared, float4* totals) {
+  auto* const sums =
+      reinterpret_cast<float4*>(args.split_sums + tile * args.splits * kSplitSumBytes) +
+      threadIdx.x;
+  constexpr int kPartSums = kRowTiles * kInvariantThreads;
+#pragma unroll
+  for (int n = 0; n < kRowTiles; ++n) {
+    sums[part * kPartSums + n * kInvariantThreads] = totals[n * kInvariantThreads];
+  }
+  if (!ComesLast(args.split_arrivals + tile, args.splits, shared)) return false;
+#pragma unroll
+  for (int n = 0; n < kRowTiles; ++n) {
+    const float4* const at = sums + n * kInvariantThreads;
+    float4 total = at[0];
+    for (int i = 1; i < args.splits; ++i) {
+      const float4 sum = at[i * kPartSums];
+      total = {total.x + sum.x, total.y + sum.y, total.z + sum.z, total.w + sum.w};
+    }
+    totals[n * kInvariantThreads] = total;
+  }
+  return true;
+}
+
+template <class Block, int kTerms>
+static __global__ void __launch_bounds__(kInvariantThreads,
+                                         GroupTileShape<Block, kTerms>::kOccupancy)
+    GroupTileKernel(const __grid_constant__ InvariantArgs args) {
+  using Shape = GroupTileShape<Block, kTerms>;
+  using Rows = typename Shape::Rows;
+  constexpr int kStages = Shape::kStages;
+  extern __shared__ __align__(16) uint8_t shared_memory[];
+  const int thread = static_cast<int>(threadIdx.x);
+  const int group = thread % 32 / 4;
+  const int t = thread % 4;
+  const int part = static_cast<int>(blockIdx.x) % args.splits;
+  const int block = static_cast<int>(blockIdx.x) / args.splits;
+  const int unit = block / args.row_tiles;
+  const int first_row = block % args.row_tiles * Rows::kRows;
+  const InvariantArgs::Matrix& matrix = MatrixOfUnit(args, unit);
+  const int first_output = (unit - matrix.first_unit) * kTileOutputs + thread / 32 * 16;
+  const int begin = part * args.part_tiles;
+  const int end = args.splits == 1 ? args.tiles : min(args.tiles, begin + args.part_tiles);
+
+  LetNextKernelStart();
+  typename Shape::template Ring<kStages> ring(
+      {QuantisedRowAt<Block::kElement>(WeightRow(args, matrix, first_output + group), args.columns),
+       QuantisedRowAt<Block::kElement>(WeightRow(args, matrix, first_output + group + 8),
+                                       args.columns)},
+      end, shared_memory + Shape::kRingAt, thread);
+#pragma unroll
+  for (int i = 0; i < kStages - 1; ++i) ring.Copy(begin + i);
+  const RowCopies<Block, kTerms> input(args, first_row);
+  WaitForPreviousKernel();
+  input.Copy(args, begin, shared_memory);
+  WaitForCopies<0>();
+  auto* const totals = reinterpret_cast<float4*>(shared_memory + Shape::kTotalsAt) + thread;
+  TileSums<Rows::kRowTiles> sums = {};
+  int buffer = 0;
+  int end_part = begin + args.part_tiles;
+  for (int tile = begin; tile < end; ++tile) {
+    __syncthreads();  // all warps have copied, and none reads the other buffer any more
+    const uint8_t* x = shared_memory + buffer + group * 64 + t * 16;
+    buffer = Rows::kBufferBytes - buffer;
+    if (tile + 1 < end) input.Copy(args, tile + 1, shared_memory + buffer);
+    ring.Copy(tile + kStages - 1);
+    CommitCopies();
+    QuantisedRow chunks[2];
+    ring.Take(tile, chunks);
+    // Not unrolled: the compiler would bring the loads of all pairs forward, for which there are not
+    // enough registers.
+#pragma unroll 1
+    for (int pair = 0; pair < Block::kPairs; ++pair) {
+      MultiplyShared<Block, kTerms, Rows::kRowTiles>(x, PairWeights<Block>(chunks, pair), sums);
+      x += Rows::kPairBytes;
+    }
+    if (tile + 1 == end_part || tile + 1 == end) {
+      KeepPart<Rows::kRowTiles>(tile < begin + args.part_tiles, sums, totals);
+      end_part += args.part_tiles;
+    }
+    // The rows of the next tile, and its weights: only the last copy of weights may be under way.
+    WaitForCopies<(kStages > 2 ? 1 : 0)>();
+  }
+  if (args.splits > 1 &&
+      !JoinParts<Rows::kRowTiles>(args, block, part, reinterpret_cast<int32_t*>(shared_memory),
+                                  totals)) {
+    return;
+  }
+#pragma unroll
+  for (int n = 0; n < Rows::kRowTiles; ++n) {
+    const float4 total = totals[n * kInvariantThreads];
+    const float all[4] = {total.x, total.y, total.z, total.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      StoreOutput(args, matrix, first_row + n * 8 + t * 2 + i % 2, first_output + group + i / 2 * 8,
+                  all[i]);
+    }
+  }
+}
+
+}  // namespace baton
