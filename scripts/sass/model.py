@@ -24,7 +24,7 @@ COPY_BYTES_A_SECOND = 4.25e12
 READ_BYTES_A_SECOND = 0.92 * COPY_BYTES_A_SECOND
 MMA_FLOPS = 620e12  # what mma.sync does at most
 LIBRARY_FLOPS = 700e12  # what cuBLASLt does in large products
-TILE_OUTPUTS, TILE_ROWS = 128, 64  # those of GroupTileKernel
+TILE_OUTPUTS, TILE_ROWS = 128, 64  # those of QuantisedTileKernel
 TILE_BLOCKS, COLUMN_PARTS = 2, 8  # its thread blocks on a multiprocessor, and those that share a tile's columns (DivideColumns)
 MMA_FLOP = 2 * 16 * 8 * 16  # one tensor-core operation, m16n8k16
 
@@ -174,7 +174,7 @@ class Step:
         return self.weights.quantised and self.rows >= small_tiles_from() and 5 * tiles >= 2 * MULTIPROCESSORS
 
     def tiles(self, name, weights):
-        kernel = f"GroupTileKernel<{self.weights.name}, 1>"
+        kernel = f"QuantisedTileKernel<{self.weights.name}, 1>"
         tensor = weights * -(-self.rows // TILE_ROWS) * TILE_ROWS / (MMA_FLOP / 2)
         return self.own(f"product: {name}", kernel, tensor * self.kernel(kernel).per_tensor, weights * self.weights.bytes, tensor)
 

@@ -251,13 +251,13 @@ class Committed(unittest.TestCase):
     def test_quantised_products_of_more_rows_than_a_block_of_parts_has_are_modelled_by_tiles(self):
         self.assertEqual(self.products_kernels(model.Q4_0, 32), {"InvariantPartsKernel"})
         for rows in (33, 64):
-            self.assertEqual(self.products_kernels(model.Q4_0, rows), {"GroupTileKernel"})
+            self.assertEqual(self.products_kernels(model.Q4_0, rows), {"QuantisedTileKernel"})
         # 6 tiles by 8 parts are too few blocks, 7 are enough.
         step = model.Step(self.kernels, model.Q4_0, 64)
         self.assertEqual([step.takes_tiles(outputs) for outputs in (6 * 128, 7 * 128)], [False, True])
 
     def test_a_tile_multiplies_all_of_its_rows_with_each_weight(self):
-        part = model.Step({"GroupTileKernel<Q4_0, 1>": kernel(tensor=64, instructions=640)}, model.Q4_0, 40).tiles("down", 2**20)
+        part = model.Step({"QuantisedTileKernel<Q4_0, 1>": kernel(tensor=64, instructions=640)}, model.Q4_0, 40).tiles("down", 2**20)
         self.assertAlmostEqual(part.tensor_s, 2**20 * 64 * 2 / model.MMA_FLOPS)
         self.assertAlmostEqual(part.issue_s * model.MULTIPROCESSORS * model.CLOCK_HZ * model.INSTRUCTIONS_A_CLOCK, 2**20 / 32 * 10)
 

@@ -19,7 +19,7 @@
 //     activation's low x high. Low x low, 2^-16 of the product, is left out.
 // There are two kernels. One has a warp for each part of 16 outputs and few rows, so that even for
 // one row the whole device reads. The other has tiles of 128 outputs and up to 128 rows, with all
-// parts in one warp, one after the other; of codes in groups, if there are few tiles, each part in a
+// parts in one warp, one after the other; of quantised weights, if there are few tiles, each part in a
 // thread block of its own (SplitScratch). For BF16 weights and more than 16 rows there is another
 // pair of the same kinds (invariant_bf16_stage.h), where a device has the shared memory. For an
 // element of `out` all execute the same instructions in the same order.

@@ -186,6 +186,24 @@ struct PairWeights {
 
   // `weights` [2]: of output g and of output g + 8. `pair` is a pair of the block.
   __device__ __forceinline__ PairWeights(const LaneWeights<Block> (&weights)[2], int pair) {
+    Take(weights, pair);
+  }
+  // Of a tile's chunks of Q8_0 of each output in shared memory (WeightRing::Take). `pair` is a pair of
+  // the tile.
+  __device__ __forceinline__ PairWeights(const QuantisedRow (&chunks)[2], int pair) {
+    static_assert(Block::kElement == CudaElement::kQ8_0);
+    LaneWeights<Block> weights[2];
+#pragma unroll
+    for (int output = 0; output < 2; ++output) {
+      const QuantisedRow& chunk = chunks[output];
+      const uint2 codes =
+          LoadAt<uint2, PlaneIn::kShared>(pair < 2 ? chunk.codes : chunk.high, pair % 2);
+      weights[output].chunks[0] = {{codes.x, codes.y, 0, 0},
+                                   LoadAt<uint16_t, PlaneIn::kShared>(chunk.parts, pair / 2 * 2)};
+    }
+    Take(weights, 0);
+  }
+  __device__ __forceinline__ void Take(const LaneWeights<Block> (&weights)[2], int pair) {
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
       uint2 upper[Block::kTerms];

@@ -7,18 +7,18 @@
 #include <type_traits>
 
 #include "common/backend/cuda/device/launch.h"
-#include "common/backend/cuda/product/group_tile_kernel.h"
 #include "common/backend/cuda/product/invariant_product_kernels.h"
+#include "common/backend/cuda/product/quantised_tile_kernel.h"
 #include "common/backend/cuda/weight/weight_layout.h"
 #include "common/base/check.h"
 
 namespace baton {
 
-// InvariantTileKernel multiplies about 2.5 times as fast as InvariantPartsKernel if its tiles keep
-// every multiprocessor busy: from so many rows on, and if there are enough tiles.
+// Tiles multiply about 2.5 times as fast as InvariantPartsKernel if they keep every multiprocessor
+// busy: from so many rows on, and if there are enough tiles.
 inline constexpr int kInvariantTilesFrom = 65;
 // For tiles of 64 rows the limit is where InvariantPartsKernel takes a second block of rows. That
-// one reads the rows' input once for 16 outputs, InvariantTileKernel once for 128. At 64 rows of a
+// one reads the rows' input once for 16 outputs, a tile once for 128. At 64 rows of a
 // model of 8 billion weights it reads 60 GB a step, more than the L2 cache gives in 10 ms.
 inline constexpr int kInvariantSmallTilesFrom = 33;
 template <class Block, int kTerms>
@@ -99,17 +99,17 @@ void LaunchParts(const InvariantArgs& args, unsigned blocks, cudaStream_t stream
 }
 
 // The kernel for many rows, its shared memory, and its thread blocks on a multiprocessor.
-template <class Block, int kTerms>
+template <class Block, int kTerms, bool kQuantised = IsQuantised(Block::kElement)>
 struct TileKernel {
   static constexpr auto* kKernel = InvariantTileKernel<Block, kTerms>;
   static constexpr size_t kSharedBytes = TileShape<Block, kTerms>::kSharedBytes;
   static constexpr int kBlocks = 1;
 };
 template <class Block, int kTerms>
-requires Block::kGroups struct TileKernel<Block, kTerms> {
-  static constexpr auto* kKernel = GroupTileKernel<Block, kTerms>;
-  static constexpr size_t kSharedBytes = GroupTileShape<Block, kTerms>::kSharedBytes;
-  static constexpr int kBlocks = GroupTileShape<Block, kTerms>::kOccupancy;
+struct TileKernel<Block, kTerms, true> {
+  static constexpr auto* kKernel = QuantisedTileKernel<Block, kTerms>;
+  static constexpr size_t kSharedBytes = QuantisedTileShape<Block, kTerms>::kSharedBytes;
+  static constexpr int kBlocks = QuantisedTileShape<Block, kTerms>::kOccupancy;
 };
 
 // Divides the columns of each of `tiles` tiles among thread blocks, if that leaves no tile waiting for
@@ -117,9 +117,9 @@ requires Block::kGroups struct TileKernel<Block, kTerms> {
 template <class Block, int kTerms>
 void DivideColumns(const DeviceLimits& limits, const SplitScratch& scratch, InvariantArgs& args,
                    unsigned* tiles) {
-  if constexpr (Block::kGroups) {
+  if constexpr (IsQuantised(Block::kElement)) {
     constexpr int kBlocks = TileKernel<Block, kTerms>::kBlocks;
-    static_assert(GroupTileShape<Block, kTerms>::kTotalBytes == kSplitSumBytes && kBlocks <= 2);
+    static_assert(QuantisedTileShape<Block, kTerms>::kTotalBytes == kSplitSumBytes && kBlocks <= 2);
     const int places = limits.multiprocessors * kBlocks;
     if (scratch.data == nullptr || static_cast<int64_t>(*tiles) * 2 > places) return;
     args.splits = (args.tiles + args.part_tiles - 1) / args.part_tiles;

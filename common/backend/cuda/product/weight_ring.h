@@ -13,11 +13,14 @@
 
 namespace baton {
 
-// What the threads of a block have of two rows each, kStages column tiles at a time: a chunk, and what
-// its group has beside codes (group_format.h).
+// What the threads of a block have of two rows each, kStages column tiles at a time: a chunk of codes
+// in groups (group_format.h), or of Q8_0 one in each half of the tile; and what the tile has beside
+// codes.
 template <CudaElement kElement, int kThreads, int kStages>
 class WeightRing {
-  static constexpr int kHighBytes = HasHalfScales(kElement) ? 8 : 0;
+  static constexpr int kTileBytes = HasCodeGroups(kElement) ? kGroupColumns / 2 : kGroupColumns;
+  // Of Q8_0 the second chunk is where others have the plane `high`.
+  static constexpr int kHighBytes = HasHalfScales(kElement) ? 8 : HasCodeGroups(kElement) ? 0 : 16;
   static constexpr int kPartBytes = 4 * PartBytes(kElement);
   // An entry of two bytes comes with its neighbour.
   static constexpr int kSuperBytes = SuperBytes(kElement) > 0 ? 4 : 0;
@@ -51,8 +54,11 @@ class WeightRing {
     for (int row = 0; row < 2; ++row) {
       const QuantisedRow& from = rows_[row];
       const QuantisedRow to = PlacesIn(stage, row);
-      CopyAsync16(Writable(to.codes), from.codes + kGroupColumns / 2 * static_cast<int64_t>(tile));
-      if constexpr (kHighBytes > 0) {
+      const uint8_t* const codes = from.codes + kTileBytes * static_cast<int64_t>(tile);
+      CopyAsync16(Writable(to.codes), codes);
+      if constexpr (!HasCodeGroups(kElement)) {
+        CopyAsync16(Writable(to.high), codes + kTileBytes / 2);
+      } else if constexpr (kHighBytes > 0) {
         const int chunk = tile * 4 + thread_ % 4;
         CopyAsync<kHighBytes>(Writable(to.high),
                               from.high + kHighBytes * static_cast<int64_t>(chunk), true);
@@ -65,12 +71,16 @@ class WeightRing {
     }
   }
 
-  // The copied chunks of the next tile, as rows that have nothing else. REQUIRES: the copy has ended.
+  // The copied chunks of the next tile, as rows that have nothing else. Of Q8_0, `high` is the second
+  // chunk, and `parts` begins with the first one's. REQUIRES: the copy has ended.
   __device__ __forceinline__ void Take(int tile, QuantisedRow (&chunks)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       chunks[row] = PlacesIn(shared_ + taken_, row);
       chunks[row].supers += SuperAt(tile) % 4;
+      if constexpr (!HasCodeGroups(kElement)) {
+        chunks[row].parts += thread_ % 4 / 2 * PartBytes(kElement);
+      }
     }
     taken_ = NextStage(taken_);
   }

@@ -247,9 +247,8 @@ const Allowed kAllowed[] = {
     {"VectorProductKernel", "shared read", "four rows' squares for four threads, once"},
     {"InvariantPartsKernel", "device read", BATON_WEIGHT_ROWS "; " BATON_LANE_COLUMNS},
     {"TwoRowKernel", "device read", BATON_WEIGHT_ROWS},
-    {"InvariantTileKernel", "device read", "scales of eight rows of weights"},
-    {"GroupTileKernel", "device read", BATON_WEIGHT_ROWS},
-    {"GroupTileKernel", "shared read",
+    {"QuantisedTileKernel", "device read", BATON_WEIGHT_ROWS},
+    {"QuantisedTileKernel", "shared read",
      "a thread takes a block's part of its own 16 bytes, 8 or 4 at a time: it has no registers for "
      "all of them"},
     {"PrefillAttentionKernel", "device read", BATON_SCALES},

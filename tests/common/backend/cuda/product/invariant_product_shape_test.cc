@@ -61,7 +61,7 @@ InvariantShape ShapeOfTerms(const Product& product, int rows) {
       [&](const InvariantArgs& args, unsigned blocks) {
         shape.tiles = true;
         int loads = 1;
-        if constexpr (Block::kGroups) loads = GroupTileShape<Block, kTerms>::kStages - 1;
+        if constexpr (IsQuantised(kElement)) loads = QuantisedTileShape<Block, kTerms>::kStages - 1;
         set(args, blocks, TileKernel<Block, kTerms>::kBlocks, loads);
       });
   return shape;

@@ -1,4 +1,4 @@
-// The kernel of invariant_product.h for many rows and codes in groups. As in InvariantTileKernel a
+// The kernel of invariant_product.h for many rows and quantised weights. As in InvariantTileKernel a
 // block has 128 outputs and 64 rows, and each of its warps 16 outputs. But the weights come through
 // shared memory too, and the sums of the parts so far lie there: so loads are several tiles ahead, and
 // with one term two blocks' registers fit on a multiprocessor (but not those of Q6_K).
@@ -17,7 +17,7 @@
 namespace baton {
 
 template <class Block, int kTerms>
-struct GroupTileShape {
+struct QuantisedTileShape {
   using Rows = TileShape<Block, kTerms>;
   template <int kStages>
   using Ring = WeightRing<Block::kElement, kInvariantThreads, kStages>;
@@ -84,9 +84,9 @@ __device__ __forceinline__ bool JoinParts(const InvariantArgs& args, int tile, i
 
 template <class Block, int kTerms>
 static __global__ void __launch_bounds__(kInvariantThreads,
-                                         GroupTileShape<Block, kTerms>::kOccupancy)
-    GroupTileKernel(const __grid_constant__ InvariantArgs args) {
-  using Shape = GroupTileShape<Block, kTerms>;
+                                         QuantisedTileShape<Block, kTerms>::kOccupancy)
+    QuantisedTileKernel(const __grid_constant__ InvariantArgs args) {
+  using Shape = QuantisedTileShape<Block, kTerms>;
   using Rows = typename Shape::Rows;
   constexpr int kStages = Shape::kStages;
   extern __shared__ __align__(16) uint8_t shared_memory[];
@@ -130,7 +130,7 @@ static __global__ void __launch_bounds__(kInvariantThreads,
     // Not unrolled: the compiler would bring the loads of all pairs forward, for which there are not
     // enough registers.
 #pragma unroll 1
-    for (int pair = 0; pair < Block::kPairs; ++pair) {
+    for (int pair = 0; pair < Block::kOfTile * Block::kPairs; ++pair) {
       MultiplyShared<Block, kTerms, Rows::kRowTiles>(x, PairWeights<Block>(chunks, pair), sums);
       x += Rows::kPairBytes;
     }
