@@ -55,8 +55,9 @@ __device__ __forceinline__ uint32_t UnknownZero(const InvariantArgs& args) {
   return static_cast<uint32_t>(args.rows) >> 31;
 }
 
-// sums [tile of 16 outputs][tile of 8 rows] of the warp += a stage's outputs times its rows. `lane` points to this lane's 16 bytes of the first
-// row's line. The next term of all rows is kTermBytes further.
+// sums [tile of 16 outputs][tile of 8 rows] of the warp += a stage's outputs times its rows. `lane`
+// points to this lane's 16 bytes of the first row's line. The next term of all rows is kTermBytes
+// further. The arrays' types are spelled out: nvcc 12.4 ends with an internal error at an alias.
 template <int kRowTiles, int kTerms, int kTermBytes>
 __device__ __forceinline__ void MultiplyStage(const StageOutputs& outputs, const uint8_t* lane,
                                               float (&sums)[kWarpOutputTiles][kRowTiles][4]) {

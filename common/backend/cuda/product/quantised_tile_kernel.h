@@ -1,7 +1,7 @@
 // The kernel of invariant_product.h for many rows and quantised weights. As in InvariantTileKernel a
 // block has 128 outputs and 64 rows, and each of its warps 16 outputs. But the weights come through
-// shared memory too, and the sums of the parts so far lie there: so loads are several tiles ahead, and
-// with one term two blocks' registers fit on a multiprocessor (but not those of Q6_K).
+// shared memory too, and the sums of the parts so far lie there: so loads are one to three tiles ahead,
+// and with one term two blocks' registers fit on a multiprocessor (but not those of Q6_K).
 #pragma once
 
 #include <cuda_runtime.h>
