@@ -246,7 +246,7 @@ void CudaBackend::AddExperts(Tensor in, const float* gain, float epsilon, Tensor
                          .experts = experts,
                          .scale = scale,
                          .out = out,
-                         .terms = ExpertTerms(in.rows, *experts.gate.front()),
+                         .terms = ExpertTerms(in.rows, experts),
                          .invariant = options_.deterministic};
   Grow(ExpertScratchBytes(mix), expert_scratch_);
   LaunchAddExperts(mix, expert_scratch_.data(), stream_.get());

@@ -126,8 +126,7 @@ class CudaBackend final : public Backend {
   void MultiplyTwoRows(const VectorInput& input, std::span<const VectorOutput> outputs);
   void MultiplyParts(const VectorInput& input, int terms, std::span<const VectorOutput> outputs);
   void MultiplyByLibrary(const VectorInput& input, std::span<const VectorOutput> outputs);
-  // The BF16 terms of the inputs of experts whose weights are like `weight`.
-  int ExpertTerms(int rows, const Weight& weight) const;
+  int ExpertTerms(int rows, const Experts& experts) const;  // ExpertMix::terms
   // Puts the input, normalised or gated, into product_input_.
   void PrepareInput(const VectorInput& input, CudaElement element);
   ProductTerms PrepareTerms(const VectorInput& input, int terms);

@@ -190,11 +190,14 @@ void CudaBackend::MultiplyByLibrary(const VectorInput& input,
   });
 }
 
-int CudaBackend::ExpertTerms(int rows, const Weight& weight) const {
+int CudaBackend::ExpertTerms(int rows, const Experts& experts) const {
   if (options_.deterministic) return 1;
-  const CudaElement element = MatrixOf(weight).element;
-  const bool rounded = IsQuantised(element) || element == CudaElement::kBf16;
-  return rounded && rows > kFineExpertRows ? 1 : 2;
+  const auto are_fine = [](absl::Span<const std::unique_ptr<Weight>> weights) {
+    const CudaElement element = MatrixOf(*weights.front()).element;
+    return element == CudaElement::kF16 || element == CudaElement::kF32;
+  };
+  const bool fine = are_fine(experts.gate) || are_fine(experts.up) || are_fine(experts.down);
+  return fine || rows <= kFineExpertRows ? 2 : 1;
 }
 
 }  // namespace baton

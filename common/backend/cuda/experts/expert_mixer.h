@@ -26,8 +26,9 @@ struct ExpertMix {
   Tensor router;  // [rows, experts]
   const Experts& experts;
   float scale = 1;
-  Tensor out;     // [rows, width]
-  int terms = 1;  // BF16 terms of an input of a product, 1 or 2; 1 in any case of quantised weights
+  Tensor out;  // [rows, width]
+  int terms =
+      1;  // BF16 terms of the input of float weights, 1 or 2; that of quantised ones has one
   // Whether a row's bits may depend on nothing but its own input and the terms.
   bool invariant = true;
 };
