@@ -14,7 +14,7 @@ from . import listing
 BARRIER = re.compile(r"B\d+")
 # A loop with a constant number of rounds: compare(counter, bound), counter += step, and before the loop counter = first.
 COMPARE = re.compile(r"(?P<predicate>U?P\d), U?PT, (?P<counter>U?R\d+)(?:\.reuse)?, (?P<bound>0x[0-9a-f]+), U?PT")
-STEP = re.compile(r"(?P<to>U?R\d+), (?P<counter>U?R\d+)(?:\.reuse)?, (?P<step>0x[0-9a-f]+)(?:, U?RZ)?")
+STEP = re.compile(r"U?R\d+, (?P<counter>U?R\d+)(?:\.reuse)?, (?P<step>0x[0-9a-f]+)(?:, U?RZ)?")
 COPY = re.compile(r"(?P<predicate>P\d), PT, PT, PT, (?P<of>UP\d), 0x80, 0x0")  # PLOP3: of a predicate that all lanes share
 WRITTEN = re.compile(r"(U?R\d+)\b")
 ZERO = {("IMAD.MOV.U32", "RZ, RZ, RZ"), ("MOV", "RZ"), ("UMOV", "URZ"), ("IMAD.MOV.U32", "RZ, RZ, 0x0"), ("MOV", "0x0"), ("UMOV", "0x0"),
@@ -101,11 +101,12 @@ def rounds_of(blocks, loop):
         return None
     predicate = blocks[ends[0]].instructions[-1].predicate
     copies = [match["of"] for step in steps if (match := COPY.fullmatch(step.operands)) and match["predicate"] == predicate]
-    compares = [match for step in steps if step.op.text in ("ISETP.NE.AND", "UISETP.NE.AND")
+    compares = [(step, match) for step in steps if step.op.text in ("ISETP.NE.AND", "UISETP.NE.AND")
                 and (match := COMPARE.fullmatch(step.operands)) and match["predicate"] in (predicate, *copies)]
     if len(compares) != 1:
         return None
-    counter, bound = compares[0]["counter"], int(compares[0]["bound"], 16)
+    compare, match = compares[0]
+    counter, bound = match["counter"], int(match["bound"], 16)
     writes = [step for step in steps if _writes(step, counter)]
     step = STEP.fullmatch(writes[0].operands) if len(writes) == 1 and writes[0].op.name in ("VIADD", "IADD3", "UIADD3") else None
     first = [step for step in blocks[before[0]].instructions if _writes(step, counter)]
@@ -113,8 +114,7 @@ def rounds_of(blocks, loop):
         return None
     if (first[-1].op.text, first[-1].operands.partition(", ")[2]) not in ZERO:
         return None
-    texts = [step.operands for step in steps]
-    stepped_first = texts.index(writes[0].operands) < texts.index(compares[0].string)
+    stepped_first = steps.index(writes[0]) < steps.index(compare)
     size = int(step["step"], 16)
     return bound // size + (0 if stepped_first else 1) if bound % size == 0 else None
 

@@ -27,8 +27,8 @@ struct ExpertMix {
   const Experts& experts;
   float scale = 1;
   Tensor out;  // [rows, width]
-  int terms =
-      1;  // BF16 terms of the input of float weights, 1 or 2; that of quantised ones has one
+  // BF16 terms of the input of float weights, 1 or 2. The input of quantised weights has one.
+  int terms = 1;
   // Whether a row's bits may depend on nothing but its own input and the terms.
   bool invariant = true;
 };

@@ -188,8 +188,8 @@ struct PairWeights {
   __device__ __forceinline__ PairWeights(const LaneWeights<Block> (&weights)[2], int pair) {
     Take(weights, pair);
   }
-  // Of a tile's chunks of Q8_0 of each output in shared memory (WeightRing::Take). `pair` is a pair of
-  // the tile.
+  // `chunks` [2]: each output's chunks of Q8_0 of a tile, in shared memory (WeightRing::Take). `pair` is
+  // a pair of the tile.
   __device__ __forceinline__ PairWeights(const QuantisedRow (&chunks)[2], int pair) {
     static_assert(Block::kElement == CudaElement::kQ8_0);
     LaneWeights<Block> weights[2];
@@ -251,7 +251,7 @@ struct PairWeights<Block, true> {
     Take([&](int output) { return Format::WordsOf(weights[output].words, pair); },
          [&](int output, int half) { return Format::BlockOf(weights[output].scales, pair, half); });
   }
-  // Of a chunk of each output in shared memory.
+  // `chunks` [2]: each output's chunk, in shared memory (WeightRing::Take).
   __device__ __forceinline__ PairWeights(const QuantisedRow (&chunks)[2], int pair) {
     const typename Format::Part parts[2] = {
         Format::template LoadPart<PlaneIn::kShared>(chunks[0], pair),
@@ -259,7 +259,7 @@ struct PairWeights<Block, true> {
     Take([&](int output) { return Format::LoadBlock(chunks[output], pair); },
          [&](int output, int half) { return Format::BlockOf(parts[output], half); });
   }
-  // Of words(output), and scale(output, half).
+  // Makes the operands of the codes words(output) and the scales scale(output, half).
   template <class WordsOf, class ScaleOf>
   __device__ __forceinline__ void Take(const WordsOf& words, const ScaleOf& scale) {
 #pragma unroll

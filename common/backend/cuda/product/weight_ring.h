@@ -19,7 +19,7 @@ namespace baton {
 template <CudaElement kElement, int kThreads, int kStages>
 class WeightRing {
   static constexpr int kTileBytes = HasCodeGroups(kElement) ? kGroupColumns / 2 : kGroupColumns;
-  // Of Q8_0 the second chunk is where others have the plane `high`.
+  // Q8_0 has its second chunk where others have the plane `high`.
   static constexpr int kHighBytes = HasHalfScales(kElement) ? 8 : HasCodeGroups(kElement) ? 0 : 16;
   static constexpr int kPartBytes = 4 * PartBytes(kElement);
   // An entry of two bytes comes with its neighbour.
@@ -71,7 +71,7 @@ class WeightRing {
     }
   }
 
-  // The copied chunks of the next tile, as rows that have nothing else. Of Q8_0, `high` is the second
+  // The copied chunks of the next tile, as rows that have nothing else. With Q8_0, `high` is the second
   // chunk, and `parts` begins with the first one's. REQUIRES: the copy has ended.
   __device__ __forceinline__ void Take(int tile, QuantisedRow (&chunks)[2]) {
 #pragma unroll
