@@ -72,27 +72,6 @@ struct TileCopier {
   }
 };
 
-// totals = sums, or totals += sums behind the first part; and sums = 0. `totals` are this thread's;
-// those of other threads are between.
-template <int kRowTiles>
-__device__ __forceinline__ void KeepPart(bool first, float (&sums)[kWarpOutputTiles][kRowTiles][4],
-                                         float4* totals) {
-#pragma unroll
-  for (int m = 0; m < kWarpOutputTiles; ++m) {
-#pragma unroll
-    for (int n = 0; n < kRowTiles; ++n) {
-      float4& total = totals[(m * kRowTiles + n) * kInvariantThreads];
-      float(&sum)[4] = sums[m][n];
-      float4 all = {0, 0, 0, 0};
-      if (!first) all = total;
-      total = first ? make_float4(sum[0], sum[1], sum[2], sum[3])
-                    : make_float4(all.x + sum[0], all.y + sum[1], all.z + sum[2], all.w + sum[3]);
-#pragma unroll
-      for (float& value : sum) value = 0;
-    }
-  }
-}
-
 // What is at these places of `out` if it is needed; 0 otherwise, and outside of the matrix.
 template <int kRowTiles>
 __device__ __forceinline__ void LoadOld(const InvariantArgs::Matrix& matrix, int rows, int output,
@@ -204,7 +183,11 @@ static __global__ void __launch_bounds__(kInvariantThreads, 1)
       MultiplyStage<kRowTiles, 1, 0>(outputs[i % 2], rows_lane + i * Shape::kStageBytes, sums);
     }
     if ((tile + 1) % args.part_tiles == 0 && tile + 1 < args.tiles) {
-      KeepPart<kRowTiles>(tile < args.part_tiles, sums, totals);
+#pragma unroll
+      for (int m = 0; m < kWarpOutputTiles; ++m) {
+        KeepPart<kRowTiles>(tile < args.part_tiles, sums[m],
+                            totals + m * kRowTiles * kInvariantThreads);
+      }
     }
   }
   StoreTile<kRowTiles>(args, matrix, first_output + warp_output + group,

@@ -261,6 +261,27 @@ __device__ __forceinline__ void EndPart(bool first, TileSums<kRowTiles>& sums,
   }
 }
 
+// The same where the totals lie in shared memory, [kRowTiles][threads of the block], from this
+// thread's on.
+template <int kRowTiles>
+__device__ __forceinline__ void KeepPart(bool first, TileSums<kRowTiles>& sums, float4* totals) {
+#pragma unroll
+  for (int n = 0; n < kRowTiles; ++n) {
+    float(&sum)[4] = sums[n];
+    float4& total = totals[n * kInvariantThreads];
+    if (!first) {
+      const float4 before = total;
+      sum[0] = before.x + sum[0];
+      sum[1] = before.y + sum[1];
+      sum[2] = before.z + sum[2];
+      sum[3] = before.w + sum[3];
+    }
+    total = {sum[0], sum[1], sum[2], sum[3]};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sum[i] = 0;
+  }
+}
+
 template <class Block, int kTerms>
 static __global__ void __launch_bounds__(kInvariantThreads, 1)
     InvariantTileKernel(const __grid_constant__ InvariantArgs args) {

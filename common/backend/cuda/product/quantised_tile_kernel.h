@@ -33,27 +33,6 @@ struct QuantisedTileShape {
   static constexpr int kSharedBytes = kTotalsAt + kTotalBytes;
 };
 
-// Ends a part: totals += sums, and sums = 0. `totals` [kRowTiles][threads of the block], from this
-// thread's on.
-template <int kRowTiles>
-__device__ __forceinline__ void KeepPart(bool first, TileSums<kRowTiles>& sums, float4* totals) {
-#pragma unroll
-  for (int n = 0; n < kRowTiles; ++n) {
-    float(&sum)[4] = sums[n];
-    float4& total = totals[n * kInvariantThreads];
-    if (!first) {
-      const float4 before = total;
-      sum[0] = before.x + sum[0];
-      sum[1] = before.y + sum[1];
-      sum[2] = before.z + sum[2];
-      sum[3] = before.w + sum[3];
-    }
-    total = {sum[0], sum[1], sum[2], sum[3]};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) sum[i] = 0;
-  }
-}
-
 // Leaves the totals of one part of a tile's columns for the last of the tile's thread blocks, for which
 // they become those of all parts, added in ascending order. Returns whether this is the last one.
 // `shared` [1]: no warp reads it any more once all have come here.
