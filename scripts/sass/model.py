@@ -13,7 +13,7 @@ from . import model_text
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATH = ROOT / "docs/benchmarks/gpu_model.md"
 DISPATCH = ROOT / "common/backend/cuda/product/product_dispatch.h"
-TILES = ROOT / "common/backend/cuda/product/invariant_product_launch.h"
+TILES = ROOT / "common/backend/cuda/product/tile_product_launch.h"
 DEQUANTISER = ROOT / "common/backend/cuda/product/dequantise.cu"
 
 # An H200, and what the model supposes of it.
@@ -24,8 +24,7 @@ COPY_BYTES_A_SECOND = 4.25e12
 READ_BYTES_A_SECOND = 0.92 * COPY_BYTES_A_SECOND
 MMA_FLOPS = 620e12  # what mma.sync does at most
 LIBRARY_FLOPS = 700e12  # what cuBLASLt does in large products
-TILE_OUTPUTS, TILE_ROWS = 128, 64  # those of QuantisedTileKernel
-TILE_BLOCKS, COLUMN_PARTS = 2, 8  # its thread blocks on a multiprocessor, and those that share a tile's columns (DivideColumns)
+TILE_OUTPUTS, TILE_ROWS, TILE_COLUMNS = 128, 64, 128  # those of TileProductKernel
 MMA_FLOP = 2 * 16 * 8 * 16  # one tensor-core operation, m16n8k16
 
 
@@ -102,9 +101,10 @@ class Step:
         self.figures, self.weights, self.rows, self.prompt, self.shape = figures, weights, rows, prompt, shape
 
     def parts(self):
-        vector, two, parts = product_rows(self.weights)
+        vector, two, parts, tiles = product_rows(self.weights)
         products = (self.vector_products() if self.rows <= vector else self.two_row_products() if self.rows <= two
-                    else self.parts_products() if self.rows <= parts else self.library_products())
+                    else self.parts_products() if self.rows <= parts else self.tile_products() if self.rows <= tiles
+                    else self.library_products())
         return [*products, self.attention()] if self.appends() else [*products, self.rotation(), self.attention()]
 
     def appends(self):
@@ -156,25 +156,31 @@ class Step:
 
     def parts_products(self):
         for name, count, times in self.shape.products():
-            outputs = count // (self.shape.feed_forward if name == "down" else self.shape.hidden)
-            weights = count * times
-            if self.takes_tiles(outputs):
-                yield self.tiles(name, weights)
-                continue
-            kernel, row_blocks = self.parts_kernel()
-            yield self.streaming(f"product: {name}", kernel, row_blocks * weights * self.weights.streamed,
-                                 weights * self.weights.bytes)
+            yield self.parts_product(name, count * times)
         yield from self.term_inputs()
 
-    def takes_tiles(self, outputs):
-        """Whether the backend takes the kernel for many rows, whose columns it divides where there are few tiles."""
+    def parts_product(self, name, weights):
+        kernel, row_blocks = self.parts_kernel()
+        return self.streaming(f"product: {name}", kernel, row_blocks * weights * self.weights.streamed, weights * self.weights.bytes)
+
+    def tile_products(self):
+        for name, count, times in self.shape.products():
+            columns = self.shape.feed_forward if name == "down" else self.shape.hidden
+            product = self.tiles if self.takes_tiles(count // columns, columns) else self.parts_product
+            yield product(name, count * times)
+        yield from self.term_inputs()
+
+    def takes_tiles(self, outputs, columns):
+        """Whether there are enough thread blocks, after few tiles' columns are divided (LaunchTiles)."""
         tiles = -(-outputs // TILE_OUTPUTS) * -(-self.rows // TILE_ROWS)
-        if 2 * tiles <= TILE_BLOCKS * MULTIPROCESSORS:
-            tiles *= COLUMN_PARTS
-        return self.weights.quantised and self.rows >= small_tiles_from() and 5 * tiles >= 2 * MULTIPROCESSORS
+        wanted, least = tile_division()
+        column_tiles = -(-columns // TILE_COLUMNS)
+        parts = max(1, min(wanted * MULTIPROCESSORS // tiles, column_tiles // least))
+        blocks = tiles * -(-column_tiles // -(-column_tiles // parts))
+        return 5 * blocks >= 2 * MULTIPROCESSORS
 
     def tiles(self, name, weights):
-        kernel = f"QuantisedTileKernel<{self.weights.name}, 1>"
+        kernel = f"TileProductKernel<{self.weights.name}>"
         tensor = weights * -(-self.rows // TILE_ROWS) * TILE_ROWS / (MMA_FLOP / 2)
         return self.own(f"product: {name}", kernel, tensor * self.kernel(kernel).per_tensor, weights * self.weights.bytes, tensor)
 
@@ -239,14 +245,15 @@ class Step:
 
 
 def product_rows(weights):
-    """The most rows that the vector kernel takes with such weights, the one for two rows, and the parts kernel."""
+    """The most rows that the vector kernel takes with such weights, the one for two rows, the parts kernel, and tiles."""
     name = "kQuantisedRows" if weights.quantised else "kHalfRows"
-    return tuple(map(int, _found(rf"{name} = \{{\.vector = (\d+), \.two = (\d+), \.parts = (\d+)\}};", DISPATCH)))
+    pattern = rf"{name} = \{{\.vector = (\d+), \.two = (\d+), \.parts = (\d+), \.tiles = (\d+)\}};"
+    return tuple(map(int, _found(pattern, DISPATCH)))
 
 
-def small_tiles_from():
-    """The fewest rows that quantised weights' tiles take."""
-    return int(_found(r"kInvariantSmallTilesFrom = (\d+);", TILES)[0])
+def tile_division():
+    """The thread blocks wanted for each multiprocessor, and the fewest column tiles of one."""
+    return tuple(int(_found(rf"{name} = (\d+);", TILES)[0]) for name in ("kTileBlocksWanted", "kLeastPartTiles"))
 
 
 def dequantised_weights():

@@ -82,7 +82,7 @@ What it supposes:
 
 It leaves out what makes a real step longer: gaps between kernels, the end of a kernel when only some of its blocks are left,
 latency that too few bytes in flight do not hide, conflicts in shared memory and the rate of its pipe (near its limit in prefill
-attention and in `QuantisedTileKernel`), the rate of the L2 cache (a block of `InvariantPartsKernel` has 16 outputs, so that at 32
+attention), the rate of the L2 cache (a block of `InvariantPartsKernel` has 16 outputs, so that at 32
 rows the rows' input is more bytes there than the weights; thread blocks that share a tile's columns leave their sums there), the merge
 of a long sequence's parts in decode attention, embedding, and sampling. Shares are of the sum of the parts.
 

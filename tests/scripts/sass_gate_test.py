@@ -237,9 +237,9 @@ class Committed(unittest.TestCase):
 
     def test_products_are_modelled_by_the_kernel_that_the_backend_takes(self):
         for weights in (model.BF16, model.Q4_0):
-            vector, two, parts = model.product_rows(weights)
-            for rows, kernel in ((vector, "VectorProductKernel"), (two, "TwoRowKernel"), (min(parts, 32), "InvariantPartsKernel"),
-                                 (parts + 1, "cuBLASLt")):
+            vector, two, parts, tiles = model.product_rows(weights)
+            for rows, kernel in ((vector, "VectorProductKernel"), (two, "TwoRowKernel"), (parts, "InvariantPartsKernel"),
+                                 (tiles if tiles > parts else 0, "TileProductKernel"), (tiles + 1, "cuBLASLt")):
                 if rows == 0:
                     continue
                 self.assertEqual(self.products_kernels(weights, rows), {kernel}, (weights.name, rows))
@@ -248,16 +248,15 @@ class Committed(unittest.TestCase):
         parts = model.Step(self.kernels, weights, rows).parts()
         return {part.kernel.partition("<")[0] for part in parts if part.name.startswith("product")}
 
-    def test_quantised_products_of_more_rows_than_a_block_of_parts_has_are_modelled_by_tiles(self):
-        self.assertEqual(self.products_kernels(model.Q4_0, 32), {"InvariantPartsKernel"})
-        for rows in (33, 64):
-            self.assertEqual(self.products_kernels(model.Q4_0, rows), {"QuantisedTileKernel"})
-        # 6 tiles by 8 parts are too few blocks, 7 are enough.
+    def test_a_product_too_small_for_tiles_is_modelled_by_parts(self):
         step = model.Step(self.kernels, model.Q4_0, 64)
-        self.assertEqual([step.takes_tiles(outputs) for outputs in (6 * 128, 7 * 128)], [False, True])
+        # Of 32 column tiles each block has at least two: 3 tiles by 16 parts are too few blocks, 4 are enough.
+        self.assertEqual([step.takes_tiles(outputs, 4096) for outputs in (3 * 128, 4 * 128)], [False, True])
+        # So many tiles that their columns are whole.
+        self.assertTrue(step.takes_tiles(200 * 128, 128))
 
     def test_a_tile_multiplies_all_of_its_rows_with_each_weight(self):
-        part = model.Step({"QuantisedTileKernel<Q4_0, 1>": kernel(tensor=64, instructions=640)}, model.Q4_0, 40).tiles("down", 2**20)
+        part = model.Step({"TileProductKernel<Q4_0>": kernel(tensor=64, instructions=640)}, model.Q4_0, 40).tiles("down", 2**20)
         self.assertAlmostEqual(part.tensor_s, 2**20 * 64 * 2 / model.MMA_FLOPS)
         self.assertAlmostEqual(part.issue_s * model.MULTIPROCESSORS * model.CLOCK_HZ * model.INSTRUCTIONS_A_CLOCK, 2**20 / 32 * 10)
 

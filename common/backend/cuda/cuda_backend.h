@@ -125,6 +125,7 @@ class CudaBackend final : public Backend {
   void MultiplyVector(VectorInput input, std::span<const VectorOutput> outputs);
   void MultiplyTwoRows(const VectorInput& input, std::span<const VectorOutput> outputs);
   void MultiplyParts(const VectorInput& input, int terms, std::span<const VectorOutput> outputs);
+  void MultiplyTiles(const VectorInput& input, std::span<const VectorOutput> outputs);
   void MultiplyByLibrary(const VectorInput& input, std::span<const VectorOutput> outputs);
   int ExpertTerms(int rows, const Experts& experts) const;  // ExpertMix::terms
   // Puts the input, normalised or gated, into product_input_.

@@ -11,6 +11,7 @@
 #include "common/backend/cuda/product/invariant_product.h"
 #include "common/backend/cuda/product/product_dispatch.h"
 #include "common/backend/cuda/product/product_input.h"
+#include "common/backend/cuda/product/tile_product.h"
 #include "common/backend/cuda/product/two_row_product.h"
 #include "common/backend/cuda/product/weight_product.h"
 #include "common/backend/cuda/weight/cuda_weight.h"
@@ -74,8 +75,9 @@ void CudaBackend::Multiply(const VectorInput& input, InputPrecision precision,
   if (options_.deterministic) {
     return MultiplyParts(input, precision == InputPrecision::kFine ? 2 : 1, all);
   }
-  for (const ProductKernel kernel : {ProductKernel::kVector, ProductKernel::kTwoRows,
-                                     ProductKernel::kParts, ProductKernel::kLibrary}) {
+  for (const ProductKernel kernel :
+       {ProductKernel::kVector, ProductKernel::kTwoRows, ProductKernel::kParts,
+        ProductKernel::kTiles, ProductKernel::kLibrary}) {
     const std::vector<VectorOutput> those = Those(
         all, [&](CudaElement element) { return KernelFor(element, input.in.rows) == kernel; });
     if (!those.empty()) MultiplyBy(kernel, input, those);
@@ -84,7 +86,8 @@ void CudaBackend::Multiply(const VectorInput& input, InputPrecision precision,
 
 ProductKernel CudaBackend::KernelFor(CudaElement element, int rows) const {
   const ProductKernel kernel = ProductKernelOf(element, rows);
-  return kernel == ProductKernel::kLibrary && gemm_ == nullptr ? ProductKernel::kParts : kernel;
+  return kernel == ProductKernel::kLibrary && gemm_ == nullptr ? KernelWithoutLibrary(element)
+                                                               : kernel;
 }
 
 void CudaBackend::MultiplyBy(ProductKernel kernel, const VectorInput& input,
@@ -101,6 +104,8 @@ void CudaBackend::MultiplyBy(ProductKernel kernel, const VectorInput& input,
       }
       return MultiplyParts(input, terms, outputs);
     }
+    case ProductKernel::kTiles:
+      return MultiplyTiles(input, outputs);
     case ProductKernel::kLibrary:
       return MultiplyByLibrary(input, outputs);
   }
@@ -114,13 +119,21 @@ ProductTerms CudaBackend::PrepareTerms(const VectorInput& input, int terms) {
 void CudaBackend::MultiplyParts(const VectorInput& input, int terms,
                                 std::span<const VectorOutput> outputs) {
   const ProductTerms in = PrepareTerms(input, terms);
+  // By the first product, whatever its rows, so that no later one takes memory.
   const bool quantised =
       std::any_of(outputs.begin(), outputs.end(),
                   [](const VectorOutput& output) { return IsQuantised(output.weight.element); });
-  // By the first product, whatever its rows, so that no later one takes memory.
   if (quantised) Grow(SplitScratchBytes(limits_), product_sums_);
   ForEachFew(outputs, [&](std::span<const VectorOutput> few) {
     LaunchInvariantProduct(in, few, limits_, {product_sums_.data()}, stream_.get());
+  });
+}
+
+void CudaBackend::MultiplyTiles(const VectorInput& input, std::span<const VectorOutput> outputs) {
+  const ProductTerms in = PrepareTerms(input, 1);
+  Grow(SplitScratchBytes(limits_), product_sums_);
+  ForEachFew(outputs, [&](std::span<const VectorOutput> few) {
+    LaunchTileProduct(in, few, limits_, {product_sums_.data()}, stream_.get());
   });
 }
 

@@ -5,13 +5,12 @@
 // counts; a scale serves 16 or 32.
 #pragma once
 
-#include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 #include <bit>
 #include <cstdint>
-#include <cstring>
 
+#include "common/backend/cuda/product/bf16_pair.h"
 #include "common/backend/cuda/product/weight_format.h"
 #include "ptx.h"
 
@@ -19,13 +18,13 @@ namespace baton {
 
 // A Format has, beside kColumns of weight_format.h,
 //   Words                     the codes of a chunk
-//   LoadWords(row, c)         those of chunk c of a QuantisedRow
+//   LoadWords<kIn>(row, c)    those of chunk c of a QuantisedRow
 //   WordsOf(words, b)         those of block b of the group: BlockWords
 //   LoadBlock(row, b)         the same, from shared memory, of a row that is one chunk
 //   Codes(words, pairs)       the codes of the block's columns 2i and 2i + 1, each with kAdded added,
 //                             in BF16
 //   Scales                    what the four blocks of a group have beside codes
-//   LoadScales(row, g)        that of group g
+//   LoadScales<kIn>(row, g)   that of group g
 //   Part                      what one block has
 //   LoadPart<kIn>(row, b)     that of block b of the row
 //   BlockOf(scales, b, half)  scale and min of that half of block b of the group
@@ -72,14 +71,7 @@ __device__ __forceinline__ void CodesAnd128(uint32_t word, uint32_t (&pairs)[4])
 template <int kAdded>
 __device__ __forceinline__ uint32_t LessAdded(uint32_t codes) {
   constexpr uint32_t kBase = (0x4300u + kAdded - 128) * 0x10001u;
-  __nv_bfloat162 pair;
-  __nv_bfloat162 base;
-  memcpy(&pair, &codes, sizeof(pair));
-  memcpy(&base, &kBase, sizeof(base));
-  const __nv_bfloat162 difference = __hsub2(pair, base);
-  uint32_t out;
-  memcpy(&out, &difference, sizeof(out));
-  return out;
+  return BitsOf(__hsub2(Bf16PairOf(codes), Bf16PairOf(kBase)));
 }
 
 // scale * byte `i` of `bytes`, exactly. REQUIRES: the scale is a finite F16.
@@ -116,8 +108,9 @@ struct GroupFormat {
   static constexpr CudaElement kElement = kElement_;
   static constexpr int kColumns = ChunkColumns(kElement);
   using Words = uint4;
+  template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Words LoadWords(const QuantisedRow& row, int chunk) {
-    return LoadStreamed16(row.codes + 16 * static_cast<int64_t>(chunk));
+    return LoadCodes16<kIn>(row.codes, chunk);
   }
   using BlockWords = uint32_t;
   static __device__ __forceinline__ BlockWords WordsOf(const Words& words, int block) {
@@ -143,9 +136,10 @@ struct SuperBlockFormat {
     uint32_t bytes;
     uint32_t super;
   };
+  template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
-    return {LoadAt<uint2>(row.parts, group),
-            LoadAt<Super>(row.supers, static_cast<uint32_t>(group) / 2)};
+    return {LoadAt<uint2, kIn>(row.parts, group),
+            LoadAt<Super, kIn>(row.supers, static_cast<uint32_t>(group) / 2)};
   }
   template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Part LoadPart(const QuantisedRow& row, int block) {
@@ -161,8 +155,9 @@ struct WeightFormat<CudaElement::kQ4_0> : GroupFormat<CudaElement::kQ4_0> {
 
   using Scales = uint2;   // F16, one for each block
   using Part = uint32_t;  // F16
+  template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
-    return LoadAt<uint2>(row.parts, group);
+    return LoadAt<uint2, kIn>(row.parts, group);
   }
   template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Part LoadPart(const QuantisedRow& row, int block) {
@@ -195,8 +190,9 @@ template <>
 struct WeightFormat<CudaElement::kQ4_1> : GroupFormat<CudaElement::kQ4_1> {
   using Scales = uint4;   // for each block scale and min, F16
   using Part = uint32_t;  // scale and min, F16
+  template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
-    return LoadAt<uint4>(row.parts, group);
+    return LoadAt<uint4, kIn>(row.parts, group);
   }
   template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Part LoadPart(const QuantisedRow& row, int block) {
@@ -251,7 +247,7 @@ struct WeightFormat<CudaElement::kQ4_K> : GroupFormat<CudaElement::kQ4_K>,
   static __device__ __forceinline__ BlockScale BlockAt(uint32_t bytes, int first, uint32_t super) {
     const auto byte = static_cast<uint32_t>(first);
     return {ScaledByte(bytes, byte, HalfOf(super)),
-            -ScaledByte(bytes, byte + 1, HalfOf(super >> 16))};
+            ScaledByte(bytes, byte + 1, -HalfOf(super >> 16))};
   }
 };
 
@@ -266,9 +262,9 @@ struct WeightFormat<CudaElement::kQ6_K> : SuperBlockFormat<uint16_t> {
     uint4 low;
     uint2 high;
   };
+  template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Words LoadWords(const QuantisedRow& row, int chunk) {
-    return {LoadStreamed16(row.codes + 16 * static_cast<int64_t>(chunk)),
-            LoadAt<uint2>(row.high, chunk)};
+    return {LoadCodes16<kIn>(row.codes, chunk), LoadAt<uint2, kIn>(row.high, chunk)};
   }
   struct BlockWords {
     uint32_t low;
@@ -358,8 +354,9 @@ struct WeightFormat<CudaElement::kMxfp4> : GroupFormat<CudaElement::kMxfp4> {
 
   using Scales = uint32_t;  // the exponents, a byte for each block
   using Part = uint32_t;    // the exponent, in the lowest byte
+  template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
-    return LoadAt<uint32_t>(row.parts, group);
+    return LoadAt<uint32_t, kIn>(row.parts, group);
   }
   template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Part LoadPart(const QuantisedRow& row, int block) {

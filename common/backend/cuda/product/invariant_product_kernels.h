@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "common/backend/cuda/device/device.h"
+#include "common/backend/cuda/device/last_block.h"
 #include "common/backend/cuda/product/invariant_product_lane.h"
 #include "ptx.h"
 
@@ -176,13 +177,14 @@ struct TileShape {
   static constexpr int kSharedBytes = 2 * kBufferBytes;
 };
 
-// The input's rows on their way into shared memory. A thread has every sixteenth row, always the
-// same eight columns of a tile.
-template <class Block, int kTerms>
+// The input's rows on their way into shared memory. A thread always has the same eight columns of a tile,
+// of every sixteenth row if there are 256 threads.
+template <class Block, int kTerms, int kThreads = kInvariantThreads>
 class RowCopies {
   using Shape = TileShape<Block, kTerms>;
   static constexpr int kEights = kTileColumns / 8;
-  static constexpr int kRowStep = kInvariantThreads / kEights;
+  static constexpr int kRowStep = kThreads / kEights;
+  static constexpr int kTurns = Shape::kRows / kRowStep;
 
  public:
   // `first_row` is the tile's first row.
@@ -199,13 +201,15 @@ class RowCopies {
   // become zeros, and nothing is read at their addresses.
   __device__ __forceinline__ void Copy(const InvariantArgs& args, int tile, uint8_t* buffer) const {
     uint8_t* const to = buffer + to_;
+    // Which rows there are is asked anew, where there are too few predicates to keep it.
+    const int rows = kTurns > 4 ? AsItIs(rows_) : rows_;
 #pragma unroll
     for (int term = 0; term < kTerms; ++term) {
       const uint8_t* from =
           from_ + term * args.term_bytes + static_cast<int64_t>(tile) * (kEights * 16);
 #pragma unroll
-      for (int i = 0; i < Shape::kRows / kRowStep; ++i) {
-        const bool valid = i * kRowStep < rows_;
+      for (int i = 0; i < kTurns; ++i) {
+        const bool valid = i * kRowStep < rows;
         uint8_t* const at = to + term * Shape::kTermBytes + i * kRowStep * 64;
         if constexpr (Block::kHalfScales) {
           // The second four columns are the next lane's, of the same step.
@@ -280,6 +284,34 @@ __device__ __forceinline__ void KeepPart(bool first, TileSums<kRowTiles>& sums, 
 #pragma unroll
     for (int i = 0; i < 4; ++i) sum[i] = 0;
   }
+}
+
+// Leaves a thread's sums of one part of a tile's columns for the last of the tile's thread blocks, for
+// which they become those of all parts, added in ascending order. Returns whether this is the last one.
+// A thread has kSums of them: get(i) and set(i, sum). `shared` [1]: no warp reads it any more once all
+// have come here.
+template <int kSums, int kThreads, class Get, class Set>
+__device__ __forceinline__ bool JoinParts(const InvariantArgs& args, int tile, int part,
+                                          int32_t* shared, const Get& get, const Set& set) {
+  static_assert(kSums * kThreads * sizeof(float4) == kSplitSumBytes);
+  auto* const sums =
+      reinterpret_cast<float4*>(args.split_sums + tile * args.splits * kSplitSumBytes) +
+      threadIdx.x;
+  constexpr int kPartSums = kSums * kThreads;
+#pragma unroll
+  for (int i = 0; i < kSums; ++i) sums[part * kPartSums + i * kThreads] = get(i);
+  if (!ComesLast(args.split_arrivals + tile, args.splits, shared)) return false;
+#pragma unroll
+  for (int i = 0; i < kSums; ++i) {
+    const float4* const at = sums + i * kThreads;
+    float4 total = at[0];
+    for (int other = 1; other < args.splits; ++other) {
+      const float4 sum = at[other * kPartSums];
+      total = {total.x + sum.x, total.y + sum.y, total.z + sum.z, total.w + sum.w};
+    }
+    set(i, total);
+  }
+  return true;
 }
 
 template <class Block, int kTerms>

@@ -7,15 +7,14 @@
 //   D                      outputs g and g + 8 of rows 2t and 2t + 1
 #pragma once
 
-#include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
+#include "common/backend/cuda/product/bf16_pair.h"
 #include "common/backend/cuda/product/group_format.h"
 #include "common/backend/cuda/product/invariant_product.h"
 #include "common/backend/cuda/product/product_output.h"
@@ -50,14 +49,6 @@ struct InvariantArgs {
   int matrix_count;
   Matrix matrices[kMaxVectorOutputs];
 };
-
-// Packs two elements into a register, `low` in its lower half.
-__device__ __forceinline__ uint32_t PackBf16(float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  uint32_t bits;
-  memcpy(&bits, &pair, sizeof(bits));
-  return bits;
-}
 
 // A block of columns: the columns that the four lanes of a row hold at a time.
 template <CudaElement kElement_>
@@ -188,7 +179,7 @@ struct PairWeights {
   __device__ __forceinline__ PairWeights(const LaneWeights<Block> (&weights)[2], int pair) {
     Take(weights, pair);
   }
-  // `chunks` [2]: each output's chunks of Q8_0 of a tile, in shared memory (WeightRing::Take). `pair` is
+  // `chunks` [2]: each output's chunks of Q8_0 of a tile, in shared memory (WeightRing::Tile). `pair` is
   // a pair of the tile.
   __device__ __forceinline__ PairWeights(const QuantisedRow (&chunks)[2], int pair) {
     static_assert(Block::kElement == CudaElement::kQ8_0);
@@ -198,8 +189,9 @@ struct PairWeights {
       const QuantisedRow& chunk = chunks[output];
       const uint2 codes =
           LoadAt<uint2, PlaneIn::kShared>(pair < 2 ? chunk.codes : chunk.high, pair % 2);
-      weights[output].chunks[0] = {{codes.x, codes.y, 0, 0},
-                                   LoadAt<uint16_t, PlaneIn::kShared>(chunk.parts, pair / 2 * 2)};
+      weights[output].chunks[0] = {
+          {codes.x, codes.y, 0, 0},
+          LoadAt<uint16_t, PlaneIn::kShared>(chunk.parts, pair / 2 * 2 + threadIdx.x % 4 / 2)};
     }
     Take(weights, 0);
   }
@@ -251,7 +243,7 @@ struct PairWeights<Block, true> {
     Take([&](int output) { return Format::WordsOf(weights[output].words, pair); },
          [&](int output, int half) { return Format::BlockOf(weights[output].scales, pair, half); });
   }
-  // `chunks` [2]: each output's chunk, in shared memory (WeightRing::Take).
+  // `chunks` [2]: each output's chunk, in shared memory (WeightRing::Tile).
   __device__ __forceinline__ PairWeights(const QuantisedRow (&chunks)[2], int pair) {
     const typename Format::Part parts[2] = {
         Format::template LoadPart<PlaneIn::kShared>(chunks[0], pair),

@@ -112,21 +112,28 @@ struct TileKernel<Block, kTerms, true> {
   static constexpr int kBlocks = QuantisedTileShape<Block, kTerms>::kOccupancy;
 };
 
-// Divides the columns of each of `tiles` tiles among thread blocks, if that leaves no tile waiting for
-// another, and makes as many blocks of `tiles`.
+// Gives each of `tiles` tiles as many thread blocks as the columns have parts of args.part_tiles, and
+// makes as many of `tiles`. REQUIRES: at most one tile for each multiprocessor, if there are more parts
+// than one.
+inline void DivideColumns(const DeviceLimits& limits, const SplitScratch& scratch,
+                          InvariantArgs& args, unsigned* tiles) {
+  args.splits = (args.tiles + args.part_tiles - 1) / args.part_tiles;
+  auto* const data = static_cast<uint8_t*>(scratch.data);
+  args.split_arrivals = reinterpret_cast<int32_t*>(data);
+  args.split_sums = data + SplitArrivalBytes(limits.multiprocessors);
+  *tiles *= static_cast<unsigned>(args.splits);
+}
+
+// Divides the columns of quantised weights if that leaves no tile waiting for another.
 template <class Block, int kTerms>
-void DivideColumns(const DeviceLimits& limits, const SplitScratch& scratch, InvariantArgs& args,
-                   unsigned* tiles) {
+void DivideFewTiles(const DeviceLimits& limits, const SplitScratch& scratch, InvariantArgs& args,
+                    unsigned* tiles) {
   if constexpr (IsQuantised(Block::kElement)) {
     constexpr int kBlocks = TileKernel<Block, kTerms>::kBlocks;
-    static_assert(QuantisedTileShape<Block, kTerms>::kTotalBytes == kSplitSumBytes && kBlocks <= 2);
+    static_assert(kBlocks <= 2, "at most one tile for each multiprocessor");
     const int places = limits.multiprocessors * kBlocks;
     if (scratch.data == nullptr || static_cast<int64_t>(*tiles) * 2 > places) return;
-    args.splits = (args.tiles + args.part_tiles - 1) / args.part_tiles;
-    auto* const data = static_cast<uint8_t*>(scratch.data);
-    args.split_arrivals = reinterpret_cast<int32_t*>(data);
-    args.split_sums = data + SplitArrivalBytes(limits.multiprocessors);
-    *tiles *= static_cast<unsigned>(args.splits);
+    DivideColumns(limits, scratch, args, tiles);
   }
 }
 
@@ -150,7 +157,7 @@ void WithInvariantKernel(const ProductTerms& in, std::span<const VectorOutput> o
       limits.shared_bytes >= TileKernel<Block, kTerms>::kSharedBytes) {
     InvariantArgs args = InvariantArgsFor<Block>(in, outputs, kTileOutputs,
                                                  TileShape<Block, kTerms>::kRows, &blocks);
-    DivideColumns<Block, kTerms>(limits, scratch, args, &blocks);
+    DivideFewTiles<Block, kTerms>(limits, scratch, args, &blocks);
     if (EnoughTiles(blocks, limits.multiprocessors)) return tiles(args, blocks);
   }
   with_row_tiles(std::integral_constant<int, kMostRowTiles>());

@@ -11,7 +11,10 @@ enum class ProductKernel {
   kVector,   // vector_product.h: the input in float32
   kTwoRows,  // two_row_product.h: tensor cores, the input in BF16
   kParts,    // invariant_product.h: tensor cores, the input in BF16 terms
-  kLibrary,  // weight_product.h: cuBLASLt, the input rounded to the weights' type; kParts without it
+  kTiles,    // tile_product.h: tensor cores, the input and the weights in BF16
+  // weight_product.h: cuBLASLt, the input rounded to the weights' type. Without it, kTiles for quantised
+  // weights and kParts for others.
+  kLibrary,
 };
 
 // The most rows that the kernels take. The library takes more.
@@ -19,15 +22,21 @@ struct ProductRows {
   int vector = 0;
   int two = 0;
   int parts = 0;
+  int tiles = 0;
 };
 // scripts/sass/model.py reads these three lines.
-inline constexpr ProductRows kF32Rows = {.vector = 4, .two = 0, .parts = 4};
-inline constexpr ProductRows kHalfRows = {.vector = 4, .two = 0, .parts = 16};  // F16, BF16
-inline constexpr ProductRows kQuantisedRows = {.vector = 0, .two = 2, .parts = 64};
+inline constexpr ProductRows kF32Rows = {.vector = 4, .two = 0, .parts = 4, .tiles = 4};
+inline constexpr ProductRows kHalfRows = {.vector = 3, .two = 0, .parts = 16, .tiles = 16};
+inline constexpr ProductRows kQuantisedRows = {.vector = 0, .two = 2, .parts = 32, .tiles = 64};
 
 constexpr ProductRows ProductRowsOf(CudaElement element) {
   if (IsQuantised(element)) return kQuantisedRows;
   return element == CudaElement::kF32 ? kF32Rows : kHalfRows;
+}
+
+// What multiplies in place of the library.
+constexpr ProductKernel KernelWithoutLibrary(CudaElement element) {
+  return IsQuantised(element) ? ProductKernel::kTiles : ProductKernel::kParts;
 }
 
 constexpr ProductKernel ProductKernelOf(CudaElement element, int rows) {
@@ -35,6 +44,7 @@ constexpr ProductKernel ProductKernelOf(CudaElement element, int rows) {
   return rows <= most.vector  ? ProductKernel::kVector
          : rows <= most.two   ? ProductKernel::kTwoRows
          : rows <= most.parts ? ProductKernel::kParts
+         : rows <= most.tiles ? ProductKernel::kTiles
                               : ProductKernel::kLibrary;
 }
 

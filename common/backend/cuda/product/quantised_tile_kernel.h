@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "common/backend/cuda/device/last_block.h"
 #include "common/backend/cuda/product/invariant_product_kernels.h"
 #include "common/backend/cuda/product/weight_ring.h"
 #include "ptx.h"
@@ -20,7 +19,7 @@ template <class Block, int kTerms>
 struct QuantisedTileShape {
   using Rows = TileShape<Block, kTerms>;
   template <int kStages>
-  using Ring = WeightRing<Block::kElement, kInvariantThreads, kStages>;
+  using Ring = WeightRing<Block::kElement, kInvariantThreads, 16, kStages>;
   // Thread blocks on a multiprocessor.
   static constexpr int kOccupancy = kTerms == 1 && !Block::kHalfScales ? 2 : 1;
   static constexpr int kTotalBytes = kInvariantThreads * Rows::kRowTiles * 16;
@@ -32,34 +31,6 @@ struct QuantisedTileShape {
   static constexpr int kTotalsAt = kRingAt + Ring<kStages>::kBytes;
   static constexpr int kSharedBytes = kTotalsAt + kTotalBytes;
 };
-
-// Leaves the totals of one part of a tile's columns for the last of the tile's thread blocks, for which
-// they become those of all parts, added in ascending order. Returns whether this is the last one.
-// `shared` [1]: no warp reads it any more once all have come here.
-template <int kRowTiles>
-__device__ __forceinline__ bool JoinParts(const InvariantArgs& args, int tile, int part,
-                                          int32_t* shared, float4* totals) {
-  auto* const sums =
-      reinterpret_cast<float4*>(args.split_sums + tile * args.splits * kSplitSumBytes) +
-      threadIdx.x;
-  constexpr int kPartSums = kRowTiles * kInvariantThreads;
-#pragma unroll
-  for (int n = 0; n < kRowTiles; ++n) {
-    sums[part * kPartSums + n * kInvariantThreads] = totals[n * kInvariantThreads];
-  }
-  if (!ComesLast(args.split_arrivals + tile, args.splits, shared)) return false;
-#pragma unroll
-  for (int n = 0; n < kRowTiles; ++n) {
-    const float4* const at = sums + n * kInvariantThreads;
-    float4 total = at[0];
-    for (int i = 1; i < args.splits; ++i) {
-      const float4 sum = at[i * kPartSums];
-      total = {total.x + sum.x, total.y + sum.y, total.z + sum.z, total.w + sum.w};
-    }
-    totals[n * kInvariantThreads] = total;
-  }
-  return true;
-}
 
 template <class Block, int kTerms>
 static __global__ void __launch_bounds__(kInvariantThreads,
@@ -77,16 +48,14 @@ static __global__ void __launch_bounds__(kInvariantThreads,
   const int unit = block / args.row_tiles;
   const int first_row = block % args.row_tiles * Rows::kRows;
   const InvariantArgs::Matrix& matrix = MatrixOfUnit(args, unit);
-  const int first_output = (unit - matrix.first_unit) * kTileOutputs + thread / 32 * 16;
+  const int unit_output = (unit - matrix.first_unit) * kTileOutputs;
   const int begin = part * args.part_tiles;
   const int end = args.splits == 1 ? args.tiles : min(args.tiles, begin + args.part_tiles);
 
   LetNextKernelStart();
-  typename Shape::template Ring<kStages> ring(
-      {QuantisedRowAt<Block::kElement>(WeightRow(args, matrix, first_output + group), args.columns),
-       QuantisedRowAt<Block::kElement>(WeightRow(args, matrix, first_output + group + 8),
-                                       args.columns)},
-      end, shared_memory + Shape::kRingAt, thread);
+  typename Shape::template Ring<kStages> ring(matrix.weight + unit_output * args.row_bytes,
+                                              matrix.rows - 1 - unit_output, args.row_bytes,
+                                              args.columns, end, shared_memory + Shape::kRingAt);
 #pragma unroll
   for (int i = 0; i < kStages - 1; ++i) ring.Copy(begin + i);
   const RowCopies<Block, kTerms> input(args, first_row);
@@ -104,8 +73,8 @@ static __global__ void __launch_bounds__(kInvariantThreads,
     if (tile + 1 < end) input.Copy(args, tile + 1, shared_memory + buffer);
     ring.Copy(tile + kStages - 1);
     CommitCopies();
-    QuantisedRow chunks[2];
-    ring.Take(tile, chunks);
+    const auto weights = ring.Take(tile);
+    const QuantisedRow chunks[2] = {weights.Row(0), weights.Row(1)};
     // Not unrolled: the compiler would bring the loads of all pairs forward, for which there are not
     // enough registers.
 #pragma unroll 1
@@ -120,9 +89,10 @@ static __global__ void __launch_bounds__(kInvariantThreads,
     // The rows of the next tile, and its weights: only the last copy of weights may be under way.
     WaitForCopies<(kStages > 2 ? 1 : 0)>();
   }
-  if (args.splits > 1 &&
-      !JoinParts<Rows::kRowTiles>(args, block, part, reinterpret_cast<int32_t*>(shared_memory),
-                                  totals)) {
+  if (args.splits > 1 && !JoinParts<Rows::kRowTiles, kInvariantThreads>(
+                             args, block, part, reinterpret_cast<int32_t*>(shared_memory),
+                             [&](int i) { return totals[i * kInvariantThreads]; },
+                             [&](int i, float4 sum) { totals[i * kInvariantThreads] = sum; })) {
     return;
   }
 #pragma unroll
@@ -131,8 +101,8 @@ static __global__ void __launch_bounds__(kInvariantThreads,
     const float all[4] = {total.x, total.y, total.z, total.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      StoreOutput(args, matrix, first_row + n * 8 + t * 2 + i % 2, first_output + group + i / 2 * 8,
-                  all[i]);
+      StoreOutput(args, matrix, first_row + n * 8 + t * 2 + i % 2,
+                  unit_output + thread / 32 * 16 + group + i / 2 * 8, all[i]);
     }
   }
 }

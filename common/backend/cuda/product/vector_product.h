@@ -35,9 +35,9 @@ namespace baton {
 
 inline constexpr int kMaxVectorRows = 4;
 inline constexpr int kMaxVectorOutputs = 3;
-// None of quantised weights: tensor cores make more of them (product_dispatch.h).
+// None of quantised weights, and three of 16 bits: tensor cores make more of them (product_dispatch.h).
 constexpr int MaxVectorRows(CudaElement element) {
-  return IsQuantised(element) ? 0 : kMaxVectorRows;
+  return IsQuantised(element) ? 0 : element == CudaElement::kF32 ? kMaxVectorRows : 3;
 }
 
 // A product's input, in device memory. Every matrix begins at a multiple of 16 bytes.

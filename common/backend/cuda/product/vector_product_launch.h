@@ -22,7 +22,9 @@ void WithVectorTile(int rows, const Visit& visit) {
   if (rows == 1) visit(VectorTile<kElement, 1, 1, 5, 2>());
   if (rows == 2) visit(VectorTile<kElement, 2, 2, 3, 1>());
   if (rows == 3) visit(VectorTile<kElement, 3, 2, 3, 1>());
-  if (rows == 4) visit(VectorTile<kElement, 4, 2, 3, 1>());
+  if constexpr (MaxVectorRows(kElement) == 4) {
+    if (rows == 4) visit(VectorTile<kElement, 4, 2, 3, 1>());
+  }
 }
 
 // The most thread blocks of a launch.

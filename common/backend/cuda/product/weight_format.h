@@ -67,6 +67,14 @@ __device__ __forceinline__ T LoadAt(const uint8_t* plane, uint32_t index) {
   return kIn == PlaneIn::kShared ? *entry : __ldg(entry);
 }
 
+// The 16 bytes of codes of chunk `chunk`.
+template <PlaneIn kIn = PlaneIn::kGlobal>
+__device__ __forceinline__ uint4 LoadCodes16(const uint8_t* codes, int chunk) {
+  const uint8_t* const at = codes + 16 * static_cast<int64_t>(chunk);
+  if constexpr (kIn == PlaneIn::kShared) return *reinterpret_cast<const uint4*>(at);
+  return LoadStreamed16(at);
+}
+
 // The planes of a quantised row. One that the type does not have is where the next begins.
 struct QuantisedRow {
   const uint8_t* codes;

@@ -1,6 +1,5 @@
 // Quantised weights on their way through shared memory, some column tiles ahead of their use: for
 // kernels that have too few registers, and too few warps, to have enough loads under way otherwise.
-// Each thread copies what it alone will read, so that no barrier is needed.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,103 +12,128 @@
 
 namespace baton {
 
-// What the threads of a block have of two rows each, kStages column tiles at a time: a chunk of codes
-// in groups (group_format.h), or of Q8_0 one in each half of the tile; and what the tile has beside
-// codes.
-template <CudaElement kElement, int kThreads, int kStages>
+// Places for kStages column tiles of the rows of a block of kThreads threads: kRows for each warp. With
+// g = lane / 4 and t = lane % 4, a lane copies and reads of its warp's rows g, g + 8, ... chunk t of the
+// codes (group_format.h), or of Q8_0 chunk t of each half of the tile. What a row has beside codes one
+// of its four lanes copies for all.
+template <CudaElement kElement, int kThreads, int kRows, int kStages>
 class WeightRing {
+  static_assert(kRows % 8 == 0 && kRows <= 32, "a lane has up to four rows");
+  static constexpr int kTurns = kRows / 8;
+  static constexpr int kAllRows = kThreads / 32 * kRows;
   static constexpr int kTileBytes = HasCodeGroups(kElement) ? kGroupColumns / 2 : kGroupColumns;
   // Q8_0 has its second chunk where others have the plane `high`.
   static constexpr int kHighBytes = HasHalfScales(kElement) ? 8 : HasCodeGroups(kElement) ? 0 : 16;
   static constexpr int kPartBytes = 4 * PartBytes(kElement);
   // An entry of two bytes comes with its neighbour.
   static constexpr int kSuperBytes = SuperBytes(kElement) > 0 ? 4 : 0;
-  static constexpr int kRowBytes = kThreads * (16 + kHighBytes + kPartBytes + kSuperBytes);
+  // Where the planes begin in a stage: [turn][thread] codes, the same of `high`, [row] parts, [row] supers.
+  static constexpr int kHighAt = kTurns * kThreads * 16;
+  static constexpr int kPartsAt = kHighAt + kTurns * kThreads * kHighBytes;
+  static constexpr int kSupersAt = kPartsAt + kAllRows * kPartBytes;
 
  public:
-  static constexpr int kStageBytes = 2 * kRowBytes;
+  static constexpr int kStageBytes = kSupersAt + kAllRows * kSuperBytes;
   static constexpr int kBytes = kStages * kStageBytes;
 
-  // `shared` [kBytes]. Tiles [.., end_tile) of the rows are taken in ascending order. `thread` is the
-  // thread's index in the block.
-  __device__ __forceinline__ WeightRing(const QuantisedRow (&rows)[2], int end_tile,
-                                        uint8_t* shared, int thread)
-      : end_tile_(end_tile), shared_(shared), thread_(thread) {
-#pragma unroll
-    for (int row = 0; row < 2; ++row) {
-      rows_[row] = rows[row];
-      rows_[row].codes = AsItIs(rows[row].codes + 16 * (thread % 4));
-      // A min takes the registers that another kept address would.
-      if constexpr (!HasMin(kElement)) rows_[row].parts = AsItIs(rows[row].parts);
-    }
+  // `first` is the block's first row, of `columns` columns, and `last` how many rows behind it the
+  // matrix's last one is. Rows behind that are the last one. Tiles [.., end_tile) are taken in ascending
+  // order. `shared` [kBytes].
+  __device__ __forceinline__ WeightRing(const uint8_t* first, int last, int64_t row_bytes,
+                                        int columns, int end_tile, uint8_t* shared)
+      : planes_(PlanesOf(kElement, columns)),
+        row_bytes_(static_cast<uint32_t>(row_bytes)),
+        end_tile_(end_tile),
+        shared_(shared) {
+    const int row = RowOf(0);
+    left_ = max(last - row, 0);
+    codes_ = AsItIs(RowAt(first, row, last) + 16 * Lane4());
+    parts_ = AsItIs(RowAt(first, OwnRow(), last) + planes_.parts);
   }
 
-  // Begins to copy the chunks of a tile, if there is one. Of the kStages tiles before, the first must
-  // have been taken and read.
+  // Begins to copy a tile, if there is one. No thread may still read the oldest of the kStages tiles.
   __device__ __forceinline__ void Copy(int tile) {
-    const uint8_t* const stage = shared_ + copied_;
+    uint8_t* const stage = shared_ + copied_;
     copied_ = NextStage(copied_);
     if (tile >= end_tile_) return;
+    const int thread = static_cast<int>(threadIdx.x);
+    const int t = Lane4();
+    // Not known to stay what it is: else the offsets of all rows would be kept in registers.
+    const int left = AsItIs(left_);
+    const uint8_t* const codes = AsItIs(codes_ + int64_t{kTileBytes} * tile);
+    // Half as many bytes as of codes, in each tile and chunk.
+    const uint32_t high_from = planes_.high - static_cast<uint32_t>(kTileBytes / 2 * tile + 8 * t);
 #pragma unroll
-    for (int row = 0; row < 2; ++row) {
-      const QuantisedRow& from = rows_[row];
-      const QuantisedRow to = PlacesIn(stage, row);
-      const uint8_t* const codes = from.codes + kTileBytes * static_cast<int64_t>(tile);
-      CopyAsync16(Writable(to.codes), codes);
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const uint8_t* const from = RowAt(codes, turn * 8, left);
+      CopyAsync16(stage + (turn * kThreads + thread) * 16, from);
+      uint8_t* const high = stage + kHighAt + (turn * kThreads + thread) * kHighBytes;
       if constexpr (!HasCodeGroups(kElement)) {
-        CopyAsync16(Writable(to.high), codes + kTileBytes / 2);
+        CopyAsync16(high, from + kTileBytes / 2);
       } else if constexpr (kHighBytes > 0) {
-        const int chunk = tile * 4 + thread_ % 4;
-        CopyAsync<kHighBytes>(Writable(to.high),
-                              from.high + kHighBytes * static_cast<int64_t>(chunk), true);
+        CopyAsync<kHighBytes>(high, from + high_from, true);
       }
-      CopyAsync<kPartBytes>(Writable(to.parts),
-                            from.parts + kPartBytes * static_cast<int64_t>(tile), true);
-      if constexpr (kSuperBytes > 0) {
-        CopyAsync<kSuperBytes>(Writable(to.supers), from.supers + SuperAt(tile) / 4 * 4, true);
-      }
+    }
+    const bool wanted = kRows == 32 || thread % 32 < kRows;
+    CopyAsyncIf<kPartBytes>(wanted, stage + kPartsAt + OwnRow() * kPartBytes,
+                            parts_ + int64_t{kPartBytes} * tile);
+    if constexpr (kSuperBytes > 0) {
+      const uint32_t super = SuperAt(tile) / 4 * 4;
+      CopyAsyncIf<kSuperBytes>(wanted, stage + kSupersAt + OwnRow() * kSuperBytes,
+                               parts_ + (planes_.supers - planes_.parts) + super);
     }
   }
 
-  // The copied chunks of the next tile, as rows that have nothing else. With Q8_0, `high` is the second
-  // chunk, and `parts` begins with the first one's. REQUIRES: the copy has ended.
-  __device__ __forceinline__ void Take(int tile, QuantisedRow (&chunks)[2]) {
-#pragma unroll
-    for (int row = 0; row < 2; ++row) {
-      chunks[row] = PlacesIn(shared_ + taken_, row);
-      chunks[row].supers += SuperAt(tile) % 4;
-      if constexpr (!HasCodeGroups(kElement)) {
-        chunks[row].parts += thread_ % 4 / 2 * PartBytes(kElement);
-      }
+  // A copied tile. REQUIRES: all the block's copies of it have ended.
+  struct Tile {
+    const uint8_t* stage;
+    uint32_t super;  // where an entry of `supers` begins in what was copied
+
+    // What this lane has of row 8 * turn + lane / 4, as a row that has nothing else: one chunk of codes
+    // and, with Q8_0, the second one as `high`.
+    __device__ __forceinline__ QuantisedRow Row(int turn) const {
+      const int chunk = turn * kThreads + static_cast<int>(threadIdx.x);
+      const int row = RowOf(turn);
+      return {stage + chunk * 16, stage + kHighAt + chunk * kHighBytes,
+              stage + kPartsAt + row * kPartBytes, stage + kSupersAt + row * kSuperBytes + super};
     }
+  };
+  __device__ __forceinline__ Tile Take(int tile) {
+    const Tile taken = {shared_ + taken_, SuperAt(tile) % 4};
     taken_ = NextStage(taken_);
+    return taken;
   }
 
  private:
+  static __device__ __forceinline__ int Lane4() { return static_cast<int>(threadIdx.x) % 4; }
+  // The row of the block that this lane has in `turn`.
+  static __device__ __forceinline__ int RowOf(int turn) {
+    const int thread = static_cast<int>(threadIdx.x);
+    return thread / 32 * kRows + turn * 8 + thread % 32 / 4;
+  }
+  // The row of the block of which this lane copies what is not codes.
+  static __device__ __forceinline__ int OwnRow() {
+    const int thread = static_cast<int>(threadIdx.x);
+    return thread / 32 * kRows + thread % 32;
+  }
+  __device__ __forceinline__ const uint8_t* RowAt(const uint8_t* first, int row, int last) const {
+    return first + uint64_t{static_cast<uint32_t>(min(row, last))} * row_bytes_;
+  }
   static __device__ __forceinline__ int NextStage(int at) {
     return at == kBytes - kStageBytes ? 0 : at + kStageBytes;
   }
-  // Where the thread has what is of a row in a stage.
-  __device__ __forceinline__ QuantisedRow PlacesIn(const uint8_t* stage, int row) const {
-    const uint8_t* const codes = stage + row * kRowBytes;
-    const uint8_t* const high = codes + kThreads * 16;
-    const uint8_t* const parts = high + kThreads * kHighBytes;
-    const uint8_t* const supers = parts + kThreads * kPartBytes;
-    return {codes + thread_ * 16, high + thread_ * kHighBytes, parts + thread_ * kPartBytes,
-            supers + thread_ * kSuperBytes};
-  }
-  static __device__ __forceinline__ uint8_t* Writable(const uint8_t* shared) {
-    return const_cast<uint8_t*>(shared);
-  }
   // Where the tile's entry lies in the plane `supers`.
-  static __device__ __forceinline__ int SuperAt(int tile) {
-    return tile * kGroupColumns / 256 * SuperBytes(kElement);
+  static __device__ __forceinline__ uint32_t SuperAt(int tile) {
+    return static_cast<uint32_t>(tile) / (256 / kGroupColumns) * SuperBytes(kElement);
   }
 
-  QuantisedRow rows_[2];
+  RowPlanes planes_;
+  uint32_t row_bytes_;
+  const uint8_t* codes_;  // this lane's, of its first row
+  int left_;              // rows from there to the last one
+  const uint8_t* parts_;  // of OwnRow
   int end_tile_;
   uint8_t* shared_;
-  int thread_;
   int copied_ = 0;  // where the next copy goes, in bytes
   int taken_ = 0;   // where the next tile is taken
 };

@@ -46,6 +46,16 @@ __device__ inline void CopyAsync(void* shared, const void* global, bool valid) {
                : "memory");
 }
 
+// Copies kBytes if `wanted`, without a branch; otherwise does nothing.
+template <int kBytes>
+__device__ inline void CopyAsyncIf(bool wanted, void* shared, const void* global) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.u32 p, %3, 0; @p cp.async.ca.shared.global [%0], [%1], %2; }" ::"r"(
+          SharedAddress(shared)),
+      "l"(global), "n"(kBytes), "r"(static_cast<uint32_t>(wanted))
+      : "memory");
+}
+
 // Ends a group, which has the thread's copies since the last group.
 __device__ inline void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
@@ -139,6 +149,19 @@ __device__ inline uint32_t MaskAndFlip(uint32_t bits, uint32_t mask, uint32_t fl
 __device__ inline const uint8_t* AsItIs(const uint8_t* pointer) {
   asm volatile("" : "+l"(pointer));
   return pointer;
+}
+
+__device__ inline int AsItIs(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
+// A constant in a register. The assembler would make it anew at every use; so it must not see that this
+// is one. No block has 2^16 threads.
+__device__ inline uint32_t KeptConstant(uint32_t constant) {
+  uint32_t threads;
+  asm("mov.u32 %0, %%ntid.x;" : "=r"(threads));
+  return constant + (threads >> 16);
 }
 
 // --- Arithmetic.

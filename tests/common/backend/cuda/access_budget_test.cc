@@ -38,11 +38,12 @@ struct ProductCase {
 // Each of the kernels that ProductKernelOf chooses, but the library's, and those of --deterministic.
 const ProductCase kProducts[] = {
     {GgmlType::kF32, 1},          {GgmlType::kF16, 1},         {GgmlType::kBf16, 1},
-    {GgmlType::kBf16, 4},         {GgmlType::kQ8_0, 1},        {GgmlType::kQ6_K, 1},
+    {GgmlType::kBf16, 3},         {GgmlType::kQ8_0, 1},        {GgmlType::kQ6_K, 1},
     {GgmlType::kMxfp4, 1},        {GgmlType::kBf16, 8},        {GgmlType::kBf16, 16},
     {GgmlType::kF16, 16},         {GgmlType::kQ4_0, 1},        {GgmlType::kQ4_0, 16},
     {GgmlType::kQ4_0, 32},        {GgmlType::kQ4_0, 64},       {GgmlType::kQ4_1, 8},
     {GgmlType::kQ4_K, 8},         {GgmlType::kQ6_K, 8},        {GgmlType::kMxfp4, 8},
+    {GgmlType::kQ6_K, 64},        {GgmlType::kQ8_0, 64},       {GgmlType::kBf16, 4},
     {GgmlType::kQ8_0, 2},         {GgmlType::kQ8_0, 16},       {GgmlType::kBf16, 64, true},
     {GgmlType::kBf16, 130, true}, {GgmlType::kQ8_0, 96, true}, {GgmlType::kF16, 96, true},
 };
@@ -242,6 +243,8 @@ struct Allowed {
 #define BATON_LANE_COLUMNS                                                                         \
   "Q8_0: as the weights lie, a lane has 16 neighbouring columns of the input, and takes eight of " \
   "them at a time"
+#define BATON_TWO_LANES \
+  "Q6_K: of eight neighbouring columns of the input one lane has four and the next lane four"
 const Allowed kAllowed[] = {
     {"VectorProductKernel", "device write", "a warp's few results are of several rows"},
     {"VectorProductKernel", "shared read", "four rows' squares for four threads, once"},
@@ -251,6 +254,8 @@ const Allowed kAllowed[] = {
     {"QuantisedTileKernel", "shared read",
      "a thread takes a block's part of its own 16 bytes, 8 or 4 at a time: it has no registers for "
      "all of them"},
+    {"TileProductKernel", "device read", BATON_WEIGHT_ROWS "; " BATON_TWO_LANES},
+    {"TileProductKernel", "shared write", BATON_TWO_LANES},
     {"PrefillAttentionKernel", "device read", BATON_SCALES},
     {"PrefillAttentionKernel", "shared write", "eight lanes write two rows of 80 elements"},
     {"RotateAndAppendKernel", "device write", "a warp begins within a head of 80 elements"},
@@ -289,6 +294,7 @@ const Allowed kAllowed[] = {
 #undef BATON_SCALES
 #undef BATON_WEIGHT_ROWS
 #undef BATON_LANE_COLUMNS
+#undef BATON_TWO_LANES
 
 TEST(KernelAccesses, CostTheFewestButForWhatHasAReason) {
   std::vector<bool> used(std::size(kAllowed));

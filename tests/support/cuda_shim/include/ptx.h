@@ -16,6 +16,10 @@ inline void CopyAsyncOfLine16(void* shared, const void* global, int valid_bytes)
 }
 template <int kBytes>
 void CopyAsync(void* shared, const void* global, bool valid);
+template <int kBytes>
+inline void CopyAsyncIf(bool wanted, void* shared, const void* global) {
+  if (wanted) CopyAsync<kBytes>(shared, global, true);
+}
 void CommitCopies();
 namespace cuda_shim {
 void WaitForCopies(int pending_groups);
@@ -62,6 +66,8 @@ inline void LoadInPlaceIf8(bool valid, const void* global, uint2& out) {
   if (valid) out = LoadInPlace8(global);
 }
 inline const uint8_t* AsItIs(const uint8_t* pointer) { return pointer; }
+inline int AsItIs(int value) { return value; }
+inline uint32_t KeptConstant(uint32_t constant) { return constant; }
 
 // Reads the bytes, so that a sanitizer checks their addresses.
 void PrefetchToL2(const void* global, int bytes);

@@ -1,6 +1,5 @@
-// How well the launches of invariant_product.h and two_row_product.h fill an H200 where
-// ProductKernelOf names them:
-// computed from the arguments that a launch has, without running it.
+// How well the launches of invariant_product.h, two_row_product.h and tile_product.h fill an H200 where
+// ProductKernelOf names them: computed from the arguments that a launch has, without running it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "common/backend/cuda/product/invariant_product_launch.h"
 #include "common/backend/cuda/product/product_dispatch.h"
+#include "common/backend/cuda/product/tile_product_launch.h"
 #include "common/backend/cuda/product/two_row_product_launch.h"
 #include "tests/common/backend/cuda/product/product_shapes.h"
 
@@ -17,7 +17,7 @@ namespace baton {
 namespace {
 
 struct InvariantShape {
-  bool tiles;            // TileKernel
+  bool tiles;            // TileKernel, or that of tile_product.h
   double columns_share;  // of the columns that a block's warps could have, those that there are
   Waves waves;
 };
@@ -50,6 +50,17 @@ InvariantShape ShapeOfTerms(const Product& product, int rows) {
           std::min(Shape::kDepth, args.part_tiles) * Block::kOfTile);
       return shape;
     }
+    if (ProductKernelOf(kElement, rows) == ProductKernel::kTiles) {
+      using Shape = TileProductShape<kElement>;
+      unsigned blocks = 0;
+      const InvariantArgs args =
+          TileProductArgsFor<kElement>(in, outputs, kH200, {&shape}, &blocks);
+      if (EnoughTiles(blocks, kH200.multiprocessors)) {
+        shape.tiles = true;
+        set(args, blocks, Shape::kOccupancy, Shape::kStages - 1);
+        return shape;
+      }
+    }
   }
   WithInvariantKernel<Block, kTerms>(
       in, outputs, kH200, {&shape},  // not used
@@ -60,9 +71,7 @@ InvariantShape ShapeOfTerms(const Product& product, int rows) {
       },
       [&](const InvariantArgs& args, unsigned blocks) {
         shape.tiles = true;
-        int loads = 1;
-        if constexpr (IsQuantised(kElement)) loads = QuantisedTileShape<Block, kTerms>::kStages - 1;
-        set(args, blocks, TileKernel<Block, kTerms>::kBlocks, loads);
+        set(args, blocks, TileKernel<Block, kTerms>::kBlocks, 1);
       });
   return shape;
 }
@@ -82,7 +91,8 @@ void ForEachLaunch(const Visit& visit) {
   const auto of = [&](const char* type, auto element) {
     for (const int rows : kStepRows) {
       const ProductKernel kernel = ProductKernelOf(element, rows);
-      if (kernel == ProductKernel::kTwoRows || kernel == ProductKernel::kParts) {
+      if (kernel == ProductKernel::kTwoRows || kernel == ProductKernel::kParts ||
+          kernel == ProductKernel::kTiles) {
         visit(type, element, rows);
       }
     }
@@ -144,13 +154,15 @@ TEST(InvariantProductShape, WeightsComeAtSevenTenthsOfTheMemorysRateOrAllAtOnce)
             "MXFP4 32 rows: 1B qkv, 1B gate up, 1B logits\n");
 }
 
-// They multiply many rows with each weight: what counts is how many multiprocessors do
-// (EnoughTiles). The weights of a block come while those before them are multiplied.
-TEST(InvariantProductShape, TilesAreForMoreThan32RowsAndOccupyTwoFifthsOfTheDevice) {
+// They multiply many rows with each weight: what counts is that all multiprocessors do, and as much as the
+// others. The weights of a block come while those before them are multiplied.
+TEST(InvariantProductShape, TilesAreForMoreThan32RowsAndOccupyTheDevice) {
   ForEachLaunch([](const char* type, auto element, int rows) {
     const Names names = ThoseOf([&](const Product& product) {
       const InvariantShape shape = ShapeOf<element>(product, rows);
-      return shape.tiles && (rows <= 32 || shape.waves.BusyShare() < 0.4);
+      const Waves evenly = {
+          .blocks = shape.waves.blocks, .places = kH200.multiprocessors, .block_bytes = 0};
+      return shape.tiles && (rows <= 32 || evenly.BusyShare() < 0.7);
     });
     EXPECT_EQ(names, Names()) << type << " " << rows;
   });

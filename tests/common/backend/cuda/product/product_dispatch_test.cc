@@ -25,18 +25,22 @@ TEST(ProductDispatch, TakesSeveralRowsOfQuantisedWeightsToTheTensorCores) {
     if (!IsQuantised(element)) continue;
     EXPECT_EQ(ProductKernelOf(element, 1), ProductKernel::kTwoRows);
     EXPECT_EQ(ProductKernelOf(element, 2), ProductKernel::kTwoRows);
-    for (const int rows : {3, 16, 64}) {
+    for (const int rows : {3, 16, 32}) {
       EXPECT_EQ(ProductKernelOf(element, rows), ProductKernel::kParts) << rows;
     }
+    EXPECT_EQ(ProductKernelOf(element, 33), ProductKernel::kTiles);
+    EXPECT_EQ(ProductKernelOf(element, 64), ProductKernel::kTiles);
+    EXPECT_EQ(KernelWithoutLibrary(element), ProductKernel::kTiles);
   }
 }
 
-TEST(ProductDispatch, TakesFloatWeightsFromTheVectorKernelAtFiveRows) {
+TEST(ProductDispatch, TakesFloatWeightsFromTheVectorKernelAtFourRows) {
   for (const CudaElement element : {CudaElement::kF16, CudaElement::kBf16}) {
-    EXPECT_EQ(ProductKernelOf(element, 4), ProductKernel::kVector);
-    EXPECT_EQ(ProductKernelOf(element, 5), ProductKernel::kParts);
+    EXPECT_EQ(ProductKernelOf(element, 3), ProductKernel::kVector);
+    EXPECT_EQ(ProductKernelOf(element, 4), ProductKernel::kParts);
     EXPECT_EQ(ProductKernelOf(element, 16), ProductKernel::kParts);
     EXPECT_EQ(ProductKernelOf(element, 17), ProductKernel::kLibrary);
+    EXPECT_EQ(KernelWithoutLibrary(element), ProductKernel::kParts);
   }
   // The tensor cores would round it.
   EXPECT_EQ(ProductKernelOf(CudaElement::kF32, 4), ProductKernel::kVector);

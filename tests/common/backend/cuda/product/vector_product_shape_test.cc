@@ -69,19 +69,19 @@ Names IdleMuch(int rows) {
 }
 
 TEST(VectorProductShape, EnoughBytesOfBf16WeightsAreInFlight) {
-  for (int rows = 1; rows <= kMaxVectorRows; ++rows) {
+  for (int rows = 1; rows <= MaxVectorRows(CudaElement::kBf16); ++rows) {
     EXPECT_EQ(ReadTooLittle<CudaElement::kBf16>(rows), Names()) << rows;
   }
 }
 
 TEST(VectorProductShape, FewTeamsIdle) {
-  for (int rows = 1; rows <= kMaxVectorRows; ++rows) {
+  for (int rows = 1; rows <= MaxVectorRows(CudaElement::kBf16); ++rows) {
     EXPECT_EQ(IdleMuch<CudaElement::kBf16>(rows), Names()) << rows;
   }
 }
 
 TEST(VectorProductShape, EveryUnitHasATeamInSomeRound) {
-  for (int rows = 1; rows <= kMaxVectorRows; ++rows) {
+  for (int rows = 1; rows <= MaxVectorRows(CudaElement::kBf16); ++rows) {
     EXPECT_THAT(Failing<CudaElement::kBf16>(
                     rows, [](const LaunchShape& shape) { return shape.IdleShare() < 0; }),
                 testing::IsEmpty());

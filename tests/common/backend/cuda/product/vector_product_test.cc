@@ -168,13 +168,14 @@ TEST_P(VectorProduct, GivesARowTheSameBitsAloneAndInAnyBatch) {
     const Kind kind = static_cast<Kind>(kinds++ % 3);
     // All threads sum a norm's squares: there is more than one quad for each.
     const int columns = WholeBlocks(element, kind == Kind::kNorm ? 2176 : 640);
+    const int rows = MaxVectorRows(element.element);
     const int outputs = element.type == GgmlType::kF32 ? 5 : 9;
-    Problem problem(kind, kMaxVectorRows, columns, {{element, outputs}}, 2);
+    Problem problem(kind, rows, columns, {{element, outputs}}, 2);
     constexpr int kNan = 1;  // a row
     problem.in[static_cast<size_t>(kNan * columns)] = std::numeric_limits<float>::quiet_NaN();
-    const std::vector<float> all = problem.Run(0, kMaxVectorRows)[0];
-    for (int batch = 1; batch < kMaxVectorRows; ++batch) {
-      for (const int first : {0, (kMaxVectorRows - batch) / 2, kMaxVectorRows - batch}) {
+    const std::vector<float> all = problem.Run(0, rows)[0];
+    for (int batch = 1; batch < rows; ++batch) {
+      for (const int first : {0, (rows - batch) / 2, rows - batch}) {
         const std::vector<float> some = problem.Run(first, batch)[0];
         for (int row = 0; row < batch; ++row) {
           if (first + row == kNan) continue;  // NaN, which no other row may see
