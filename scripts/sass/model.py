@@ -24,7 +24,7 @@ COPY_BYTES_A_SECOND = 4.25e12
 READ_BYTES_A_SECOND = 0.92 * COPY_BYTES_A_SECOND
 MMA_FLOPS = 620e12  # what mma.sync does at most
 LIBRARY_FLOPS = 700e12  # what cuBLASLt does in large products
-TILE_OUTPUTS, TILE_ROWS, TILE_COLUMNS = 128, 64, 128  # those of TileProductKernel
+TILE_OUTPUTS, TILE_COLUMNS = 128, 128  # those of TileProductKernel
 MMA_FLOP = 2 * 16 * 8 * 16  # one tensor-core operation, m16n8k16
 
 
@@ -172,16 +172,20 @@ class Step:
 
     def takes_tiles(self, outputs, columns):
         """Whether there are enough thread blocks, after few tiles' columns are divided (LaunchTiles)."""
-        tiles = -(-outputs // TILE_OUTPUTS) * -(-self.rows // TILE_ROWS)
+        tiles = -(-outputs // TILE_OUTPUTS) * -(-self.rows // self.tile_rows())
         wanted, least = tile_division()
         column_tiles = -(-columns // TILE_COLUMNS)
         parts = max(1, min(wanted * MULTIPROCESSORS // tiles, column_tiles // least))
         blocks = tiles * -(-column_tiles // -(-column_tiles // parts))
         return 5 * blocks >= 2 * MULTIPROCESSORS
 
+    def tile_rows(self):
+        return 32 if self.rows <= 32 else 64
+
     def tiles(self, name, weights):
-        kernel = f"TileProductKernel<{self.weights.name}>"
-        tensor = weights * -(-self.rows // TILE_ROWS) * TILE_ROWS / (MMA_FLOP / 2)
+        rows = self.tile_rows()
+        kernel = f"TileProductKernel<{self.weights.name}, {rows}>"
+        tensor = weights * -(-self.rows // rows) * rows / (MMA_FLOP / 2)
         return self.own(f"product: {name}", kernel, tensor * self.kernel(kernel).per_tensor, weights * self.weights.bytes, tensor)
 
     def parts_kernel(self):
@@ -271,7 +275,7 @@ def _found(pattern, path):
 def page(figures):
     """The text of docs/benchmarks/gpu_model.md."""
     steps = []
-    for batch in (1, 4, 8, 12, 16, 64):
+    for batch in (1, 4, 8, 12, 16, 32, 64):
         for weights in (BF16, Q4_0):
             steps.append((f"decode, batch {batch}, {weights.name.lower()}", list(Step(figures, weights, batch).parts())))
     for weights in (BF16, Q4_0):

@@ -256,7 +256,7 @@ class Committed(unittest.TestCase):
         self.assertTrue(step.takes_tiles(200 * 128, 128))
 
     def test_a_tile_multiplies_all_of_its_rows_with_each_weight(self):
-        part = model.Step({"TileProductKernel<Q4_0>": kernel(tensor=64, instructions=640)}, model.Q4_0, 40).tiles("down", 2**20)
+        part = model.Step({"TileProductKernel<Q4_0, 64>": kernel(tensor=64, instructions=640)}, model.Q4_0, 40).tiles("down", 2**20)
         self.assertAlmostEqual(part.tensor_s, 2**20 * 64 * 2 / model.MMA_FLOPS)
         self.assertAlmostEqual(part.issue_s * model.MULTIPROCESSORS * model.CLOCK_HZ * model.INSTRUCTIONS_A_CLOCK, 2**20 / 32 * 10)
 

@@ -162,26 +162,33 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
 
 inline constexpr int kTileOutputs = 128;
 
-template <class Block, int kTerms>
-struct TileShape {
-  // A lane has two sums for each output and row of its own, which leave too few registers for 128
-  // rows where weights or input take many.
-  static constexpr int kRows =
-      kTerms == 1 && (Block::kElement == CudaElement::kBf16 || Block::kElement == CudaElement::kF16)
-          ? 128
-          : 64;
+// The rows of a tile in shared memory.
+template <class Block_, int kTerms_, int kRows_>
+struct TileRows {
+  using Block = Block_;
+  static constexpr int kTerms = kTerms_;
+  static constexpr int kRows = kRows_;
   static constexpr int kRowTiles = kRows / 8;
   static constexpr int kPairBytes = kRows * 64 + 64;
   static constexpr int kTermBytes = kTileColumns / 32 * kPairBytes;
   static constexpr int kBufferBytes = kTerms * kTermBytes;
   static constexpr int kSharedBytes = 2 * kBufferBytes;
 };
+// A lane has two sums for each output and row of its own, which leave too few registers for 128 rows where
+// weights or input take many.
+template <class Block, int kTerms>
+using TileShape = TileRows<Block, kTerms,
+                           kTerms == 1 && (Block::kElement == CudaElement::kBf16 ||
+                                           Block::kElement == CudaElement::kF16)
+                               ? 128
+                               : 64>;
 
-// The input's rows on their way into shared memory. A thread always has the same eight columns of a tile,
-// of every sixteenth row if there are 256 threads.
-template <class Block, int kTerms, int kThreads = kInvariantThreads>
+// The rows' way into shared memory. A thread always has the same eight columns of a tile, of every
+// sixteenth row if there are 256 threads.
+template <class Shape, int kThreads = kInvariantThreads>
 class RowCopies {
-  using Shape = TileShape<Block, kTerms>;
+  using Block = typename Shape::Block;
+  static constexpr int kTerms = Shape::kTerms;
   static constexpr int kEights = kTileColumns / 8;
   static constexpr int kRowStep = kThreads / kEights;
   static constexpr int kTurns = Shape::kRows / kRowStep;
@@ -293,7 +300,7 @@ __device__ __forceinline__ void KeepPart(bool first, TileSums<kRowTiles>& sums, 
 template <int kSums, int kThreads, class Get, class Set>
 __device__ __forceinline__ bool JoinParts(const InvariantArgs& args, int tile, int part,
                                           int32_t* shared, const Get& get, const Set& set) {
-  static_assert(kSums * kThreads * sizeof(float4) == kSplitSumBytes);
+  static_assert(kSums * kThreads * sizeof(float4) <= kSplitSumBytes);
   auto* const sums =
       reinterpret_cast<float4*>(args.split_sums + tile * args.splits * kSplitSumBytes) +
       threadIdx.x;
@@ -338,7 +345,7 @@ static __global__ void __launch_bounds__(kInvariantThreads, 1)
     weights[1].Load(rows[1], args.columns, block, t);
   };
   load(0);
-  const RowCopies<Block, kTerms> input(args, first_row);
+  const RowCopies<Shape> input(args, first_row);
   WaitForPreviousKernel();
   input.Copy(args, 0, shared_memory);
   TileSums<Shape::kRowTiles> sums = {};

@@ -27,7 +27,7 @@ struct ProductRows {
 // scripts/sass/model.py reads these three lines.
 inline constexpr ProductRows kF32Rows = {.vector = 4, .two = 0, .parts = 4, .tiles = 4};
 inline constexpr ProductRows kHalfRows = {.vector = 3, .two = 0, .parts = 16, .tiles = 16};
-inline constexpr ProductRows kQuantisedRows = {.vector = 0, .two = 2, .parts = 32, .tiles = 64};
+inline constexpr ProductRows kQuantisedRows = {.vector = 0, .two = 2, .parts = 16, .tiles = 64};
 
 constexpr ProductRows ProductRowsOf(CudaElement element) {
   if (IsQuantised(element)) return kQuantisedRows;

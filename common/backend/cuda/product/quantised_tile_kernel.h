@@ -58,7 +58,7 @@ static __global__ void __launch_bounds__(kInvariantThreads,
                                               args.columns, end, shared_memory + Shape::kRingAt);
 #pragma unroll
   for (int i = 0; i < kStages - 1; ++i) ring.Copy(begin + i);
-  const RowCopies<Block, kTerms> input(args, first_row);
+  const RowCopies<Rows> input(args, first_row);
   WaitForPreviousKernel();
   input.Copy(args, begin, shared_memory);
   WaitForCopies<0>();

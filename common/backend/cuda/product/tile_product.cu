@@ -16,7 +16,10 @@ void LaunchTileProduct(const ProductTerms& in, std::span<const VectorOutput> out
   }
   std::vector<VectorOutput> others;
   const auto launch = [&](auto element) {
-    if (LaunchTiles<element>(in, outputs, limits, scratch, stream)) return;
+    const bool launched = in.rows <= 32
+                              ? LaunchTiles<element, 32>(in, outputs, limits, scratch, stream)
+                              : LaunchTiles<element, 64>(in, outputs, limits, scratch, stream);
+    if (launched) return;
     for (const VectorOutput& output : outputs) {
       if (output.weight.element == element) others.push_back(output);
     }

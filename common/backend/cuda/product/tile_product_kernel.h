@@ -1,4 +1,4 @@
-// The kernel of tile_product.h. A block has a tile of 128 outputs and 64 rows, and each of its warps 32
+// The kernel of tile_product.h. A block has a tile of 128 outputs and 32 or 64 rows, and each of its warps 32
 // outputs: so a weight is made by one lane alone, and a row's columns are read once for 32 outputs. Both
 // come through shared memory, the input a column tile ahead, weights one or two.
 #pragma once
@@ -15,15 +15,16 @@
 
 namespace baton {
 
-template <CudaElement kElement>
+template <CudaElement kElement, int kRows>
 struct TileProductShape {
   using Block = InvariantBlock<kElement>;
-  using Rows = TileShape<Block, 1>;
+  using Rows = TileRows<Block, 1, kRows>;
   static constexpr int kThreads = 128;
   static constexpr int kWarpOutputs = 32;
   static constexpr int kOutputs = kThreads / 32 * kWarpOutputs;
   static constexpr int kTurns = kWarpOutputs / 8;  // outputs of a lane
-  static constexpr int kOccupancy = 3;             // thread blocks on a multiprocessor
+  // Thread blocks on a multiprocessor: as many as leave the registers for the sums.
+  static constexpr int kOccupancy = kRows == 32 ? 4 : 3;
   // The scales of all outputs' blocks in a column tile.
   static constexpr int kScaleBytes = kOutputs * (kTileColumns / 32) * 4;
   template <int kStages>
@@ -38,11 +39,11 @@ struct TileProductShape {
   static constexpr int kSums = Rows::kRowTiles * 2;
 };
 
-template <CudaElement kElement>
-static __global__ void __launch_bounds__(TileProductShape<kElement>::kThreads,
-                                         TileProductShape<kElement>::kOccupancy)
+template <CudaElement kElement, int kRows>
+static __global__ void __launch_bounds__(TileProductShape<kElement, kRows>::kThreads,
+                                         TileProductShape<kElement, kRows>::kOccupancy)
     TileProductKernel(const __grid_constant__ InvariantArgs args) {
-  using Shape = TileProductShape<kElement>;
+  using Shape = TileProductShape<kElement, kRows>;
   using Rows = typename Shape::Rows;
   using Format = RoundedFormat<kElement>;
   constexpr int kStages = Shape::kStages;
@@ -54,7 +55,7 @@ static __global__ void __launch_bounds__(TileProductShape<kElement>::kThreads,
   const int part = static_cast<int>(blockIdx.x) % args.splits;
   const int block = static_cast<int>(blockIdx.x) / args.splits;
   const int unit = block / args.row_tiles;
-  const int first_row = block % args.row_tiles * Rows::kRows;
+  const int first_row = block % args.row_tiles * kRows;
   const InvariantArgs::Matrix& matrix = MatrixOfUnit(args, unit);
   const int first_output = (unit - matrix.first_unit) * Shape::kOutputs;
   const int begin = part * args.part_tiles;
@@ -67,7 +68,7 @@ static __global__ void __launch_bounds__(TileProductShape<kElement>::kThreads,
                                               args.columns, end, shared_memory + Shape::kRingAt);
 #pragma unroll
   for (int i = 0; i < kStages - 1; ++i) ring.Copy(begin + i);
-  const RowCopies<typename Shape::Block, 1, Shape::kThreads> input(args, first_row);
+  const RowCopies<Rows, Shape::kThreads> input(args, first_row);
   WaitForPreviousKernel();
   input.Copy(args, begin, shared_memory);
   WaitForCopies<0>();

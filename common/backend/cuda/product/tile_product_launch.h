@@ -17,13 +17,13 @@ inline constexpr int kTileBlocksWanted = 2;
 inline constexpr int kLeastPartTiles = 2;
 
 // The launch's arguments. `blocks` becomes the number of thread blocks, 0 if there is no such weight.
-template <CudaElement kElement>
+template <CudaElement kElement, int kRows>
 InvariantArgs TileProductArgsFor(const ProductTerms& in, std::span<const VectorOutput> outputs,
                                  const DeviceLimits& limits, const SplitScratch& scratch,
                                  unsigned* blocks) {
-  using Shape = TileProductShape<kElement>;
-  InvariantArgs args = InvariantArgsFor<typename Shape::Block>(in, outputs, Shape::kOutputs,
-                                                               Shape::Rows::kRows, blocks);
+  using Shape = TileProductShape<kElement, kRows>;
+  InvariantArgs args =
+      InvariantArgsFor<typename Shape::Block>(in, outputs, Shape::kOutputs, kRows, blocks);
   args.part_tiles = args.tiles;
   if (*blocks == 0 || scratch.data == nullptr) return args;
   const int64_t wanted = int64_t{limits.multiprocessors} * kTileBlocksWanted / *blocks;
@@ -36,17 +36,18 @@ InvariantArgs TileProductArgsFor(const ProductTerms& in, std::span<const VectorO
 
 // Multiplies with the weights of this element type, if there are any. False, and nothing is done, where
 // another kernel is better (tile_product.h).
-template <CudaElement kElement>
+template <CudaElement kElement, int kRows>
 bool LaunchTiles(const ProductTerms& in, std::span<const VectorOutput> outputs,
                  const DeviceLimits& limits, const SplitScratch& scratch, cudaStream_t stream) {
-  using Shape = TileProductShape<kElement>;
+  using Shape = TileProductShape<kElement, kRows>;
   unsigned blocks = 0;
-  const InvariantArgs args = TileProductArgsFor<kElement>(in, outputs, limits, scratch, &blocks);
+  const InvariantArgs args =
+      TileProductArgsFor<kElement, kRows>(in, outputs, limits, scratch, &blocks);
   if (blocks == 0) return true;
   if (limits.shared_bytes < Shape::kSharedBytes || !EnoughTiles(blocks, limits.multiprocessors)) {
     return false;
   }
-  Launch(TileProductKernel<kElement>,
+  Launch(TileProductKernel<kElement, kRows>,
          {.grid = blocks,
           .block = Shape::kThreads,
           .shared_bytes = Shape::kSharedBytes,

@@ -51,15 +51,17 @@ InvariantShape ShapeOfTerms(const Product& product, int rows) {
       return shape;
     }
     if (ProductKernelOf(kElement, rows) == ProductKernel::kTiles) {
-      using Shape = TileProductShape<kElement>;
-      unsigned blocks = 0;
-      const InvariantArgs args =
-          TileProductArgsFor<kElement>(in, outputs, kH200, {&shape}, &blocks);
-      if (EnoughTiles(blocks, kH200.multiprocessors)) {
-        shape.tiles = true;
+      const auto of_rows = [&](auto tile_rows) {
+        using Shape = TileProductShape<kElement, tile_rows>;
+        unsigned blocks = 0;
+        const InvariantArgs args =
+            TileProductArgsFor<kElement, tile_rows>(in, outputs, kH200, {&shape}, &blocks);
+        shape.tiles = EnoughTiles(blocks, kH200.multiprocessors);
         set(args, blocks, Shape::kOccupancy, Shape::kStages - 1);
-        return shape;
-      }
+      };
+      if (rows <= 32) of_rows(std::integral_constant<int, 32>());
+      if (rows > 32) of_rows(std::integral_constant<int, 64>());
+      if (shape.tiles) return shape;
     }
   }
   WithInvariantKernel<Block, kTerms>(
@@ -141,28 +143,26 @@ TEST(InvariantProductShape, WeightsComeAtSevenTenthsOfTheMemorysRateOrAllAtOnce)
               const bool at_once = waves.blocks <= waves.places && waves.BytesInFlight() >= wanted;
               return !shape.tiles && !at_once && waves.MemoryShare() < 0.7;
             }),
-            "Q8_0 4, 8, 16, 32 rows: 1B output, 1B down\n"
+            "Q8_0 4, 8, 16 rows: 1B output, 1B down\n"
             "Q4_0 1, 2, 4, 8, 16 rows: 1B down\n"
-            "Q4_0 32 rows: 1B qkv, 1B gate up, 1B logits\n"
             "Q4_1 1, 2, 4, 8 rows: 1B down\n"
-            "Q4_1 16, 32 rows: 1B qkv, 1B gate up, 1B logits\n"
+            "Q4_1 16 rows: 1B qkv, 1B gate up, 1B logits\n"
             "Q4_K 4, 8 rows: 1B down\n"
-            "Q4_K 16, 32 rows: 1B qkv, 1B gate up, 1B logits\n"
+            "Q4_K 16 rows: 1B qkv, 1B gate up, 1B logits\n"
             "Q6_K 4, 8 rows: 1B down\n"
-            "Q6_K 16, 32 rows: 1B qkv, 1B gate up, 1B logits\n"
-            "MXFP4 1, 2, 4, 8, 16 rows: 1B down\n"
-            "MXFP4 32 rows: 1B qkv, 1B gate up, 1B logits\n");
+            "Q6_K 16 rows: 1B qkv, 1B gate up, 1B logits\n"
+            "MXFP4 1, 2, 4, 8, 16 rows: 1B down\n");
 }
 
 // They multiply many rows with each weight: what counts is that all multiprocessors do, and as much as the
 // others. The weights of a block come while those before them are multiplied.
-TEST(InvariantProductShape, TilesAreForMoreThan32RowsAndOccupyTheDevice) {
+TEST(InvariantProductShape, TilesAreForMoreThan16RowsAndOccupyTheDevice) {
   ForEachLaunch([](const char* type, auto element, int rows) {
     const Names names = ThoseOf([&](const Product& product) {
       const InvariantShape shape = ShapeOf<element>(product, rows);
       const Waves evenly = {
           .blocks = shape.waves.blocks, .places = kH200.multiprocessors, .block_bytes = 0};
-      return shape.tiles && (rows <= 32 || evenly.BusyShare() < 0.7);
+      return shape.tiles && (rows <= 16 || evenly.BusyShare() < 0.7);
     });
     EXPECT_EQ(names, Names()) << type << " " << rows;
   });

@@ -25,10 +25,10 @@ TEST(ProductDispatch, TakesSeveralRowsOfQuantisedWeightsToTheTensorCores) {
     if (!IsQuantised(element)) continue;
     EXPECT_EQ(ProductKernelOf(element, 1), ProductKernel::kTwoRows);
     EXPECT_EQ(ProductKernelOf(element, 2), ProductKernel::kTwoRows);
-    for (const int rows : {3, 16, 32}) {
+    for (const int rows : {3, 8, 16}) {
       EXPECT_EQ(ProductKernelOf(element, rows), ProductKernel::kParts) << rows;
     }
-    EXPECT_EQ(ProductKernelOf(element, 33), ProductKernel::kTiles);
+    EXPECT_EQ(ProductKernelOf(element, 17), ProductKernel::kTiles);
     EXPECT_EQ(ProductKernelOf(element, 64), ProductKernel::kTiles);
     EXPECT_EQ(KernelWithoutLibrary(element), ProductKernel::kTiles);
   }
