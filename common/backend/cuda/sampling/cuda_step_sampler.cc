@@ -100,7 +100,7 @@ absl::Status CudaStepSampler::Allocate(const std::vector<int32_t>& end_of_genera
 void CudaStepSampler::Begin(absl::Span<const SamplingRow> rows) {
   CheckCuda(cudaSetDevice(device_), "cudaSetDevice");
   SamplerRows packed = PackSamplerRows(rows, max_rows_, slots_);
-  Upload(packed);
+  Upload(packed, rows.size());
   packed.rows.resize(rows.size());
   step_rows_ = std::move(packed.rows);
   step_masks_.clear();
@@ -108,7 +108,7 @@ void CudaStepSampler::Begin(absl::Span<const SamplingRow> rows) {
   for (const SamplingRow& row : rows) step_masks_.push_back(row.mask);
 }
 
-void CudaStepSampler::Upload(const SamplerRows& packed) {
+void CudaStepSampler::Upload(const SamplerRows& packed, size_t rows) {
   GrowDeviceMemory(BytesOf(packed.biases), biases_, moves_);
   GrowDeviceMemory(BytesOf(packed.stop_ids), stop_ids_, moves_);
   std::vector<uint8_t> host;
@@ -119,9 +119,11 @@ void CudaStepSampler::Upload(const SamplerRows& packed) {
     const auto* const first = static_cast<const uint8_t*>(data);
     host.insert(host.end(), first, first + bytes);
   };
-  add(packed.rows.data(), BytesOf(packed.rows), rows_.data());
-  add(packed.biases.data(), BytesOf(packed.biases), biases_.data());
-  add(packed.stop_ids.data(), BytesOf(packed.stop_ids), stop_ids_.data());
+  if (uploaded_.Replace(packed, rows)) {
+    add(packed.rows.data(), BytesOf(packed.rows), rows_.data());
+    add(packed.biases.data(), BytesOf(packed.biases), biases_.data());
+    add(packed.stop_ids.data(), BytesOf(packed.stop_ids), stop_ids_.data());
+  }
   for (const SamplerRows::Fill& fill : packed.fills) {
     std::vector<TokenCount> counts;
     for (const auto& [id, count] : fill.counts->output_counts()) counts.push_back({id, count});
@@ -132,6 +134,7 @@ void CudaStepSampler::Upload(const SamplerRows& packed) {
             static_cast<size_t>(fill.slot) * static_cast<size_t>(counts_capacity_));
     add(&size, sizeof(size), As<int32_t>(count_sizes_) + fill.slot);
   }
+  if (parts.empty()) return;
   std::memcpy(uploads_.Next(host.size()), host.data(), host.size());
   uploads_.Send(parts);
 }

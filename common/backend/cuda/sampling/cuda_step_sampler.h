@@ -55,7 +55,8 @@ class CudaStepSampler final : public StepSampler {
   CudaStepSampler(int device, cudaStream_t stream, const StepSamplerOptions& options,
                   MemoryMoves& moves);
   absl::Status Allocate(const std::vector<int32_t>& end_of_generation_ids);
-  void Upload(const SamplerRows& packed);
+  // `rows` are those of the step: packed has max_rows.
+  void Upload(const SamplerRows& packed, size_t rows);
   void UploadMasks(int first_row, int rows);
   void ScoreTogether(absl::Span<const ScoredToken> tokens, const float* logits);
   Result& result_of_step() { return results_[ended_ % results_.size()]; }
@@ -67,6 +68,7 @@ class CudaStepSampler final : public StepSampler {
   const int max_rows_;
   const int counts_capacity_;  // tokens that a slot of counts_ holds
   CountsSlots slots_;
+  UploadedLists uploaded_;
   UploadRing uploads_;
 
   // Device memory, shapes in elements.

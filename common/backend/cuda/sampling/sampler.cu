@@ -64,7 +64,7 @@ static __global__ void WeighLogits(SamplerBatch batch, Slicing slicing) {
   if (Thread() == 0) row.scratch.weights[slice] = weights;
 }
 
-// One block per row: samples its token, and writes its logprobs and counts.
+// One block per row: samples its token, writes its logprobs and counts, and goes on to its next output.
 static __global__ void __launch_bounds__(1024) SampleTokens(SamplerBatch batch, Slicing slicing) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   LetNextKernelStart();
@@ -89,9 +89,11 @@ static __global__ void __launch_bounds__(1024) SampleTokens(SamplerBatch batch, 
       error = SamplerError::kCountsFull;
     }
   }
+  __syncthreads();  // no thread reads the row's parameters any more
   if (Thread() == 0) {
     batch.token_ids[index] = token_id;
     batch.errors[index] = error;
+    ++batch.params[index].output_index;
   }
 }
 

@@ -17,6 +17,7 @@ inline constexpr int kMaxTopLogprobs = 20;
 struct LogitBias {
   int32_t token_id = 0;
   float bias = 0;
+  bool operator==(const LogitBias&) const = default;
 };
 
 // One entry of TokenCounts (common/backend/token_counts.h).
@@ -47,6 +48,7 @@ struct SamplerRow {
   int32_t counts_slot = -1;   // slot of the sequence's token counts; -1: no penalty is set
   int32_t masked = 0;         // 1: SamplerBatch::masks says which tokens may come
   int32_t scored_token = -1;  // not -1: this token counts as sampled, and the row is not edited
+  bool operator==(const SamplerRow&) const = default;
 };
 
 enum class SamplerError : int32_t {
@@ -74,13 +76,13 @@ struct SamplerShape {
 // that a captured launch may be replayed with other contents. No two rows of a batch name the same
 // slot.
 struct SamplerBatch {
-  int rows = 0;                        // at least one
-  int vocab_size = 0;                  // at most 2^22
-  const float* logits = nullptr;       // [rows, vocab_size]
-  const SamplerRow* params = nullptr;  // [rows]
-  const LogitBias* biases = nullptr;   // biases of all rows
-  const int32_t* stop_ids = nullptr;   // stop ids of all rows
-  const int32_t* end_ids = nullptr;    // [end_id_count]; the model's end-of-generation ids
+  int rows = 0;                   // at least one
+  int vocab_size = 0;             // at most 2^22
+  const float* logits = nullptr;  // [rows, vocab_size]
+  SamplerRow* params = nullptr;   // [rows]; each becomes its sequence's next one: output_index + 1
+  const LogitBias* biases = nullptr;  // biases of all rows
+  const int32_t* stop_ids = nullptr;  // stop ids of all rows
+  const int32_t* end_ids = nullptr;   // [end_id_count]; the model's end-of-generation ids
   int end_id_count = 0;
   const uint32_t* masks = nullptr;  // [rows, MaskWords(vocab_size)]; read for masked rows alone
   int counts_capacity = 0;          // tokens per slot

@@ -76,6 +76,17 @@ size_t CountsSlots::LeastRecentlyUsed() const {
   return static_cast<size_t>(least - slots_.begin());
 }
 
+bool UploadedLists::Replace(const SamplerRows& lists, size_t rows) {
+  const absl::Span<const SamplerRow> next = absl::MakeConstSpan(lists.rows).first(rows);
+  const bool differ =
+      next != absl::MakeConstSpan(rows_) || lists.biases != biases_ || lists.stop_ids != stop_ids_;
+  rows_.assign(next.begin(), next.end());
+  for (SamplerRow& row : rows_) ++row.output_index;
+  biases_ = lists.biases;
+  stop_ids_ = lists.stop_ids;
+  return differ;
+}
+
 SamplerRows PackSamplerRows(absl::Span<const SamplingRow> rows, int max_rows, CountsSlots& slots) {
   BATON_CHECK(rows.size() <= static_cast<size_t>(max_rows), "rows of a step");
   SamplerRows packed;

@@ -54,6 +54,21 @@ struct SamplerRows {
   std::vector<Fill> fills;  // slots whose counts the device does not have
 };
 
+// What the device has of the last step's lists once it has sampled them: rows of the next outputs
+// (SamplerBatch::params). As long as the same sequences go on, nothing has to be uploaded. Thread rule:
+// one thread.
+class UploadedLists {
+ public:
+  // Takes the lists of the next step, which has `rows` rows. Returns whether the device has others, so
+  // that the caller has to upload these.
+  bool Replace(const SamplerRows& lists, size_t rows);
+
+ private:
+  std::vector<SamplerRow> rows_;  // as they are once the step is sampled
+  std::vector<LogitBias> biases_;
+  std::vector<int32_t> stop_ids_;
+};
+
 // Packs the rows of the next step and assigns their slots. REQUIRES: rows.size() <= max_rows, and
 // `slots` has max_rows slots.
 SamplerRows PackSamplerRows(absl::Span<const SamplingRow> rows, int max_rows, CountsSlots& slots);

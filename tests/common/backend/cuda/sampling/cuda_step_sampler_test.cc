@@ -76,9 +76,17 @@ class TwoSamplers {
       sequences_[last_id_] = std::make_unique<TestSequence>(questions_, last_id_);
     }
     if (questions_.OneIn(4)) ForgetAnOutput();
+    // Often the same as in the last step.
+    if (questions_.OneIn(2)) {
+      last_ids_.clear();
+      for (const auto& [id, sequence] : sequences_) {
+        if (last_ids_.size() < kRows && questions_.OneIn(2)) last_ids_.push_back(id);
+      }
+    }
     std::vector<TestSequence*> chosen;
-    for (auto& [id, sequence] : sequences_) {
-      if (chosen.size() < kRows && questions_.OneIn(2)) chosen.push_back(sequence.get());
+    for (const uint64_t id : last_ids_) {
+      const auto found = sequences_.find(id);
+      if (found != sequences_.end()) chosen.push_back(found->second.get());
     }
     Ask(chosen);
   }
@@ -108,8 +116,9 @@ class TwoSamplers {
     std::vector<SamplingRow> rows;
     std::vector<float> logits;
     std::vector<std::vector<uint32_t>> masks;  // filled once the step has begun
+    const bool masked = questions_.OneIn(2);
     for (TestSequence* sequence : chosen) {
-      masks.emplace_back(questions_.OneIn(3) ? MaskWords(kVocab) : 0);
+      masks.emplace_back(masked && questions_.OneIn(3) ? MaskWords(kVocab) : 0);
       rows.push_back({.sequence = sequence->id,
                       .sampling = &sequence->question.params,
                       .counts = &sequence->counts,
@@ -215,6 +224,7 @@ class TwoSamplers {
   std::unique_ptr<CpuStepSampler> cpu_;
   std::map<uint64_t, std::unique_ptr<TestSequence>> sequences_;
   uint64_t last_id_ = 0;
+  std::vector<uint64_t> last_ids_;         // the sequences of the last step
   std::vector<std::vector<Asked>> asked_;  // the oldest step first
   int sampled_ = 0;
   int scored_ = 0;
@@ -236,6 +246,33 @@ TEST(CudaStepSampler, ChoosesWhatTheCpuChoosesAStepLate) {
   }
   EXPECT_GT(sampled, 300);
   EXPECT_GT(scored, 1000);
+}
+
+TEST(UploadedLists, StayWhileTheSameSequencesGoOn) {
+  const SamplingParams plain = {.temperature = 0.5F};
+  const SamplingParams biased = {.stop_token_ids = {7}, .logit_bias = {{3, 1.0F}}};
+  const SamplingParams other_bias = {.stop_token_ids = {7}, .logit_bias = {{3, 2.0F}}};
+  const SamplingParams other_stop = {.stop_token_ids = {8}, .logit_bias = {{3, 1.0F}}};
+  CountsSlots slots(4);
+  UploadedLists uploaded;
+  const auto differ = [&](const std::vector<SamplingRow>& rows) {
+    return uploaded.Replace(PackSamplerRows(rows, 4, slots), rows.size());
+  };
+  const auto row = [](const SamplingParams& sampling, int output_index) {
+    return SamplingRow{.sampling = &sampling, .output_index = output_index};
+  };
+  EXPECT_TRUE(differ({row(plain, 0), row(biased, 5)}));
+  EXPECT_FALSE(differ({row(plain, 1), row(biased, 6)}));
+  EXPECT_FALSE(differ({row(plain, 2), row(biased, 7)}));
+  EXPECT_TRUE(differ({row(plain, 3), row(biased, 7)})) << "an output again";
+  EXPECT_TRUE(differ({row(plain, 4)})) << "a row less: what was there would be sampled as padding";
+  EXPECT_FALSE(differ({row(plain, 5)}));
+  EXPECT_TRUE(differ({row(plain, 6), row(biased, 8)}));
+  EXPECT_TRUE(differ({row(plain, 7), row(other_bias, 9)}));
+  EXPECT_TRUE(differ({row(plain, 8), row(biased, 10)}));
+  EXPECT_TRUE(differ({row(plain, 9), row(other_stop, 11)}));
+  EXPECT_TRUE(differ({row(other_stop, 12), row(plain, 10)})) << "in another order";
+  EXPECT_FALSE(differ({row(other_stop, 13), row(plain, 11)}));
 }
 
 TEST(CountsSlots, OfRowsBehindGuessesServeNobodyAfterTheirStep) {
