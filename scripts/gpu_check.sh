@@ -509,8 +509,8 @@ bench_quantised() {
   local type
   for type in q4_0 q4_k q8_0; do
     if bench "engine_8b_$type" 60 "$bin/baton" bench engine --device cuda --shape llama-3.1-8b --weights "$type" -p 0 -n 32 \
-      -b 1,4,16,64 -r 2 --kv-cache-dtype bf16 --json; then
-      row bench "engine_8b_$type" measured "$(for batch in 1 4 16 64; do
+      -b 1,4,16,32,64 -r 2 --kv-cache-dtype bf16 --json; then
+      row bench "engine_8b_$type" measured "$(for batch in 1 4 16 32 64; do
         printf '%s us a step of %d, ' "$(value "$out/bench_engine_8b_$type.json" tg32 step_us $batch | cut -d. -f1)" $batch
       done)"
     fi

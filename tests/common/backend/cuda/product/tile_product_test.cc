@@ -150,7 +150,7 @@ void ExpectTheProduct(const TestElement& element, int rows, int columns, int out
         expected += double{x[k]} * w[k];
         size += std::fabs(double{x[k]} * w[k]);
       }
-      ASSERT_NEAR(out[static_cast<size_t>(i)], expected, size * 0x1p-18)
+      ASSERT_NEAR(out[static_cast<size_t>(i)], expected, size * 0x1p-15)
           << "row " << i / outputs << ", output " << i % outputs;
     }
   }
