@@ -13,8 +13,8 @@ from . import model_text
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATH = ROOT / "docs/benchmarks/gpu_model.md"
 DISPATCH = ROOT / "common/backend/cuda/product/product_dispatch.h"
-TILES = ROOT / "common/backend/cuda/product/tile_product_launch.h"
-DEQUANTISER = ROOT / "common/backend/cuda/product/dequantise.cu"
+TILES = ROOT / "common/backend/cuda/product/tiles/tile_product_launch.h"
+DEQUANTISER = ROOT / "common/backend/cuda/product/library/dequantise.cu"
 
 # An H200, and what the model supposes of it.
 MULTIPROCESSORS = 132

@@ -18,10 +18,10 @@
 #include "common/backend/cuda/device/operands.h"
 #include "common/backend/cuda/pass/pass_shape.h"
 #include "common/backend/cuda/pass/upload_ring.h"
-#include "common/backend/cuda/product/gemm.h"
+#include "common/backend/cuda/product/library/gemm.h"
 #include "common/backend/cuda/product/product_dispatch.h"
+#include "common/backend/cuda/product/product_operands.h"
 #include "common/backend/cuda/product/product_terms.h"
-#include "common/backend/cuda/product/vector_product.h"
 #include "common/backend/cuda/sampling/cuda_step_sampler.h"
 #include "common/backend/cuda/weight/weight_upload.h"
 

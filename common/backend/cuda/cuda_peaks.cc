@@ -10,7 +10,7 @@
 
 #include "common/backend/cuda/device/cuda_error.h"
 #include "common/backend/cuda/device/cuda_memory.h"
-#include "common/backend/cuda/product/gemm.h"
+#include "common/backend/cuda/product/library/gemm.h"
 #include "common/backend/cuda/weight/weight_layout.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"

@@ -13,7 +13,7 @@
 
 #include "common/backend/cuda/cuda_backend.h"
 #include "common/backend/cuda/device/device_code.h"
-#include "common/backend/cuda/product/invariant_product.h"
+#include "common/backend/cuda/product/invariant/invariant_product.h"
 #include "common/backend/cuda_versions.h"
 #include "common/base/log.h"
 #include "common/base/numerics.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "common/backend/cuda/product/gemm.h"
+#include "common/backend/cuda/product/library/gemm.h"
 #include "common/backend/cuda/weight/weight_layout.h"
 #include "common/base/check.h"
 #include "common/base/float_types.h"

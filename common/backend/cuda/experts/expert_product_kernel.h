@@ -11,8 +11,8 @@
 #include "common/backend/cuda/device/device.h"
 #include "common/backend/cuda/device/launch.h"
 #include "common/backend/cuda/experts/expert_product.h"
-#include "common/backend/cuda/product/invariant_product_launch.h"
-#include "common/backend/cuda/product/two_row_product_launch.h"
+#include "common/backend/cuda/product/invariant/invariant_product_launch.h"
+#include "common/backend/cuda/product/two_rows/two_row_product_launch.h"
 #include "common/base/check.h"
 #include "ptx.h"
 

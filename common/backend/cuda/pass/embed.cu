@@ -1,7 +1,7 @@
 #include "common/backend/cuda/device/device.h"
 #include "common/backend/cuda/device/launch.h"
 #include "common/backend/cuda/pass/embed.h"
-#include "common/backend/cuda/product/dequantise.h"
+#include "common/backend/cuda/product/library/dequantise.h"
 #include "common/backend/cuda/weight/weight_layout.h"
 #include "ptx.h"
 

@@ -4,7 +4,7 @@
 #include "common/backend/cuda/device/launch.h"
 #include "common/backend/cuda/product/norm_row.h"
 #include "common/backend/cuda/product/product_terms.h"
-#include "common/backend/cuda/product/vector_product_input.h"
+#include "common/backend/cuda/product/quads.h"
 #include "common/base/check.h"
 #include "ptx.h"
 

@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "common/backend/cuda/product/vector_product.h"
+#include "common/backend/cuda/product/product_operands.h"
 
 namespace baton {
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/backend/cuda/experts/expert_mixer.h"
+#include "common/backend/cuda/product/vector/vector_product.h"
 #include "tests/common/backend/cuda/cuda_backend_fixture.h"
 #include "tests/common/backend/cuda/product/test_matrix.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/backend/cuda/product/vector_product.h"
+#include "common/backend/cuda/product/vector/vector_product.h"
 
 namespace baton {
 namespace {

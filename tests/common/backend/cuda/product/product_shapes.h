@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/backend/cuda/product/vector_product.h"
+#include "common/backend/cuda/product/product_operands.h"
+#include "common/backend/cuda/weight/weight_layout.h"
 
 namespace baton {
 

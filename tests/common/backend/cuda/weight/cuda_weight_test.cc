@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/backend/cuda/product/dequantise.h"
+#include "common/backend/cuda/product/library/dequantise.h"
 #include "common/backend/cuda/weight/weight_layout.h"
 #include "common/base/check.h"
 #include "tests/common/backend/cuda/product/test_matrix.h"
