@@ -293,6 +293,24 @@ __device__ __forceinline__ void KeepPart(bool first, TileSums<kRowTiles>& sums, 
   }
 }
 
+// The work of a thread block that has a tile, or a part of its columns.
+struct TilePlace {
+  const InvariantArgs::Matrix& matrix;
+  int tile;
+  int part;
+  int first_output;
+  int first_row;
+};
+// Of tiles of kOutputs outputs and kRows rows.
+template <int kOutputs, int kRows>
+__device__ __forceinline__ TilePlace TilePlaceOf(const InvariantArgs& args) {
+  const int part = static_cast<int>(blockIdx.x) % args.splits;
+  const int tile = static_cast<int>(blockIdx.x) / args.splits;
+  const int unit = tile / args.row_tiles;
+  const InvariantArgs::Matrix& matrix = MatrixOfUnit(args, unit);
+  return {matrix, tile, part, (unit - matrix.first_unit) * kOutputs, tile % args.row_tiles * kRows};
+}
+
 // Leaves a thread's sums of one part of a tile's columns for the last of the tile's thread blocks, for
 // which they become those of all parts, added in ascending order. Returns whether this is the last one.
 // A thread has kSums of them: get(i) and set(i, sum). `shared` [1]: no warp reads it any more once all

@@ -43,22 +43,18 @@ static __global__ void __launch_bounds__(kInvariantThreads,
   const int thread = static_cast<int>(threadIdx.x);
   const int group = thread % 32 / 4;
   const int t = thread % 4;
-  const int part = static_cast<int>(blockIdx.x) % args.splits;
-  const int block = static_cast<int>(blockIdx.x) / args.splits;
-  const int unit = block / args.row_tiles;
-  const int first_row = block % args.row_tiles * Rows::kRows;
-  const InvariantArgs::Matrix& matrix = MatrixOfUnit(args, unit);
-  const int unit_output = (unit - matrix.first_unit) * kTileOutputs;
-  const int begin = part * args.part_tiles;
+  const TilePlace place = TilePlaceOf<kTileOutputs, Rows::kRows>(args);
+  const InvariantArgs::Matrix& matrix = place.matrix;
+  const int begin = place.part * args.part_tiles;
   const int end = args.splits == 1 ? args.tiles : min(args.tiles, begin + args.part_tiles);
 
   LetNextKernelStart();
-  typename Shape::template Ring<kStages> ring(matrix.weight + unit_output * args.row_bytes,
-                                              matrix.rows - 1 - unit_output, args.row_bytes,
+  typename Shape::template Ring<kStages> ring(matrix.weight + place.first_output * args.row_bytes,
+                                              matrix.rows - 1 - place.first_output, args.row_bytes,
                                               args.columns, end, shared_memory + Shape::kRingAt);
 #pragma unroll
   for (int i = 0; i < kStages - 1; ++i) ring.Copy(begin + i);
-  const RowCopies<Rows> input(args, first_row);
+  const RowCopies<Rows> input(args, place.first_row);
   WaitForPreviousKernel();
   input.Copy(args, begin, shared_memory);
   WaitForCopies<0>();
@@ -89,10 +85,11 @@ static __global__ void __launch_bounds__(kInvariantThreads,
     // The rows of the next tile, and its weights: only the last copy of weights may be under way.
     WaitForCopies<(kStages > 2 ? 1 : 0)>();
   }
-  if (args.splits > 1 && !JoinParts<Rows::kRowTiles, kInvariantThreads>(
-                             args, block, part, reinterpret_cast<int32_t*>(shared_memory),
-                             [&](int i) { return totals[i * kInvariantThreads]; },
-                             [&](int i, float4 sum) { totals[i * kInvariantThreads] = sum; })) {
+  if (args.splits > 1 &&
+      !JoinParts<Rows::kRowTiles, kInvariantThreads>(
+          args, place.tile, place.part, reinterpret_cast<int32_t*>(shared_memory),
+          [&](int i) { return totals[i * kInvariantThreads]; },
+          [&](int i, float4 sum) { totals[i * kInvariantThreads] = sum; })) {
     return;
   }
 #pragma unroll
@@ -101,8 +98,8 @@ static __global__ void __launch_bounds__(kInvariantThreads,
     const float all[4] = {total.x, total.y, total.z, total.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      StoreOutput(args, matrix, first_row + n * 8 + t * 2 + i % 2,
-                  unit_output + thread / 32 * 16 + group + i / 2 * 8, all[i]);
+      StoreOutput(args, matrix, place.first_row + n * 8 + t * 2 + i % 2,
+                  place.first_output + thread / 32 * 16 + group + i / 2 * 8, all[i]);
     }
   }
 }

@@ -52,23 +52,19 @@ static __global__ void __launch_bounds__(TileProductShape<kElement, kRows>::kThr
   const int thread = static_cast<int>(threadIdx.x);
   const int group = thread % 32 / 4;
   const int t = thread % 4;
-  const int part = static_cast<int>(blockIdx.x) % args.splits;
-  const int block = static_cast<int>(blockIdx.x) / args.splits;
-  const int unit = block / args.row_tiles;
-  const int first_row = block % args.row_tiles * kRows;
-  const InvariantArgs::Matrix& matrix = MatrixOfUnit(args, unit);
-  const int first_output = (unit - matrix.first_unit) * Shape::kOutputs;
-  const int begin = part * args.part_tiles;
+  const TilePlace place = TilePlaceOf<Shape::kOutputs, kRows>(args);
+  const InvariantArgs::Matrix& matrix = place.matrix;
+  const int begin = place.part * args.part_tiles;
   // Not computed anew for each tile.
   const int end = AsItIs(min(args.tiles, begin + args.part_tiles));
 
   LetNextKernelStart();
-  typename Shape::template Ring<kStages> ring(matrix.weight + first_output * args.row_bytes,
-                                              matrix.rows - 1 - first_output, args.row_bytes,
+  typename Shape::template Ring<kStages> ring(matrix.weight + place.first_output * args.row_bytes,
+                                              matrix.rows - 1 - place.first_output, args.row_bytes,
                                               args.columns, end, shared_memory + Shape::kRingAt);
 #pragma unroll
   for (int i = 0; i < kStages - 1; ++i) ring.Copy(begin + i);
-  const RowCopies<Rows, Shape::kThreads> input(args, first_row);
+  const RowCopies<Rows, Shape::kThreads> input(args, place.first_row);
   WaitForPreviousKernel();
   input.Copy(args, begin, shared_memory);
   WaitForCopies<0>();
@@ -135,16 +131,16 @@ static __global__ void __launch_bounds__(TileProductShape<kElement, kRows>::kThr
       sums[i][3] = sum.w;
     };
     if (!JoinParts<Shape::kSums, Shape::kThreads>(
-            args, block, part, reinterpret_cast<int32_t*>(shared_memory), get, set)) {
+            args, place.tile, place.part, reinterpret_cast<int32_t*>(shared_memory), get, set)) {
       return;
     }
   }
-  const int output = first_output + thread / 32 * Shape::kWarpOutputs + group;
+  const int output = place.first_output + thread / 32 * Shape::kWarpOutputs + group;
 #pragma unroll
   for (int i = 0; i < Shape::kSums; ++i) {
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      StoreOutput(args, matrix, first_row + i / 2 * 8 + t * 2 + j % 2,
+      StoreOutput(args, matrix, place.first_row + i / 2 * 8 + t * 2 + j % 2,
                   output + i % 2 * 16 + j / 2 * 8, sums[i][j]);
     }
   }
