@@ -9,7 +9,7 @@
 
 namespace baton {
 
-inline constexpr int kMaxVectorOutputs = 3;  // of one launch
+inline constexpr int kMaxVectorOutputs = 3;  // outputs that one launch takes
 
 // A product's input, in device memory. Every matrix begins at a multiple of 16 bytes.
 struct VectorInput {

@@ -24,7 +24,7 @@ namespace baton {
 //   Codes(words, pairs)       the codes of the block's columns 2i and 2i + 1, each with kAdded added,
 //                             in BF16
 //   Scales                    what the four blocks of a group have beside codes
-//   LoadScales<kIn>(row, g)   that of group g
+//   LoadScales(row, g)        that of group g
 //   Part                      what one block has
 //   LoadPart<kIn>(row, b)     that of block b of the row
 //   BlockOf(scales, b, half)  scale and min of that half of block b of the group
@@ -136,10 +136,9 @@ struct SuperBlockFormat {
     uint32_t bytes;
     uint32_t super;
   };
-  template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
-    return {LoadAt<uint2, kIn>(row.parts, group),
-            LoadAt<Super, kIn>(row.supers, static_cast<uint32_t>(group) / 2)};
+    return {LoadAt<uint2>(row.parts, group),
+            LoadAt<Super>(row.supers, static_cast<uint32_t>(group) / 2)};
   }
   template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Part LoadPart(const QuantisedRow& row, int block) {
@@ -155,9 +154,8 @@ struct WeightFormat<CudaElement::kQ4_0> : GroupFormat<CudaElement::kQ4_0> {
 
   using Scales = uint2;   // F16, one for each block
   using Part = uint32_t;  // F16
-  template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
-    return LoadAt<uint2, kIn>(row.parts, group);
+    return LoadAt<uint2>(row.parts, group);
   }
   template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Part LoadPart(const QuantisedRow& row, int block) {
@@ -190,9 +188,8 @@ template <>
 struct WeightFormat<CudaElement::kQ4_1> : GroupFormat<CudaElement::kQ4_1> {
   using Scales = uint4;   // for each block scale and min, F16
   using Part = uint32_t;  // scale and min, F16
-  template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
-    return LoadAt<uint4, kIn>(row.parts, group);
+    return LoadAt<uint4>(row.parts, group);
   }
   template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Part LoadPart(const QuantisedRow& row, int block) {
@@ -354,9 +351,8 @@ struct WeightFormat<CudaElement::kMxfp4> : GroupFormat<CudaElement::kMxfp4> {
 
   using Scales = uint32_t;  // the exponents, a byte for each block
   using Part = uint32_t;    // the exponent, in the lowest byte
-  template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Scales LoadScales(const QuantisedRow& row, int group) {
-    return LoadAt<uint32_t, kIn>(row.parts, group);
+    return LoadAt<uint32_t>(row.parts, group);
   }
   template <PlaneIn kIn = PlaneIn::kGlobal>
   static __device__ Part LoadPart(const QuantisedRow& row, int block) {

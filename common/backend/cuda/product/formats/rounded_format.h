@@ -22,14 +22,23 @@ namespace baton {
 //   BlockOfPair(pair, t)          the block of which lane t has columns in this pair (PairColumn)
 //   Values(words, pair, s, pairs) the weights of the lane's columns 2i and 2i + 1 of the pair. `words`
 //                                 are its codes, `s` LoadScales of its block
+
+// What codes in groups have in common.
 template <CudaElement kElement>
-struct RoundedFormat {
+struct RoundedGroupFormat {
   using Format = WeightFormat<kElement>;
   using Words = typename Format::Words;
   static constexpr int kWordPairs = 4;
   static __device__ __forceinline__ Words LoadWords(const QuantisedRow& row, int /*pair*/) {
     return Format::template LoadWords<PlaneIn::kShared>(row, 0);
   }
+  static constexpr int BlockOfPair(int pair, int /*t*/) { return pair; }
+};
+
+template <CudaElement kElement>
+struct RoundedFormat : RoundedGroupFormat<kElement> {
+  using typename RoundedGroupFormat<kElement>::Format;
+  using typename RoundedGroupFormat<kElement>::Words;
   // Scale and min, or the scales of both halves.
   static __device__ __forceinline__ uint32_t LoadScales(const QuantisedRow& row, int block) {
     const auto part = Format::template LoadPart<PlaneIn::kShared>(row, block);
@@ -40,7 +49,6 @@ struct RoundedFormat {
       return PackBf16(first.scale, first.min);
     }
   }
-  static constexpr int BlockOfPair(int pair, int /*t*/) { return pair; }
   static __device__ __forceinline__ void Values(const Words& words, int pair, uint32_t scales,
                                                 uint32_t (&pairs)[4]) {
     const __nv_bfloat162 first = __low2bfloat162(Bf16PairOf(scales));
@@ -86,19 +94,12 @@ struct RoundedFormat<CudaElement::kQ8_0> {
 
 // Exact but for scales of at least 2^122, with which values are infinite or NaN.
 template <>
-struct RoundedFormat<CudaElement::kMxfp4> {
-  using Format = WeightFormat<CudaElement::kMxfp4>;
-  using Words = Format::Words;
-  static constexpr int kWordPairs = 4;
-  static __device__ __forceinline__ Words LoadWords(const QuantisedRow& row, int /*pair*/) {
-    return Format::LoadWords<PlaneIn::kShared>(row, 0);
-  }
+struct RoundedFormat<CudaElement::kMxfp4> : RoundedGroupFormat<CudaElement::kMxfp4> {
   // Half of the scale, and -128 times that.
   static __device__ __forceinline__ uint32_t LoadScales(const QuantisedRow& row, int block) {
     const float scale = Format::BlockOf(Format::LoadPart<PlaneIn::kShared>(row, block), 0).scale;
     return PackBf16(scale * 0.5f, scale * -64.0f);
   }
-  static constexpr int BlockOfPair(int pair, int /*t*/) { return pair; }
   static __device__ __forceinline__ void Values(const Words& words, int pair, uint32_t scales,
                                                 uint32_t (&pairs)[4]) {
     const __nv_bfloat162 scale = __low2bfloat162(Bf16PairOf(scales));

@@ -14,8 +14,8 @@ namespace baton {
 
 // Places for kStages column tiles of the rows of a block of kThreads threads: kRows for each warp. With
 // g = lane / 4 and t = lane % 4, a lane copies and reads of its warp's rows g, g + 8, ... chunk t of the
-// codes (group_format.h), or of Q8_0 chunk t of each half of the tile. What a row has beside codes one
-// of its four lanes copies for all.
+// codes (group_format.h), or of Q8_0 chunk t of each half of the tile. What row l of the
+// warp has beside codes lane l copies, for all lanes that share the row.
 template <CudaElement kElement, int kThreads, int kRows, int kStages>
 class WeightRing {
   static_assert(kRows % 8 == 0 && kRows <= 32, "a lane has up to four rows");
@@ -131,7 +131,7 @@ class WeightRing {
   uint32_t row_bytes_;
   const uint8_t* codes_;  // this lane's, of its first row
   int left_;              // rows from there to the last one
-  const uint8_t* parts_;  // of OwnRow
+  const uint8_t* parts_;  // the plane `parts` of OwnRow
   int end_tile_;
   uint8_t* shared_;
   int copied_ = 0;  // where the next copy goes, in bytes

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "common/backend/cuda/product/formats/weight_ring.h"
+#include "common/backend/cuda/product/invariant/divided_tile.h"
 #include "common/backend/cuda/product/invariant/invariant_product_kernels.h"
 #include "ptx.h"
 

@@ -16,9 +16,9 @@ void LaunchTileProduct(const ProductTerms& in, std::span<const VectorOutput> out
   }
   std::vector<VectorOutput> others;
   const auto launch = [&](auto element) {
-    const bool launched = in.rows <= 32
-                              ? LaunchTiles<element, 32>(in, outputs, limits, scratch, stream)
-                              : LaunchTiles<element, 64>(in, outputs, limits, scratch, stream);
+    const bool launched = WithTileRows(in.rows, [&](auto tile_rows) {
+      return LaunchTiles<element, tile_rows>(in, outputs, limits, scratch, stream);
+    });
     if (launched) return;
     for (const VectorOutput& output : outputs) {
       if (output.weight.element == element) others.push_back(output);

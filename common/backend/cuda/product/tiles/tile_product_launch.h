@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <span>
+#include <type_traits>
 
 #include "common/backend/cuda/device/launch.h"
 #include "common/backend/cuda/product/invariant/invariant_product_launch.h"
@@ -15,6 +16,13 @@ namespace baton {
 inline constexpr int kTileBlocksWanted = 2;
 // A block that has fewer column tiles would wait for its first ones most of the time.
 inline constexpr int kLeastPartTiles = 2;
+
+// Calls visit(std::integral_constant<int, rows of a tile>) with those that a product of `rows` takes.
+template <class Visit>
+auto WithTileRows(int rows, const Visit& visit) {
+  if (rows <= 32) return visit(std::integral_constant<int, 32>());
+  return visit(std::integral_constant<int, 64>());
+}
 
 // The launch's arguments. `blocks` becomes the number of thread blocks, 0 if there is no such weight.
 template <CudaElement kElement, int kRows>

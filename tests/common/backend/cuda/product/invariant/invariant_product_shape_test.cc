@@ -51,16 +51,14 @@ InvariantShape ShapeOfTerms(const Product& product, int rows) {
       return shape;
     }
     if (ProductKernelOf(kElement, rows) == ProductKernel::kTiles) {
-      const auto of_rows = [&](auto tile_rows) {
+      WithTileRows(rows, [&](auto tile_rows) {
         using Shape = TileProductShape<kElement, tile_rows>;
         unsigned blocks = 0;
         const InvariantArgs args =
             TileProductArgsFor<kElement, tile_rows>(in, outputs, kH200, {&shape}, &blocks);
         shape.tiles = EnoughTiles(blocks, kH200.multiprocessors);
         set(args, blocks, Shape::kOccupancy, Shape::kStages - 1);
-      };
-      if (rows <= 32) of_rows(std::integral_constant<int, 32>());
-      if (rows > 32) of_rows(std::integral_constant<int, 64>());
+      });
       if (shape.tiles) return shape;
     }
   }
