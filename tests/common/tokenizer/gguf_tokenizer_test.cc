@@ -1,0 +1,86 @@
+#include "common/tokenizer/gguf_tokenizer.h"
+
+#include <memory>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "tests/common/tokenizer/small_vocabulary.h"
+
+namespace baton {
+namespace {
+
+using ::testing::ElementsAre;
+
+GgufFile TokenizerFile(const GgufBuilder& builder) {
+  return *GgufFile::Parse(builder.Build(), "made.gguf", GgufFile::Part::kTokenizer);
+}
+
+absl::StatusOr<TokenizerParts> PartsOf(const GgufBuilder& builder) {
+  return ReadGgufTokenizer(TokenizerFile(builder));
+}
+
+TEST(GgufTokenizer, PartsAreThoseThatTheKeysName) {
+  const auto parts = PartsOf(Small("gpt-2")
+                                 .Uint32("tokenizer.ggml.bos_token_id", 4)
+                                 .Uint32("tokenizer.ggml.eos_token_id", 5)
+                                 .Bool("tokenizer.ggml.add_eos_token", true)
+                                 .Text("tokenizer.chat_template", "plain")
+                                 .Text("tokenizer.chat_template.tool_use", "tools"));
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  EXPECT_EQ(parts->vocabulary->size(), 10);
+  EXPECT_EQ(parts->bos_id, 4);
+  EXPECT_EQ(parts->eos_id, 5);
+  EXPECT_FALSE(parts->add_bos);
+  EXPECT_TRUE(parts->add_eos);
+  EXPECT_FALSE(parts->adds_space_prefix);
+  EXPECT_THAT(parts->end_of_generation_ids, ElementsAre(5, 8)) << "the file's, and <|im_end|>";
+  EXPECT_EQ(parts->chat_template, "plain");
+  EXPECT_EQ(parts->tool_chat_template, "tools");
+  EXPECT_EQ(parts->literals.Longest("<u>", 0)->id, 6);
+  EXPECT_FALSE(parts->literals.Longest("<s>", 0).has_value()) << "it counts in trusted text only";
+  EXPECT_EQ(parts->literals.Longest("<s>", 3)->id, 4);
+}
+
+TEST(GgufTokenizer, TheSchemeSaysWhetherBosIsAddedWhereTheFileDoesNot) {
+  EXPECT_FALSE(PartsOf(Small("llama-bpe"))->add_bos) << "there is no such token";
+  GgufBuilder builder = Small("llama-bpe").Uint32("tokenizer.ggml.bos_token_id", 4);
+  EXPECT_TRUE(PartsOf(builder)->add_bos);
+  EXPECT_FALSE(PartsOf(builder.Bool("tokenizer.ggml.add_bos_token", false))->add_bos);
+}
+
+TEST(GgufTokenizer, SentencePiecesAddASpaceUnlessTheFileSaysNo) {
+  GgufBuilder builder;
+  builder.Text("tokenizer.ggml.model", "llama")
+      .Texts("tokenizer.ggml.tokens", {"<s>", "▁", "a"})
+      .Int32s("tokenizer.ggml.token_type", {3, 1, 1})
+      .Array<float>("tokenizer.ggml.scores", 6, {0, -1, -2})
+      .Uint32("tokenizer.ggml.bos_token_id", 0);
+  const auto parts = PartsOf(builder);
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  EXPECT_TRUE(parts->add_bos);
+  EXPECT_TRUE(parts->adds_space_prefix);
+  EncodedText encoded;
+  parts->encoder->Encode({.text = "a", .offset = 0, .begins = true}, encoded);
+  EXPECT_THAT(encoded.ids, ElementsAre(1, 2));
+  EXPECT_FALSE(PartsOf(builder.Bool("tokenizer.ggml.add_space_prefix", false))->adds_space_prefix);
+}
+
+TEST(GgufTokenizer, AFaultOfASpecialTokenNamesItsPlace) {
+  EXPECT_EQ(PartsOf(Small("gpt-2").Int32s("tokenizer.ggml.eos_token_ids", {5, 10})).status(),
+            absl::InvalidArgumentError("tokenizer.ggml.eos_token_ids[1] is 10, but the vocabulary "
+                                       "has 10 tokens"));
+  TokenizerParts parts;
+  parts.vocabulary = std::make_unique<const Vocabulary>(
+      *Vocabulary::Create({"a", std::string(1025, 'x')}, {1, 3}));
+  EXPECT_EQ(ReadSpecialTokens(TokenizerFile(GgufBuilder()), "list", parts),
+            absl::InvalidArgumentError("list[1], a special token, has 1025 bytes; at most 1024 are "
+                                       "supported"));
+  GgufBuilder other;
+  other.Text("tokenizer.ggml.model", "bert");
+  EXPECT_EQ(PartsOf(other).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+}  // namespace
+}  // namespace baton
