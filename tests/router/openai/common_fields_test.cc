@@ -34,22 +34,6 @@ std::string WrongSampling(const std::string& body) {
   return BlamedOf(fields.status());
 }
 
-v1::ResponseFormat Form(const std::string& body) {
-  const Json json = Json::parse(body);
-  JsonFields fields(json);
-  v1::GenerateRequest request;
-  ReadFormFields(fields, request);
-  EXPECT_TRUE(fields.status().ok()) << fields.status();
-  return request.response_format();
-}
-std::string WrongForm(const std::string& body) {
-  const Json json = Json::parse(body);
-  JsonFields fields(json);
-  v1::GenerateRequest request;
-  ReadFormFields(fields, request);
-  return BlamedOf(fields.status());
-}
-
 TEST(SamplingFields, ASeedIsAnySixtyFourBits) {
   EXPECT_EQ(Sampling(R"({"seed": 5})").seed(), 5u);
   EXPECT_EQ(Sampling(R"({"seed": -1})").seed(), std::numeric_limits<uint64_t>::max());
@@ -91,53 +75,6 @@ TEST(SamplingFields, NumbersOutOfAnyRangeAreNamed) {
   EXPECT_EQ(WrongSampling(R"({"temperature": 1e300})"), "temperature");
   EXPECT_EQ(WrongSampling(R"({"min_tokens": -1})"), "min_tokens");
   EXPECT_EQ(WrongSampling(R"({"stop_token_ids": [4294967296]})"), "stop_token_ids");
-}
-
-TEST(FormFields, EveryTypeOfResponseFormat) {
-  EXPECT_FALSE(Form(R"({"response_format": {"type": "text"}})").has_json_object());
-  EXPECT_TRUE(Form(R"({"response_format": {"type": "json_object"}})").has_json_object());
-  const char* const schema = R"({"response_format": {"type": "json_schema", "json_schema":
-      {"name": "n", "strict": false, "schema": {"b": 1, "a": 2}}}})";
-  EXPECT_EQ(Form(schema).json_schema(), R"({"b":1,"a":2})") << "the order is the client's";
-  EXPECT_TRUE(Form(R"({"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}})")
-                  .has_json_object());
-  EXPECT_EQ(WrongForm(R"({"response_format": {"type": "xml"}})"), "response_format.type");
-  EXPECT_EQ(WrongForm(R"({"response_format": {}})"), "response_format.type");
-  EXPECT_EQ(WrongForm(R"({"response_format": {"type": "json_schema"}})"),
-            "response_format.json_schema");
-  EXPECT_EQ(WrongForm(R"({"response_format": {"type": "json_schema",
-                          "json_schema": {"schema": 3}}})"),
-            "response_format.json_schema.schema");
-}
-
-TEST(FormFields, FormsOfVllmInBothSpellings) {
-  EXPECT_EQ(Form(R"({"guided_json": "{}"})").json_schema(), "{}");
-  EXPECT_EQ(Form(R"({"guided_json": {"a": 1}})").json_schema(), R"({"a":1})");
-  EXPECT_EQ(Form(R"({"guided_regex": "x"})").regex(), "x");
-  EXPECT_EQ(Form(R"({"guided_grammar": "g"})").grammar(), "g");
-  EXPECT_THAT(Form(R"({"guided_choice": ["a", "b"]})").choice().texts(), ElementsAre("a", "b"));
-  EXPECT_EQ(Form(R"({"structured_outputs": {"json": {}}})").json_schema(), "{}");
-  EXPECT_EQ(Form(R"({"structured_outputs": {"regex": "x"}})").regex(), "x");
-  EXPECT_EQ(Form(R"({"structured_outputs": {"grammar": "g"}})").grammar(), "g");
-  EXPECT_THAT(Form(R"({"structured_outputs": {"choice": ["a"]}})").choice().texts(),
-              ElementsAre("a"));
-  EXPECT_TRUE(Form(R"({"structured_outputs": {"json_object": true}})").has_json_object());
-}
-
-TEST(FormFields, FormsOfLlamaServer) {
-  EXPECT_EQ(Form(R"({"grammar": "root ::= \"a\""})").grammar(), "root ::= \"a\"");
-  EXPECT_EQ(Form(R"({"json_schema": {"const": 1}})").json_schema(), R"({"const":1})");
-  EXPECT_EQ(WrongForm(R"({"json_schema": 3})"), "json_schema");
-}
-
-TEST(FormFields, TwoFormsAreOneTooMany) {
-  EXPECT_EQ(WrongForm(R"({"guided_regex": "x", "guided_grammar": "g"})"), "guided_json");
-  EXPECT_EQ(WrongForm(R"({"grammar": "x", "json_schema": {}})"), "json_schema");
-  EXPECT_EQ(WrongForm(R"({"guided_regex": "x", "grammar": "x"})"), "json_schema");
-  EXPECT_EQ(WrongForm(R"({"response_format": {"type": "json_object"}, "guided_regex": "x"})"),
-            "guided_json");
-  EXPECT_EQ(WrongForm(R"({"structured_outputs": {"structural_tag": "x"}})"),
-            "structured_outputs.structural_tag");
 }
 
 TEST(StreamFields, OptionsAreForStreams) {

@@ -1,0 +1,94 @@
+#include "router/responses/responses_input.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "tests/router/api/shown_chat.h"
+
+namespace baton {
+namespace {
+
+using ::testing::ElementsAre;
+using Json = nlohmann::ordered_json;
+
+// The chat of a body, and the error that was kept.
+std::pair<v1::GenerateRequest, absl::Status> InputOfResponses(const std::string& body) {
+  const Json json = Json::parse(body);
+  JsonFields fields(json);
+  v1::GenerateRequest request;
+  ReadResponsesInput(fields, *request.mutable_chat());
+  return {std::move(request), fields.status()};
+}
+
+std::vector<std::string> MessagesOfItems(const std::string& items) {
+  const auto [request, status] = InputOfResponses(R"({"input": [)" + items + "]}");
+  EXPECT_TRUE(status.ok()) << status;
+  return MessagesOf(request);
+}
+
+TEST(ResponsesInput, AStringIsAUsersMessage) {
+  EXPECT_THAT(MessagesOf(InputOfResponses(R"({"instructions": "Be brief.", "input": "Hi"})").first),
+              ElementsAre("system: Be brief.", "user: Hi"));
+}
+
+TEST(ResponsesInput, CallsAndReasoningJoinTheMessageThatTheyBelongTo) {
+  EXPECT_THAT(MessagesOfItems(R"(
+      {"role": "user", "content": "a"},
+      {"type": "reasoning", "summary": [{"type": "summary_text", "text": "so"}]},
+      {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "hm"}],
+       "summary": [{"type": "summary_text", "text": "left out"}]},
+      {"type": "function_call", "call_id": "1", "name": "f"},
+      {"type": "function_call", "call_id": "2", "name": "g", "arguments": "{\"n\":1}"},
+      {"type": "function_call_output", "call_id": "1", "output": "b"},
+      {"type": "function_call", "call_id": "3", "name": "f"})"),
+              ElementsAre("user: a", "assistant:  (so\nhm) 1=f({}) 2=g({\"n\":1})", "tool: b <1>",
+                          "assistant:  3=f({})"));
+}
+
+TEST(ResponsesInput, ReasoningIsTheAssistantsAlone) {
+  EXPECT_THAT(MessagesOfItems(R"(
+      {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "hm"}]},
+      {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"})"),
+              ElementsAre("user: a", "assistant: b"));
+}
+
+TEST(ResponsesInput, ADeveloperIsASystemAndJoinsTheOneBeforeIt) {
+  EXPECT_THAT(MessagesOfItems(R"(
+      {"role": "system", "content": "a"}, {"role": "developer", "content": "b"},
+      {"role": "user", "content": [{"type": "input_text", "text": "c"},
+                                   {"type": "input_text", "text": "d"}]},
+      {"role": "developer", "content": "e"})"),
+              ElementsAre("system: a\n\nb", "user: c\nd", "system: e"));
+}
+
+TEST(ResponsesInput, ToolsHaveTheirNamesBesideTheirTypes) {
+  const auto [request, status] = InputOfResponses(R"({"input": "a",
+      "tools": [{"type": "function", "name": "f"}], "parallel_tool_calls": false,
+      "tool_choice": {"type": "function", "name": "f"}})");
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(request.chat().tools(0).name(), "f");
+  EXPECT_EQ(request.chat().tool_choice().name(), "f");
+  EXPECT_TRUE(request.chat().tool_choice().single_call());
+}
+
+TEST(ResponsesInput, KeepsTheFirstError) {
+  const auto wrong = [](const std::string& items) {
+    return FieldOf(InputOfResponses(R"({"input": )" + items + R"(, "tools": 3})").second);
+  };
+  EXPECT_EQ(wrong("null"), "input");
+  EXPECT_EQ(wrong("3"), "input");
+  EXPECT_EQ(wrong("[3]"), "input[0]");
+  EXPECT_EQ(wrong(R"([{"role": "narrator"}])"), "input[0].role");
+  EXPECT_EQ(wrong(R"([{"type": "item_reference", "id": "x"}])"), "input[0].type");
+  EXPECT_EQ(wrong(R"([{"role": "user", "content": [{"type": "input_image"}]}])"),
+            "input[0].content[0].type");
+  EXPECT_EQ(wrong(R"([{"type": "function_call", "name": "f"}])"), "input[0].call_id");
+  EXPECT_EQ(wrong(R"([{"type": "function_call_output", "call_id": "1"}])"), "input[0].output");
+}
+
+}  // namespace
+}  // namespace baton
