@@ -1,0 +1,225 @@
+#include "router/fleet/worker_registry.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "common/rpc/limits.h"
+#include "common/rpc/status.h"
+#include "tests/router/fleet/played_watches.h"
+#include "tests/simulation/event_queue.h"
+#include "tests/simulation/router/virtual_loop.h"
+
+namespace baton {
+namespace {
+
+using internal::v1::WatchResponse;
+using internal::v1::WORKER_ROLE_DECODE;
+using internal::v1::WORKER_ROLE_PREFILL;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// A little more than kWatchInterval: by then the registry has looked at all its workers again.
+constexpr absl::Duration kTurn = absl::Milliseconds(251);
+constexpr char kPrefillAddress[] = "p:1", kDecodeAddress[] = "d:1";
+
+// A ready worker introduces itself.
+WatchResponse Introduction(internal::v1::WorkerRole role, uint64_t incarnation = 1) {
+  WatchResponse message;
+  internal::v1::WorkerInfo& info = *message.mutable_info();
+  info.set_name(role == WORKER_ROLE_DECODE ? "d" : "p");
+  info.set_role(role);
+  info.set_incarnation(incarnation);
+  info.mutable_identity()->set_protocol_version(kProtocolVersion);
+  info.mutable_identity()->set_tokenizer_digest("digest");
+  info.mutable_shape()->set_layers(2);
+  info.mutable_shape()->set_kv_heads(1);
+  info.mutable_shape()->set_head_dim(64);
+  info.mutable_shape()->set_dtype("f16");
+  info.mutable_shape()->set_block_size(16);
+  info.set_total_blocks(100);
+  info.set_max_model_len(1000);
+  message.set_state(internal::v1::WORKER_STATE_READY);
+  return message;
+}
+
+// A registry that looks for a prefill worker and a decode worker.
+class WorkerRegistryTest : public testing::Test {
+ protected:
+  WorkerRegistryTest() {
+    registry_.Start();
+    registry_.SetTargets(
+        {{WORKER_ROLE_PREFILL, kPrefillAddress}, {WORKER_ROLE_DECODE, kDecodeAddress}});
+  }
+  ~WorkerRegistryTest() override {
+    bool closed = false;
+    registry_.Close([&closed] { closed = true; });
+    while (!closed) queue_.RunNext();
+    EXPECT_FALSE(watches_.IsOpen(kPrefillAddress) || watches_.IsOpen(kDecodeAddress));
+  }
+
+  WorkerRegistry::Options Options() {
+    return {
+        .tokenizer_digest = "digest",
+        .connect = watches_.Connect(),
+        .on_change = [] {},
+        .on_lost = [this](uint64_t, const absl::Status& why) { lost_.emplace_back(why.message()); },
+        .on_up = [this](
+                     const WorkerTarget& target,
+                     bool up) { told_.push_back(target.address + (up ? " is up" : " is down")); },
+        .on_quarantine =
+            [this](const WorkerTarget& target, bool quarantined) {
+              told_.push_back(target.address + (quarantined ? " is wrong" : " is right"));
+            },
+        .on_pages = nullptr};
+  }
+  void Introduce() {
+    watches_.Say(kPrefillAddress, Introduction(WORKER_ROLE_PREFILL));
+    watches_.Say(kDecodeAddress, Introduction(WORKER_ROLE_DECODE));
+  }
+  void RunFor(absl::Duration duration) {
+    bool over = false;
+    queue_.After(absl::ToInt64Microseconds(duration), [&over] { over = true; });
+    while (!over) queue_.RunNext();
+  }
+
+  EventQueue queue_;
+  VirtualLoop loop_{queue_};
+  Fleet fleet_{loop_};
+  FleetView view_;
+  PlayedWatches watches_{queue_};
+  std::vector<std::string> told_, lost_;
+  WorkerRegistry registry_{loop_, fleet_, view_, Options()};
+};
+
+TEST_F(WorkerRegistryTest, MayUseWorkersThatSayThatTheyAreReady) {
+  EXPECT_EQ(view_.Get().ready_decode, 0u);
+  WatchResponse message = Introduction(WORKER_ROLE_DECODE);
+  message.set_state(internal::v1::WORKER_STATE_STARTING);
+  watches_.Say(kDecodeAddress, message);
+  EXPECT_THAT(told_, IsEmpty());
+  Introduce();
+  const FleetSummary summary = view_.Get();
+  EXPECT_EQ(summary.ready_prefill, 1u);
+  EXPECT_EQ(summary.ready_decode, 1u);
+  EXPECT_TRUE(summary.all_ready && summary.has_pair);
+  EXPECT_EQ(summary.max_model_len, 1000u);
+  EXPECT_EQ(summary.kv_cache_dtype, "f16");
+  EXPECT_EQ(summary.problem, "");
+  EXPECT_THAT(told_, ElementsAre("p:1 is up", "d:1 is up"));
+}
+
+TEST_F(WorkerRegistryTest, LosesAWorkerThatIsSilentAndAsksItAnew) {
+  Introduce();
+  for (int i = 0; i < 12; ++i) {
+    RunFor(kWatchInterval);
+    WatchResponse message;
+    message.set_state(internal::v1::WORKER_STATE_READY);
+    watches_.Say(kDecodeAddress, message);
+  }
+  EXPECT_THAT(lost_, ElementsAre(HasSubstr("no message for 2.5s")));
+  EXPECT_EQ(view_.Get().ready_prefill, 0u);
+  EXPECT_EQ(view_.Get().ready_decode, 1u);
+  RunFor(absl::Seconds(1));
+  EXPECT_EQ(watches_.opened(kPrefillAddress), 2);
+  EXPECT_EQ(watches_.opened(kDecodeAddress), 1);
+  watches_.Say(kPrefillAddress, Introduction(WORKER_ROLE_PREFILL));
+  EXPECT_EQ(view_.Get().ready_prefill, 1u);
+}
+
+TEST_F(WorkerRegistryTest, LosesAWorkerThatHasWorkAndDoesNotAdvance) {
+  Introduce();
+  WatchResponse message;
+  message.set_state(internal::v1::WORKER_STATE_READY);
+  message.set_runnable_sequences(1);
+  for (int i = 0; i < 12; ++i) {
+    RunFor(kWatchInterval);
+    watches_.Say(kDecodeAddress, message);
+    watches_.Say(kPrefillAddress, Introduction(WORKER_ROLE_PREFILL));
+  }
+  EXPECT_THAT(lost_, ElementsAre(HasSubstr("no progress for 2.5s")));
+  EXPECT_EQ(view_.Get().ready_decode, 0u);
+  message.set_progress(1);
+  watches_.Say(kDecodeAddress, message);
+  EXPECT_EQ(view_.Get().ready_decode, 1u) << "it has advanced";
+}
+
+TEST_F(WorkerRegistryTest, AWorkerThatWasRestartedIsANewOne) {
+  Introduce();
+  watches_.Say(kDecodeAddress, Introduction(WORKER_ROLE_DECODE));
+  EXPECT_THAT(lost_, IsEmpty());
+  watches_.Say(kDecodeAddress, Introduction(WORKER_ROLE_DECODE, /*incarnation=*/2));
+  EXPECT_THAT(lost_, ElementsAre(HasSubstr("was restarted")));
+  EXPECT_EQ(view_.Get().ready_decode, 1u);
+}
+
+TEST_F(WorkerRegistryTest, NeverUsesAWorkerThatCannotWorkForThisRouter) {
+  uint64_t incarnation = 1;
+  const auto problem = [&](const WatchResponse& message) {
+    watches_.Say(kDecodeAddress, message);
+    RunFor(kTurn);
+    EXPECT_EQ(view_.Get().ready_decode, 0u);
+    return view_.Get().problem;
+  };
+  WatchResponse message = Introduction(WORKER_ROLE_DECODE, ++incarnation);
+  message.mutable_info()->mutable_identity()->set_tokenizer_digest("other");
+  EXPECT_THAT(problem(message), HasSubstr("another tokenizer"));
+  message = Introduction(WORKER_ROLE_DECODE, ++incarnation);
+  message.mutable_info()->mutable_identity()->set_protocol_version(kProtocolVersion + 1);
+  EXPECT_THAT(problem(message), HasSubstr("protocol version"));
+  message = Introduction(WORKER_ROLE_DECODE, ++incarnation);
+  message.mutable_info()->mutable_shape()->set_block_size(17);
+  EXPECT_THAT(problem(message), HasSubstr("impossible shape"));
+  EXPECT_THAT(problem(Introduction(WORKER_ROLE_PREFILL, ++incarnation)),
+              HasSubstr("is a prefill worker, not a decode worker"));
+  EXPECT_THAT(told_, IsEmpty());
+}
+
+TEST_F(WorkerRegistryTest, DoesNotUseAPrefillWorkerThatADecodeWorkerQuarantines) {
+  Introduce();
+  told_.clear();
+  WatchResponse message;
+  message.set_state(internal::v1::WORKER_STATE_READY);
+  message.add_quarantined_pushers("p");
+  watches_.Say(kDecodeAddress, message);
+  RunFor(kTurn);
+  EXPECT_EQ(view_.Get().ready_prefill, 0u);
+  EXPECT_THAT(view_.Get().problem, HasSubstr("is quarantined"));
+  message.clear_quarantined_pushers();
+  watches_.Say(kDecodeAddress, message);
+  RunFor(kTurn);
+  EXPECT_EQ(view_.Get().ready_prefill, 1u);
+  EXPECT_THAT(told_, ElementsAre("p:1 is wrong", "p:1 is down", "p:1 is right", "p:1 is up"));
+}
+
+TEST_F(WorkerRegistryTest, LetsGoOfWorkersThatAreNoTargetsAnyMore) {
+  Introduce();
+  told_.clear();
+  registry_.SetTargets({{WORKER_ROLE_DECODE, kDecodeAddress}});
+  RunFor(kTurn);
+  EXPECT_FALSE(watches_.IsOpen(kPrefillAddress));
+  EXPECT_EQ(view_.Get().ready_prefill, 0u);
+  EXPECT_TRUE(view_.Get().all_ready);
+  EXPECT_THAT(told_, ElementsAre("p:1 is down"));
+}
+
+TEST_F(WorkerRegistryTest, HearsAWorkerThatFloodsItsStreamNoMoreForAWhile) {
+  Introduce();
+  WatchResponse message;
+  message.set_state(internal::v1::WORKER_STATE_READY);
+  for (int i = 0; i < static_cast<int>(WatchBudget::kBurst); ++i) {
+    watches_.Say(kDecodeAddress, message);
+  }
+  RunFor(absl::Seconds(9));
+  EXPECT_EQ(view_.Get().ready_decode, 0u);
+  EXPECT_FALSE(watches_.IsOpen(kDecodeAddress));
+  EXPECT_EQ(watches_.opened(kDecodeAddress), 1);
+  RunFor(absl::Seconds(2));
+  EXPECT_TRUE(watches_.IsOpen(kDecodeAddress));
+}
+
+}  // namespace
+}  // namespace baton
