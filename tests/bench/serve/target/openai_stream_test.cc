@@ -33,7 +33,7 @@ ReadAnswer ReadPieces(const std::vector<std::string>& pieces) {
   return read;
 }
 
-std::string Event(const std::string& json) { return "data: " + json + "\n\n"; }
+std::string Event(const std::string& body) { return "data: " + body + "\n\n"; }
 std::string Text(const std::string& rest) {
   return Event("{\"choices\": [{\"text\": \"x\"" + rest + "}], \"usage\": null}");
 }
