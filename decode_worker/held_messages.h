@@ -19,7 +19,7 @@ struct HeldMessage {
   PushStreamId stream = 0;
   uint64_t message_id = 0;
   size_t payload_bytes = 0;
-  internal::v1::KvDataHeader header;
+  internal::v1::KvDataHeader header{};
   size_t window_bytes = 0;  // payload bytes that it counts for in the window
 };
 

@@ -15,21 +15,21 @@ namespace baton::jinja {
 namespace {
 
 // What an item is compared by.
-struct Ordered {
+struct KeyedItem {
   Value item;
   Value key;  // a text in lower case, unless case counts, or a number
 };
 
 // The keys of the items: their attribute, if there is one. An error unless all are numbers or all
 // are strings.
-absl::StatusOr<std::vector<Ordered>> KeysOf(Workspace& workspace, const std::vector<Value>& items,
-                                            const Value* case_sensitive, const Value* attribute) {
+absl::StatusOr<std::vector<KeyedItem>> KeysOf(Workspace& workspace, const std::vector<Value>& items,
+                                              const Value* case_sensitive, const Value* attribute) {
   if (attribute != nullptr && attribute->text() == nullptr) {
     return absl::InvalidArgumentError("an attribute's name is no string");
   }
   const bool lower = case_sensitive == nullptr || !IsTrue(*case_sensitive);
-  std::vector<Ordered> ordered;
-  BATON_RETURN_IF_ERROR(workspace.Take(items.size() * sizeof(Ordered)));
+  std::vector<KeyedItem> ordered;
+  BATON_RETURN_IF_ERROR(workspace.Take(items.size() * sizeof(KeyedItem)));
   ordered.reserve(items.size());
   for (const Value& item : items) {
     BATON_RETURN_IF_ERROR(workspace.Step());
@@ -45,9 +45,9 @@ absl::StatusOr<std::vector<Ordered>> KeysOf(Workspace& workspace, const std::vec
   return ordered;
 }
 
-absl::Status SortByKeys(Workspace& workspace, std::vector<Ordered>& ordered) {
+absl::Status SortByKeys(Workspace& workspace, std::vector<KeyedItem>& ordered) {
   size_t bytes = 0;
-  for (const Ordered& each : ordered) {
+  for (const KeyedItem& each : ordered) {
     BATON_RETURN_IF_ERROR(workspace.Step());
     BATON_RETURN_IF_ERROR(Compare(workspace, ordered.front().key, each.key).status());
     if (const Text* text = each.key.text()) bytes += text->size();
@@ -56,8 +56,8 @@ absl::Status SortByKeys(Workspace& workspace, std::vector<Ordered>& ordered) {
   const auto rounds = static_cast<size_t>(std::bit_width(ordered.size()));
   BATON_RETURN_IF_ERROR(workspace.Step(rounds * ordered.size()));
   BATON_RETURN_IF_ERROR(workspace.StepBytes(rounds * bytes));
-  BATON_RETURN_IF_ERROR(workspace.CheckRoom(ordered.size() * sizeof(Ordered)));
-  std::stable_sort(ordered.begin(), ordered.end(), [](const Ordered& a, const Ordered& b) {
+  BATON_RETURN_IF_ERROR(workspace.CheckRoom(ordered.size() * sizeof(KeyedItem)));
+  std::stable_sort(ordered.begin(), ordered.end(), [](const KeyedItem& a, const KeyedItem& b) {
     if (a.key.text() != nullptr) return a.key.text()->bytes() < b.key.text()->bytes();
     if (a.key.IsInteger() && b.key.IsInteger()) return a.key.Integer() < b.key.Integer();
     return a.key.Number() < b.key.Number();
@@ -65,16 +65,16 @@ absl::Status SortByKeys(Workspace& workspace, std::vector<Ordered>& ordered) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Value> ListOf(Workspace& workspace, const std::vector<Ordered>& ordered,
+absl::StatusOr<Value> ListOf(Workspace& workspace, const std::vector<KeyedItem>& ordered,
                              ListTraits traits) {
   ListBuilder items(workspace, traits);
-  for (const Ordered& each : ordered) BATON_RETURN_IF_ERROR(items.Add(each.item));
+  for (const KeyedItem& each : ordered) BATON_RETURN_IF_ERROR(items.Add(each.item));
   return items.Finish();
 }
 
 absl::StatusOr<Value> Sort(Workspace& workspace, const Value& subject, Arguments arguments) {
   BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
-  BATON_ASSIGN_OR_RETURN(std::vector<Ordered> ordered,
+  BATON_ASSIGN_OR_RETURN(std::vector<KeyedItem> ordered,
                          KeysOf(workspace, list->items, arguments[1], arguments[2]));
   // Python keeps the order of equal items also where it sorts downwards.
   const bool reverse = arguments[0] != nullptr && IsTrue(*arguments[0]);
@@ -89,7 +89,7 @@ absl::StatusOr<Value> DictSort(Workspace& workspace, const Value& subject, Argum
     return absl::InvalidArgumentError(absl::StrCat("a ", Describe(subject), " has no items"));
   }
   BATON_ASSIGN_OR_RETURN(const List* keys, Iterate(workspace, subject));
-  BATON_ASSIGN_OR_RETURN(std::vector<Ordered> ordered,
+  BATON_ASSIGN_OR_RETURN(std::vector<KeyedItem> ordered,
                          KeysOf(workspace, keys->items, arguments[0], nullptr));
   BATON_ASSIGN_OR_RETURN(const Value pairs, ItemsOf(workspace, *subject.dict(), false));
   for (size_t i = 0; i < ordered.size(); ++i) {
@@ -104,11 +104,11 @@ absl::StatusOr<Value> DictSort(Workspace& workspace, const Value& subject, Argum
 template <int wanted>
 absl::StatusOr<Value> Extreme(Workspace& workspace, const Value& subject, Arguments arguments) {
   BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
-  BATON_ASSIGN_OR_RETURN(const std::vector<Ordered> ordered,
+  BATON_ASSIGN_OR_RETURN(const std::vector<KeyedItem> ordered,
                          KeysOf(workspace, list->items, arguments[0], arguments[1]));
   if (ordered.empty()) return Value{Undefined{"item of an empty list"}};
-  const Ordered* best = &ordered.front();
-  for (const Ordered& each : ordered) {
+  const KeyedItem* best = &ordered.front();
+  for (const KeyedItem& each : ordered) {
     BATON_RETURN_IF_ERROR(workspace.Step());
     BATON_ASSIGN_OR_RETURN(const int order, Compare(workspace, each.key, best->key));
     if (order == wanted) best = &each;
@@ -120,14 +120,14 @@ absl::StatusOr<Value> Extreme(Workspace& workspace, const Value& subject, Argume
 
 absl::StatusOr<Value> Unique(Workspace& workspace, const Value& subject, Arguments arguments) {
   BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
-  BATON_ASSIGN_OR_RETURN(const std::vector<Ordered> ordered,
+  BATON_ASSIGN_OR_RETURN(const std::vector<KeyedItem> ordered,
                          KeysOf(workspace, list->items, arguments[0], arguments[1]));
   ListBuilder kept(workspace, {.generator = true, .trusted_size = list->trusted});
-  std::vector<const Ordered*> seen;
-  BATON_RETURN_IF_ERROR(workspace.Take(ordered.size() * sizeof(Ordered*)));
-  for (const Ordered& each : ordered) {
+  std::vector<const KeyedItem*> seen;
+  BATON_RETURN_IF_ERROR(workspace.Take(ordered.size() * sizeof(KeyedItem*)));
+  for (const KeyedItem& each : ordered) {
     bool is_new = true;
-    for (const Ordered* earlier : seen) {
+    for (const KeyedItem* earlier : seen) {
       BATON_ASSIGN_OR_RETURN(const bool equal, Equals(workspace, earlier->key, each.key));
       is_new = !equal;
       if (equal) break;

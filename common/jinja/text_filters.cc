@@ -54,7 +54,7 @@ absl::StatusOr<Value> Replace(Workspace& workspace, const Value& subject, Argume
   return ReplaceText(workspace, subject, *arguments[0], *arguments[1], arguments[2]);
 }
 
-absl::StatusOr<Value> Json(Workspace& workspace, const Value& subject, Arguments arguments) {
+absl::StatusOr<Value> ToJsonText(Workspace& workspace, const Value& subject, Arguments arguments) {
   const bool ascii = arguments[0] != nullptr && IsTrue(*arguments[0]);
   return ToJson(workspace, subject, arguments[1], ascii);
 }
@@ -289,7 +289,7 @@ absl::Span<const Builtin> TextFilters() {
       {"title", 0, {}, Case<LetterCase::kTitleWords>},
       {"capitalize", 0, {}, Case<LetterCase::kCapitalize>},
       {"replace", 2, {"old", "new", "count"}, Replace},
-      {"tojson", 0, {"ensure_ascii", "indent"}, Json},
+      {"tojson", 0, {"ensure_ascii", "indent"}, ToJsonText},
       {"from_json", 0, {}, FromJson},
       {"indent", 0, {"width", "first", "blank"}, Indent},
       {"string", 0, {}, String},

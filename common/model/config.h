@@ -31,7 +31,7 @@ struct ExpertsConfig {
 // A decoder of the kind that common/model/architectures.h describes.
 struct ModelConfig {
   std::string architecture;  // the name of its row there
-  std::string name;          // the file's general.name; may be empty
+  std::string name{};        // the file's general.name; may be empty
   int layers = 0;
   int width = 0;  // floats of a row of the residual stream
   int feed_forward_width = 0;
@@ -45,7 +45,7 @@ struct ModelConfig {
   NormPlaces norm_places = NormPlaces::kBefore;
   QkNorm qk_norm = QkNorm::kNone;
   GateFunction gate_function = GateFunction::kSilu;
-  ExpertsConfig experts;
+  ExpertsConfig experts{};
   bool sinks = false;
   bool output_bias = false;
 
@@ -58,8 +58,8 @@ struct ModelConfig {
   double temperature_scale = 0;  // 0: they stay
   int temperature_length = 0;    // tokens
 
-  std::vector<RopeConfig> ropes;
-  std::vector<LayerConfig> layer_kinds;  // [layers]
+  std::vector<RopeConfig> ropes{};
+  std::vector<LayerConfig> layer_kinds{};  // [layers]
 
   // Floats of the gate of the feed-forward that all rows go through; 0: there is none.
   int dense_width() const { return experts.count > 0 ? experts.shared_width : feed_forward_width; }

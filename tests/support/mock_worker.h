@@ -72,7 +72,7 @@ class MockWorker {
   struct Options {
     internal::v1::WorkerRole role = internal::v1::WORKER_ROLE_PREFILL;
     std::string name = "mock";
-    std::string tokenizer_digest;
+    std::string tokenizer_digest{};
     std::string weights_digest = std::string(32, 'w');
     std::string weights_type = "";
     uint32_t vocab_size = 26;

@@ -20,8 +20,6 @@
 namespace baton {
 namespace {
 
-const CpuWeight& AsCpu(const Weight& weight) { return static_cast<const CpuWeight&>(weight); }
-
 bool SameShape(const Tensor& a, const Tensor& b) {
   return a.rows == b.rows && a.columns == b.columns;
 }

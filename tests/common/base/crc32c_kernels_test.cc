@@ -37,7 +37,7 @@ TEST(Crc32cKernels, GivesTheVectorsOfRfc3720) {
   }
 }
 
-std::vector<uint8_t> RandomBytes(size_t size) {
+std::vector<uint8_t> BytesFromASeed(size_t size) {
   std::mt19937 random(7);
   std::vector<uint8_t> bytes(size);
   for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
@@ -46,7 +46,7 @@ std::vector<uint8_t> RandomBytes(size_t size) {
 
 // Sizes around every change of step: 8, 64, 256, 3 * 128 and 3 * 1024 bytes.
 TEST(Crc32cKernels, IsTheSameEveryWayForEveryLengthAndSplit) {
-  const std::vector<uint8_t> bytes = RandomBytes(4200);
+  const std::vector<uint8_t> bytes = BytesFromASeed(4200);
   const uint32_t before = 0x1234567u;
   uint32_t whole = before;
   std::mt19937 random(8);
@@ -62,7 +62,7 @@ TEST(Crc32cKernels, IsTheSameEveryWayForEveryLengthAndSplit) {
 }
 
 TEST(Crc32cKernels, IsTheSameEveryWayForEveryAlignmentAndLongPieces) {
-  const std::vector<uint8_t> bytes = RandomBytes(size_t{1} << 17);
+  const std::vector<uint8_t> bytes = BytesFromASeed(size_t{1} << 17);
   for (size_t start = 0; start < 65; ++start) {
     for (const size_t size : {size_t{255}, size_t{700}, size_t{6144}, size_t{12288} + start,
                               size_t{65536} - start, bytes.size() - start}) {

@@ -37,11 +37,11 @@ std::string RegexFault(const std::string& text) {
 std::string GrammarFault(const std::string& text) {
   return CompileFault(SpecOf(GrammarKind::kGrammar, text));
 }
-std::string SchemaFault(const std::string& text) {
+std::string FaultOfSchema(const std::string& text) {
   return CompileFault(SpecOf(GrammarKind::kJsonSchema, text));
 }
 std::string PatternFault(const std::string& pattern) {
-  return SchemaFault(
+  return FaultOfSchema(
       absl::StrCat(R"({"type":"array","items":{"type":"string","pattern":")", pattern, R"("}})"));
 }
 
@@ -88,13 +88,13 @@ TEST(DeadEnds, ASchemasStringsAndPatternsHaveNoHalves) {
        {R"({"const":"\ud83d"})", R"({"enum":["a","x\udc00y"]})",
         R"({"type":"object","properties":{"\ud83d":{}}})", R"({"title":"\ud83d","type":"null"})",
         R"({"type":"object","required":["\ude00\ud83d"]})"}) {
-    EXPECT_THAT(SchemaFault(schema),
+    EXPECT_THAT(FaultOfSchema(schema),
                 StartsWith("response_format.json_schema: the schema has \\ud"));
-    EXPECT_THAT(SchemaFault(schema), HasSubstr("half of a UTF-16 pair")) << schema;
+    EXPECT_THAT(FaultOfSchema(schema), HasSubstr("half of a UTF-16 pair")) << schema;
     EXPECT_THAT(CompileFault(TagsOf({{.begin = "<", .schema = schema, .end = ">"}})),
                 StartsWith("response_format.structural_tags: tag 0: the schema has \\ud"));
   }
-  EXPECT_EQ(SchemaFault(R"({"const":"\ud83d\ude00"})"), "");
+  EXPECT_EQ(FaultOfSchema(R"({"const":"\ud83d\ude00"})"), "");
   for (const char* pattern : {R"(a\\ud83d)", R"([\\ud800-\\udbff][\\udc00-\\udfff]|x)"}) {
     EXPECT_THAT(PatternFault(pattern),
                 StartsWith("response_format.json_schema: /items/pattern is not supported: "));
@@ -124,7 +124,7 @@ TEST(DeadEnds, ARuleThatMatchesNothingIsRefusedBehindSomething) {
                 HasSubstr("a part matches no text"));
   }
   EXPECT_EQ(GrammarFault("root ::= [a-c]* Token(98, 192)"), "");
-  EXPECT_THAT(SchemaFault(R"({"type":"array","minItems":1,"items":{"$ref":"#/$defs/a"},
+  EXPECT_THAT(FaultOfSchema(R"({"type":"array","minItems":1,"items":{"$ref":"#/$defs/a"},
                               "$defs":{"a":{"$ref":"#/$defs/a"}}})"),
               HasSubstr(" matches no text, so that an answer could not go on"));
   for (const char* rules : {"root ::= x \"a\" | \"b\"\nx ::= x", "root ::= \"a\" root",

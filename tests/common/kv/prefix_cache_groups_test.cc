@@ -19,8 +19,6 @@ using Block = BlockPool::Block;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr int32_t kNo = kNoBlock;
-
 class PrefixCacheGroupsTest : public testing::Test {
  protected:
   // Two groups: layers without a window, and layers that see 40 keys.
@@ -38,7 +36,7 @@ class PrefixCacheGroupsTest : public testing::Test {
   }
   static std::vector<int32_t> Ids(const std::vector<Block>& blocks) {
     std::vector<int32_t> ids;
-    for (const Block& block : blocks) ids.push_back(block.empty() ? kNo : block.id());
+    for (const Block& block : blocks) ids.push_back(block.empty() ? kNoBlock : block.id());
     return ids;
   }
   static void GiveBack(std::vector<Block>& blocks) {
@@ -55,7 +53,8 @@ class PrefixCacheGroupsTest : public testing::Test {
 TEST_F(PrefixCacheGroupsTest, AHitHasOfAWindowOnlyWhatTheNextTokenSees) {
   const std::vector<Block> blocks = Compute("abcd");
   const std::vector<int32_t> ids = Ids(blocks);
-  EXPECT_THAT(Find("abcd"), ElementsAre(ids[0], kNo, ids[2], kNo, ids[4], ids[5], ids[6], ids[7]));
+  EXPECT_THAT(Find("abcd"),
+              ElementsAre(ids[0], kNoBlock, ids[2], kNoBlock, ids[4], ids[5], ids[6], ids[7]));
   EXPECT_THAT(Find("abx"), ElementsAre(ids[0], ids[1], ids[2], ids[3]));
   EXPECT_THAT(Find("abcd", {.handed_off = 128}),
               ElementsAre(ids[0], ids[1], ids[2], ids[3], ids[4], ids[5], ids[6], ids[7]))
@@ -116,7 +115,8 @@ TEST_F(PrefixCacheGroupsTest, ABlockOfWhichAHandOffCarriedAPartIsNotEntered) {
   // A hand-off of 151 tokens carries those from 48 on in the layers with a window.
   for (size_t row = 0; row < 4; ++row) cache_.Insert(tokens, "", blocks, row, 151);
   const std::vector<int32_t> ids = Ids(blocks);
-  EXPECT_THAT(Find("abcd"), ElementsAre(ids[0], kNo, ids[2], kNo, ids[4], ids[5], ids[6], ids[7]));
+  EXPECT_THAT(Find("abcd"),
+              ElementsAre(ids[0], kNoBlock, ids[2], kNoBlock, ids[4], ids[5], ids[6], ids[7]));
   EXPECT_THAT(Find("abcx"), IsEmpty()) << "token 96 sees token 57, whose row came in part";
 }
 

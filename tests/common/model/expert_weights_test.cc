@@ -14,7 +14,6 @@
 namespace baton {
 namespace {
 
-constexpr uint32_t kF32 = 0;
 constexpr uint32_t kMxfp4 = 39;
 
 ModelConfig ExpertsModel() {
@@ -32,30 +31,30 @@ ModelConfig ExpertsModel() {
 }
 
 // Adds a tensor whose values count up from `first`.
-void Add(GgufBuilder& builder, const std::string& name, std::vector<uint64_t> dims,
-         float first = 1) {
+void AddCounting(GgufBuilder& builder, const std::string& name, std::vector<uint64_t> dims,
+                 float first = 1) {
   size_t count = 1;
   for (const uint64_t dim : dims) count *= dim;
   GgufBytes bytes;
   for (size_t i = 0; i < count; ++i) bytes.Number(first + static_cast<float>(i));
-  builder.TensorWithData(name, std::move(dims), kF32, bytes.str());
+  builder.TensorWithData(name, std::move(dims), /*type=*/0, bytes.str());
 }
 
 // A file with every tensor that ExpertsModel() needs.
-GgufBuilder Whole() {
+GgufBuilder WholeExperts() {
   GgufBuilder builder;
-  Add(builder, "token_embd.weight", {8, 10});
-  Add(builder, "blk.0.attn_norm.weight", {8});
-  Add(builder, "blk.0.attn_q.weight", {8, 8});
-  Add(builder, "blk.0.attn_k.weight", {8, 4});
-  Add(builder, "blk.0.attn_v.weight", {8, 4});
-  Add(builder, "blk.0.attn_output.weight", {8, 8});
-  Add(builder, "blk.0.ffn_norm.weight", {8});
-  Add(builder, "blk.0.ffn_gate_inp.weight", {8, 3});
-  Add(builder, "blk.0.ffn_gate_exps.weight", {8, 6, 3}, 1000);
-  Add(builder, "blk.0.ffn_up_exps.weight", {8, 6, 3}, 2000);
-  Add(builder, "blk.0.ffn_down_exps.weight", {6, 8, 3}, 3000);
-  Add(builder, "output_norm.weight", {8});
+  AddCounting(builder, "token_embd.weight", {8, 10});
+  AddCounting(builder, "blk.0.attn_norm.weight", {8});
+  AddCounting(builder, "blk.0.attn_q.weight", {8, 8});
+  AddCounting(builder, "blk.0.attn_k.weight", {8, 4});
+  AddCounting(builder, "blk.0.attn_v.weight", {8, 4});
+  AddCounting(builder, "blk.0.attn_output.weight", {8, 8});
+  AddCounting(builder, "blk.0.ffn_norm.weight", {8});
+  AddCounting(builder, "blk.0.ffn_gate_inp.weight", {8, 3});
+  AddCounting(builder, "blk.0.ffn_gate_exps.weight", {8, 6, 3}, 1000);
+  AddCounting(builder, "blk.0.ffn_up_exps.weight", {8, 6, 3}, 2000);
+  AddCounting(builder, "blk.0.ffn_down_exps.weight", {6, 8, 3}, 3000);
+  AddCounting(builder, "output_norm.weight", {8});
   return builder;
 }
 
@@ -81,7 +80,7 @@ std::vector<float> RowOf(const Weight& weight, int row) {
 }
 
 TEST_F(ExpertWeightsTest, EachExpertHasItsPartOfTheTensor) {
-  const auto weights = Load(Whole());
+  const auto weights = Load(WholeExperts());
   ASSERT_TRUE(weights.ok()) << weights.status();
   const LayerWeights& layer = weights->layers[0];
   ASSERT_EQ(layer.experts.gate.size(), 3u);
@@ -99,11 +98,11 @@ TEST_F(ExpertWeightsTest, EachExpertHasItsPartOfTheTensor) {
 }
 
 TEST_F(ExpertWeightsTest, BiasesAreThereWhereTheFileHasThem) {
-  GgufBuilder builder = Whole();
-  Add(builder, "blk.0.ffn_gate_inp.bias", {3}, 50);
-  Add(builder, "blk.0.ffn_gate_exps.bias", {6, 3}, 100);
-  Add(builder, "blk.0.ffn_up_exps.bias", {6, 3}, 200);
-  Add(builder, "blk.0.ffn_down_exps.bias", {8, 3}, 300);
+  GgufBuilder builder = WholeExperts();
+  AddCounting(builder, "blk.0.ffn_gate_inp.bias", {3}, 50);
+  AddCounting(builder, "blk.0.ffn_gate_exps.bias", {6, 3}, 100);
+  AddCounting(builder, "blk.0.ffn_up_exps.bias", {6, 3}, 200);
+  AddCounting(builder, "blk.0.ffn_down_exps.bias", {8, 3}, 300);
   const auto weights = Load(builder);
   ASSERT_TRUE(weights.ok()) << weights.status();
   const ExpertWeights& experts = weights->layers[0].experts;
@@ -116,7 +115,7 @@ TEST_F(ExpertWeightsTest, BiasesAreThereWhereTheFileHasThem) {
 }
 
 TEST_F(ExpertWeightsTest, EveryTensorThatIsMissingOrOfAnotherShapeIsNamed) {
-  const GgufBuilder whole = Whole();
+  const GgufBuilder whole = WholeExperts();
   for (size_t i = 7; i <= 10; ++i) {
     GgufBuilder builder = whole;
     builder.tensors.erase(builder.tensors.begin() + static_cast<std::ptrdiff_t>(i));
@@ -134,7 +133,7 @@ TEST_F(ExpertWeightsTest, EveryTensorThatIsMissingOrOfAnotherShapeIsNamed) {
             "m.gguf: tensor 'blk.0.ffn_gate_exps.weight' has dimensions 8 x 18; the metadata asks "
             "for 8 x 6 x 3");
   GgufBuilder bias = whole;
-  Add(bias, "blk.0.ffn_up_exps.bias", {3, 6});
+  AddCounting(bias, "blk.0.ffn_up_exps.bias", {3, 6});
   EXPECT_EQ(ErrorOf(bias),
             "m.gguf: tensor 'blk.0.ffn_up_exps.bias' has dimensions 3 x 6; the metadata asks for "
             "6 x 3");
@@ -143,10 +142,10 @@ TEST_F(ExpertWeightsTest, EveryTensorThatIsMissingOrOfAnotherShapeIsNamed) {
 TEST_F(ExpertWeightsTest, ABrokenExpertIsNamedByItsTensor) {
   ModelConfig config = ExpertsModel();
   config.experts.width = 32;
-  GgufBuilder builder = Whole();
+  GgufBuilder builder = WholeExperts();
   builder.tensors.erase(builder.tensors.begin() + 8, builder.tensors.begin() + 11);
-  Add(builder, "blk.0.ffn_gate_exps.weight", {8, 32, 3});
-  Add(builder, "blk.0.ffn_up_exps.weight", {8, 32, 3});
+  AddCounting(builder, "blk.0.ffn_gate_exps.weight", {8, 32, 3});
+  AddCounting(builder, "blk.0.ffn_up_exps.weight", {8, 32, 3});
   std::string down(3 * 8 * 17, 'z');
   down[2 * 8 * 17] = '\xff';  // the exponent of the last expert's first block
   builder.TensorWithData("blk.0.ffn_down_exps.weight", {32, 8, 3}, kMxfp4, down);
@@ -157,11 +156,11 @@ TEST_F(ExpertWeightsTest, ABrokenExpertIsNamedByItsTensor) {
 TEST_F(ExpertWeightsTest, ASharedFeedForwardStandsBesideThem) {
   ModelConfig config = ExpertsModel();
   config.experts.shared_width = 5;
-  GgufBuilder builder = Whole();
+  GgufBuilder builder = WholeExperts();
   EXPECT_EQ(ErrorOf(builder, config), "m.gguf: tensor 'blk.0.ffn_gate_shexp.weight' is missing");
-  Add(builder, "blk.0.ffn_gate_shexp.weight", {8, 5});
-  Add(builder, "blk.0.ffn_up_shexp.weight", {8, 5});
-  Add(builder, "blk.0.ffn_down_shexp.weight", {5, 8});
+  AddCounting(builder, "blk.0.ffn_gate_shexp.weight", {8, 5});
+  AddCounting(builder, "blk.0.ffn_up_shexp.weight", {8, 5});
+  AddCounting(builder, "blk.0.ffn_down_shexp.weight", {5, 8});
   const auto weights = Load(builder, config);
   ASSERT_TRUE(weights.ok()) << weights.status();
   EXPECT_EQ(weights->layers[0].gate->rows(), 5);

@@ -11,11 +11,12 @@ namespace baton {
 namespace {
 
 using ::testing::ElementsAre;
-using Prefix = CharacterEncoder::Prefix;
 
 // The tokens <unk>=0 ▁=1 a=2 ▁a=3 and the byte pieces of "é", 4 and 5; "aa"=6 has no merge.
 class CharacterEncoderTest : public ::testing::Test {
  protected:
+  using Prefix = CharacterEncoder::Prefix;
+
   EncodedText Encode(const PlainText& plain, const CharacterEncoder::Options& options) const {
     const CharacterEncoder encoder(*PreTokenizer::Create(std::vector<SplitRule>()), vocabulary_,
                                    {*vocabulary_.ResolveMerge("▁", "a")}, options);

@@ -8,6 +8,7 @@
 #include "nlohmann/json.hpp"
 
 #include "common/tokenizer/tokenizer.h"
+#include "tests/common/tokenizer/encode_options.h"
 #include "tests/common/tokenizer/json_vocabulary.h"
 
 namespace baton {
@@ -17,9 +18,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Ids = std::vector<int32_t>;
-
-constexpr EncodeOptions kPlain = {.add_special_tokens = false, .parse_special = false};
-constexpr EncodeOptions kParse = {.add_special_tokens = false, .parse_special = true};
 
 Ids Encode(const nlohmann::json& json, const std::string& text, const EncodeOptions& options) {
   const auto tokenizer = LoadJson(json);

@@ -14,6 +14,7 @@
 
 #include "common/tokenizer/tokenizer.h"
 #include "common/tokenizer/utf8_stream.h"
+#include "tests/common/tokenizer/encode_options.h"
 #include "tests/common/tokenizer/small_vocabulary.h"
 
 namespace baton {
@@ -24,8 +25,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Ids = std::vector<int32_t>;
 
-constexpr EncodeOptions kPlain = {.add_special_tokens = false, .parse_special = false};
-constexpr EncodeOptions kParse = {.add_special_tokens = false, .parse_special = true};
 constexpr EncodeOptions kContinues = {.add_special_tokens = false, .continues = true};
 
 const Tokenizer& Llama() {

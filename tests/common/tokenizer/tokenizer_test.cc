@@ -17,6 +17,7 @@
 #include "nlohmann/json.hpp"
 
 #include "common/tokenizer/utf8_stream.h"
+#include "tests/common/tokenizer/encode_options.h"
 #include "tests/common/tokenizer/small_vocabulary.h"
 
 namespace baton {
@@ -27,8 +28,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Ids = std::vector<int32_t>;
 
-constexpr EncodeOptions kPlain = {.add_special_tokens = false, .parse_special = false};
-constexpr EncodeOptions kParse = {.add_special_tokens = false, .parse_special = true};
 constexpr EncodeOptions kLossy = {
     .add_special_tokens = false, .parse_special = true, .lossy = true};
 

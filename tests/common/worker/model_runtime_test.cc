@@ -75,31 +75,32 @@ TEST(ModelRuntime, SizesTheCacheByBlocksByBytesOrByDefault) {
   const KvLayout layout{
       .layers = 2, .kv_heads = 1, .head_dim = 64, .block_size = 32, .dtype = KvType::kF16};
   ASSERT_EQ(layout.block_bytes(), 16384u);
-  constexpr uint64_t kGib = uint64_t{1} << 30;
+  constexpr uint64_t kGibibyte = uint64_t{1} << 30;
   MemoryOptions options;
-  EXPECT_EQ(*KvBlockCount(options, layout, layout.BlocksFor(1000), 100 * kGib), 65536);
+  EXPECT_EQ(*KvBlockCount(options, layout, layout.BlocksFor(1000), 100 * kGibibyte), 65536);
   EXPECT_EQ(*KvBlockCount(options, layout, layout.BlocksFor(1000), 0), 65536)
       << "free memory unknown";
-  EXPECT_EQ(*KvBlockCount(options, layout, 100000, 100 * kGib), 200000);
-  EXPECT_EQ(*KvBlockCount(options, layout, layout.BlocksFor(1000), kGib), 16384)
+  EXPECT_EQ(*KvBlockCount(options, layout, 100000, 100 * kGibibyte), 200000);
+  EXPECT_EQ(*KvBlockCount(options, layout, layout.BlocksFor(1000), kGibibyte), 16384)
       << "a quarter of what is free";
   options.kv_cache_memory_bytes = 16384 * 7 + 100;
-  EXPECT_EQ(*KvBlockCount(options, layout, layout.BlocksFor(1000), kGib), 7);
+  EXPECT_EQ(*KvBlockCount(options, layout, layout.BlocksFor(1000), kGibibyte), 7);
   options.kv_cache_memory_bytes = 16384;
   EXPECT_THAT(
-      std::string(KvBlockCount(options, layout, layout.BlocksFor(1000), kGib).status().message()),
+      std::string(
+          KvBlockCount(options, layout, layout.BlocksFor(1000), kGibibyte).status().message()),
       HasSubstr("--kv-cache-memory-bytes"));
   KvLayout bytes = layout;
   for (const KvType dtype : {KvType::kInt8, KvType::kFp8}) {
     bytes.dtype = dtype;  // a head has 64 + 4 bytes instead of 128
     options.kv_cache_memory_bytes = 16384 * 1000;
-    EXPECT_EQ(*KvBlockCount(options, bytes, bytes.BlocksFor(1000), kGib), 1882);
+    EXPECT_EQ(*KvBlockCount(options, bytes, bytes.BlocksFor(1000), kGibibyte), 1882);
   }
   bytes.dtype = KvType::kInt4;  // 36 bytes
-  EXPECT_EQ(*KvBlockCount(options, bytes, bytes.BlocksFor(1000), kGib), 3555);
+  EXPECT_EQ(*KvBlockCount(options, bytes, bytes.BlocksFor(1000), kGibibyte), 3555);
   options = {};
   options.num_kv_blocks = 3;
-  EXPECT_EQ(*KvBlockCount(options, layout, layout.BlocksFor(1000), kGib), 3);
+  EXPECT_EQ(*KvBlockCount(options, layout, layout.BlocksFor(1000), kGibibyte), 3);
 }
 
 TEST(ModelRuntime, ErrorsNameFlagOrFile) {
@@ -242,7 +243,7 @@ int64_t RepackedBytes(const std::string& path) {
 TEST(ModelRuntime, HoldsTheRepackedWeightsAndNotTheFileToo) {
   const char* path = std::getenv("BATON_TEST_MODEL");
   if (path == nullptr || *path == '\0') GTEST_SKIP() << "BATON_TEST_MODEL is not set";
-  constexpr int64_t kMib = int64_t{1} << 20;
+  constexpr int64_t kMebibyte = int64_t{1} << 20;
   const int64_t weights = RepackedBytes(path);
   const int64_t before = ProcessMemoryBytes("VmRSS");
   ResetPeakMemory();
@@ -255,11 +256,11 @@ TEST(ModelRuntime, HoldsTheRepackedWeightsAndNotTheFileToo) {
   const int64_t peak = ProcessMemoryBytes("VmHWM") - before;
   const int64_t resident = ProcessMemoryBytes("VmRSS") - before;
   std::printf("weights %ld MiB, resident %ld MiB, peak while loading %ld MiB, %ld ms\n",
-              weights / kMib, resident / kMib, peak / kMib,
+              weights / kMebibyte, resident / kMebibyte, peak / kMebibyte,
               static_cast<long>(absl::ToInt64Milliseconds(SteadyNow() - start)));
   // The KV cache (1 GiB) is not resident before it is used.
-  EXPECT_LT(resident, weights + 100 * kMib);
-  EXPECT_LT(peak, weights + 100 * kMib);
+  EXPECT_LT(resident, weights + 100 * kMebibyte);
+  EXPECT_LT(peak, weights + 100 * kMebibyte);
 }
 
 // The real model answers. Its file is too large for the repository and is named by

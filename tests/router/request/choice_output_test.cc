@@ -14,7 +14,7 @@ using internal::v1::OutputToken;
 
 constexpr uint32_t kSpecial = 26, kFirstHalf = 27, kSecondHalf = 28;
 
-struct Outcome {
+struct ChoiceRun {
   std::string text;
   std::vector<uint32_t> ids;
   v1::GenerateComplete complete;
@@ -22,10 +22,10 @@ struct Outcome {
 };
 
 // Pushes `ids` until the choice ends; the last is a LENGTH end.
-Outcome RunChoice(const v1::SamplingParams& sampling, const std::vector<uint32_t>& ids, bool stream,
-                  const TokenTable& table = LetterTable()) {
+ChoiceRun RunChoice(const v1::SamplingParams& sampling, const std::vector<uint32_t>& ids,
+                    bool stream, const TokenTable& table = LetterTable()) {
   ChoiceOutput output(table, sampling, {.choice = 0, .stream = stream, .return_token_ids = true});
-  Outcome outcome;
+  ChoiceRun outcome;
   for (size_t i = 0; i < ids.size() && !output.ended(); ++i) {
     const auto index = static_cast<uint32_t>(i);
     const v1::GenerateChunk chunk =
@@ -158,7 +158,7 @@ TEST(ChoiceOutput, FillsInTheBytesOfLogprobs) {
 TEST(ChoiceOutput, LooksForStopStringsOnlyAfterMinTokens) {
   v1::SamplingParams sampling = Stops({"b"});
   sampling.set_min_tokens(2);
-  const Outcome outcome = RunChoice(sampling, {0, 1, 2, 1, 3}, true);
+  const ChoiceRun outcome = RunChoice(sampling, {0, 1, 2, 1, 3}, true);
   EXPECT_EQ(outcome.text, "abc");
   EXPECT_EQ(outcome.tokens, 4u);
 }
@@ -210,7 +210,7 @@ TEST(ChoiceOutput, CutsAtTheFirstStopStringThatEndsBehindMinTokensHoweverTheText
     const auto last = std::lower_bound(ends.begin(), ends.end(), stopped ? end : whole.size() + 1);
     const size_t tokens = stopped ? static_cast<size_t>(last - ends.begin()) + 1 : ids.size();
     for (const bool stream : {true, false}) {
-      const Outcome outcome = RunChoice(sampling, ids, stream, SyllableTable());
+      const ChoiceRun outcome = RunChoice(sampling, ids, stream, SyllableTable());
       ASSERT_EQ(outcome.text, expected) << seed;
       ASSERT_EQ(outcome.ids, std::vector<uint32_t>(ids.begin(), ids.begin() + tokens)) << seed;
       ASSERT_EQ(outcome.complete.finish_reason(),

@@ -48,4 +48,9 @@ class CpuWeight final : public Weight {
   BackendBuffer data_;
 };
 
+// Returns the weight as this backend made it. REQUIRES: the CPU backend made it.
+inline const CpuWeight& AsCpu(const Weight& weight) {
+  return static_cast<const CpuWeight&>(weight);
+}
+
 }  // namespace baton

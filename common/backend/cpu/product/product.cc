@@ -10,8 +10,6 @@
 namespace baton {
 namespace {
 
-const CpuWeight& AsCpu(const Weight& weight) { return static_cast<const CpuWeight&>(weight); }
-
 ProductArgs ArgsFor(const ProductPart& part, ProductScratch& scratch) {
   const auto& [input, output] = part;
   const CpuWeight& weight = AsCpu(*output.weight);

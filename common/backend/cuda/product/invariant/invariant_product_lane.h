@@ -241,7 +241,9 @@ struct PairWeights<Block, true> {
 
   __device__ __forceinline__ PairWeights(const LaneWeights<Block> (&weights)[2], int pair) {
     Take([&](int output) { return Format::WordsOf(weights[output].words, pair); },
-         [&](int output, int half) { return Format::BlockOf(weights[output].scales, pair, half); });
+         [&](int output, int scale) {
+           return Format::BlockOf(weights[output].scales, pair, scale);
+         });
   }
   // `chunks` [2]: each output's chunk, in shared memory (WeightRing::Tile).
   __device__ __forceinline__ PairWeights(const QuantisedRow (&chunks)[2], int pair) {
@@ -249,7 +251,7 @@ struct PairWeights<Block, true> {
         Format::template LoadPart<PlaneIn::kShared>(chunks[0], pair),
         Format::template LoadPart<PlaneIn::kShared>(chunks[1], pair)};
     Take([&](int output) { return Format::LoadBlock(chunks[output], pair); },
-         [&](int output, int half) { return Format::BlockOf(parts[output], half); });
+         [&](int output, int scale) { return Format::BlockOf(parts[output], scale); });
   }
   // Makes the operands of the codes words(output) and the scales scale(output, half).
   template <class WordsOf, class ScaleOf>

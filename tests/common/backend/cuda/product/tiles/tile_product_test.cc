@@ -76,11 +76,11 @@ struct TileProblem {
 
   // The first weight as the kernel rounds it, [output, column]: its products with unit vectors.
   std::vector<float> RoundedWeights() const {
-    constexpr int kRows = 64;
+    constexpr int kVectors = 64;
     std::vector<float> rounded(static_cast<size_t>(outputs * columns));
-    for (int first = 0; first < columns; first += kRows) {
-      std::vector<float> in(static_cast<size_t>(kRows * columns));
-      const int count = std::min(kRows, columns - first);
+    for (int first = 0; first < columns; first += kVectors) {
+      std::vector<float> in(static_cast<size_t>(kVectors * columns));
+      const int count = std::min(kVectors, columns - first);
       for (int i = 0; i < count; ++i) in[static_cast<size_t>(i * columns + first + i)] = 1;
       const std::vector<float> out = Run(in, {})[0];
       for (int i = 0; i < count; ++i) {
