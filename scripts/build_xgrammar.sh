@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints the folder with XGrammar 0.2.8 (Apache-2.0; it contains picojson, BSD-2-Clause, and DLPack's header, Apache-2.0): include/,
-# lib/libxgrammar.a and its licences. Builds it once into the cache folder (two minutes of CPU), from the source package on PyPI:
+# lib/libxgrammar.a and its licences. Builds it once into the cache folder (a minute of CPU), from the source package on PyPI:
 # ${BATON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/baton}.
 set -euo pipefail
 
@@ -41,18 +41,20 @@ PY
   fi
   tar -C "$work" -xzf "$work/$name.tar.gz"
 
-  echo "building $name (two minutes of CPU, once)" >&2
+  echo "building $name (a minute of CPU, once)" >&2
   # Its own flags stop at warnings and optimise when linking; the flags that are set here come after them. What our programs are
   # hardened with (CMakeLists.txt), this library is too. Sanitized builds link this one library as well: what they look for is
   # in our code, and library and programs exchange no sanitized type.
   flags="-O2 -w -fno-lto -fstack-protector-strong -fstack-clash-protection -fvisibility-inlines-hidden"
+  flags+=" --param=ggc-min-expand=500 --param=ggc-min-heapsize=1000000"
   flags+=" -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3"
   [[ $(uname -m) != x86_64 ]] || flags+=" -fcf-protection"
   mkdir "$work/build"
   # Options on the command line would give way to those of its cmake/config.cmake, and this file comes before that one.
   echo 'set(XGRAMMAR_BUILD_PYTHON_BINDINGS OFF)' >"$work/build/config.cmake"
+  # Six sources compiled together: 63 s of CPU instead of 103.
   cmake -S "$work/$name" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=c++ \
-    -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG >&2
+    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=6 -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG >&2
   ninja -C "$work/build" --quiet xgrammar >&2
 
   mkdir -p "$work/out/include" "$work/out/lib"
