@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that are missing. Needs root or sudo only when something is missing.
-#   scripts/install_deps.sh          installs what building and running needs
-#   scripts/install_deps.sh --test   also installs what the test suite needs
+#   scripts/install_deps.sh              installs what building and running needs
+#   scripts/install_deps.sh --test       also installs what scripts/test.sh needs
+#   scripts/install_deps.sh --thorough   also installs what scripts/test.sh --thorough needs
 set -euo pipefail
 
 packages=(
@@ -11,17 +12,23 @@ packages=(
   prometheus-cpp-dev libcpp-httplib-dev libtomlplusplus-dev libc-ares-dev libre2-dev zlib1g-dev
   python3 python3-pip dpkg-dev file
 )
-if [[ "${1:-}" == "--test" ]]; then
-  packages+=(
-    libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev ccache lld openssl curl binutils
-    python3-pytest python3-grpcio python3-protobuf python3-yaml python3-jinja2
-    clang-format clang-tidy shellcheck pyflakes3 haproxy systemd chromium chromium-driver python3-selenium
-    debootstrap groff man-db mandoc zsh
-    podman runc netavark catatonit iptables iproute2
-  )
-else
-  packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev)  # the build configures the tests too
-fi
+tests=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev)  # the build configures the tests too
+case "${1:-}" in
+  --test | --thorough)
+    packages+=("${tests[@]}" ccache lld openssl curl binutils python3-pytest python3-grpcio python3-protobuf)
+    ;;&
+  --thorough)
+    packages+=(
+      python3-yaml python3-jinja2
+      clang-format clang-tidy shellcheck pyflakes3 haproxy systemd chromium chromium-driver python3-selenium
+      debootstrap groff man-db mandoc zsh
+      podman runc netavark catatonit iptables iproute2
+    )
+    ;;
+  "")
+    packages+=("${tests[@]}")
+    ;;
+esac
 
 missing=()
 for package in "${packages[@]}"; do

@@ -14,7 +14,7 @@ cannot() {
 
 [[ $EUID -eq 0 ]] || cannot "only root may make a Debian of its own"
 PATH=$PATH:/usr/sbin
-command -v debootstrap >/dev/null || cannot "no debootstrap here: scripts/install_deps.sh --test installs it"
+command -v debootstrap >/dev/null || cannot "no debootstrap here: scripts/install_deps.sh --thorough installs it"
 cache=${BATON_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/baton}
 folder=$cache/debian-12-$(sha256sum "$0" | cut -c1-12)
 

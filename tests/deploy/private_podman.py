@@ -23,7 +23,7 @@ def inside():
         raise NotAllowed("only root may make the namespaces of containers")
     for name in NEEDED:
         if not shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin"):
-            raise NotAllowed(f"{name} is missing: scripts/install_deps.sh --test")
+            raise NotAllowed(f"{name} is missing: scripts/install_deps.sh --thorough")
     with tempfile.TemporaryDirectory(prefix="baton-podman-") as folder:
         # catatonit is process 1: with it every process of the containers ends, whatever ends the test.
         unshare = ["unshare", "--mount", "--propagation", "private", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]

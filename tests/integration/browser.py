@@ -13,9 +13,9 @@ FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-u
 def lacking():
     """Why there is no browser here; None: there is one."""
     if importlib.util.find_spec("selenium") is None:
-        return "Debian's python3-selenium is not installed (scripts/install_deps.sh --test)"
+        return "Debian's python3-selenium is not installed (scripts/install_deps.sh --thorough)"
     missing = [program for program in ("chromium", "chromedriver") if shutil.which(program) is None]
-    return f"no {' and no '.join(missing)} here (scripts/install_deps.sh --test)" if missing else None
+    return f"no {' and no '.join(missing)} here (scripts/install_deps.sh --thorough)" if missing else None
 
 
 class Browser:

@@ -10,6 +10,10 @@ from cluster import BIN, MODEL, STATE, Cluster
 LOG_LINES = 30
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "plain: one test of its kind, which scripts/test.sh runs without --thorough")
+
+
 def pytest_collection_modifyitems(items):
     if not MODEL:
         for item in items:

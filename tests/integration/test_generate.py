@@ -12,6 +12,7 @@ QUESTION = [("user", "What is 2+2?")]
 ANSWER = "The answer to this classic math problem is 4."
 
 
+@pytest.mark.plain
 def test_a_question_is_answered_and_handed_off(cluster):
     done = complete(cluster.stub, request(chat=QUESTION, temperature=0, max_tokens=32))
     assert done.text == ANSWER
@@ -129,6 +130,7 @@ RECORDS = """{"records": [
 
 
 @pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"temperature": 0.6, "top_p": 0.9, "seed": 3, "n": 2}])
+@pytest.mark.plain
 def test_guessed_tokens_change_nothing_but_the_usage_that_tells_of_them(cluster, sampling):
     def ask(speculative):
         prompt = f"This JSON lacks its closing brackets. Print it again, complete:\n{RECORDS}"

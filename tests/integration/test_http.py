@@ -81,6 +81,7 @@ def by_grpc(served, messages=None, **sampling):
     return complete(served.stub, request(chat=chat, **sampling)).text
 
 
+@pytest.mark.plain
 def test_a_chat_has_the_text_that_grpc_gives(served, openai, model):
     answer = openai.chat.completions.create(model=model, messages=CAPITAL, max_completion_tokens=24, **GREEDY)
     assert answer.choices[0].message.content == by_grpc(served, max_tokens=24, **GREEDY)
@@ -227,6 +228,7 @@ def test_errors_are_those_that_the_client_knows(served, openai, model):
     assert caught.value.status_code == 501
 
 
+@pytest.mark.plain
 def test_responses_are_those_of_the_same_chat(served, openai, model):
     expected = by_grpc(served, max_tokens=24, temperature=0)
     asked = {"model": model, "input": CAPITAL[0]["content"], "max_output_tokens": 24, "temperature": 0}
@@ -240,6 +242,7 @@ def test_responses_are_those_of_the_same_chat(served, openai, model):
     assert events[-1].response.output_text == expected
 
 
+@pytest.mark.plain
 def test_messages_are_those_of_the_same_chat(served, anthropic, model):
     expected = by_grpc(served, max_tokens=24, temperature=0)
     asked = {"model": model, "messages": CAPITAL, "max_tokens": 24, "extra_body": {"temperature": 0}}

@@ -46,6 +46,7 @@ def tokens_of(call):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.plain
 def test_a_stream_survives_the_death_of_its_decode_worker(fleet, right, seed):
     call = fleet.stub.Generate(made(seed), timeout=60)
     ids = [id for _ in range(10) for id in next(call).chunk.token_ids]
@@ -55,6 +56,7 @@ def test_a_stream_survives_the_death_of_its_decode_worker(fleet, right, seed):
     assert done.timings.attempts == 2 and done.timings.exact and done.usage.completion_tokens == LENGTH
 
 
+@pytest.mark.plain
 def test_a_prompt_survives_the_death_of_its_prefill_worker(fleet):
     asked = made(2, prompt_tokens=3000, stream=False)
     asked.sampling_params.max_tokens = 3

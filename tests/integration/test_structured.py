@@ -52,6 +52,7 @@ def assert_person(text):
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED])
+@pytest.mark.plain
 def test_an_answer_obeys_its_schema(fleet, sampling):
     done = complete(fleet.stub, asked(json_schema=json.dumps(PERSON), sampling=sampling))
     assert_person(done.text)

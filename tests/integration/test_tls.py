@@ -54,6 +54,7 @@ def channel_as(secured, certificate, part):
     return grpc.secure_channel(server.address, channel_credentials(secured.folder, certificate))
 
 
+@pytest.mark.plain
 def test_a_prompt_is_handed_off_over_mutual_tls(secured):
     done = complete(secured.stub, request(prompt="The capital of France is", temperature=0, max_tokens=4))
     assert done.text.startswith(" Paris") and not done.timings.local_prefill
@@ -97,6 +98,7 @@ def test_serve_gives_no_certificate_to_parts_of_three_roles(secured):
 
 
 @pytest.mark.parametrize("method", CALLERS)
+@pytest.mark.plain
 def test_a_method_is_open_to_the_roles_of_its_callers_only(secured, method):
     part, callers = CALLERS[method]
     for role in ROLES:

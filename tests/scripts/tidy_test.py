@@ -107,5 +107,5 @@ class Tidy(unittest.TestCase):
 
 if __name__ == "__main__":
     if shutil.which("clang-tidy") is None:
-        sys.exit("clang-tidy is missing; scripts/install_deps.sh --test installs it")
+        sys.exit("clang-tidy is missing; scripts/install_deps.sh --thorough installs it")
     unittest.main()
