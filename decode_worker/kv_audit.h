@@ -36,7 +36,7 @@ class KvAudit {
   // A push that is to be committed.
   struct Push {
     std::string pusher;  // PusherKey
-    internal::v1::AttemptKey key;
+    internal::v1::AttemptKey key{};
     int start_token = 0;  // the first that was pushed
     int token_count = 0;  // up to the prompt's end
   };

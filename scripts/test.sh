@@ -39,13 +39,24 @@ case "${1:-}" in
 esac
 ctest_arguments=("$@")
 
-# part TEXT: the part of the run that begins here. How long each took is told at the end.
+# The CPU time of all commands that have ended, in seconds.
+cpu_seconds() {
+  local stat
+  read -r -a stat <"/proc/$$/stat"
+  echo $(((stat[15] + stat[16]) / $(getconf CLK_TCK)))
+}
+
+# part TEXT: the part of the run that begins here. How long each took, and how much CPU, is told at the end.
 begin=$SECONDS
+begin_cpu=0
 title=
 times=
 part() {
-  [[ -z $title ]] || times+=$(printf '%6d s  %s' $((SECONDS - begin)) "$title")$'\n'
+  local cpu
+  cpu=$(cpu_seconds)
+  [[ -z $title ]] || times+=$(printf '%6d s %6d s  %s' $((SECONDS - begin)) $((cpu - begin_cpu)) "$title")$'\n'
   begin=$SECONDS
+  begin_cpu=$cpu
   title=$1
   [[ -z $title ]] || echo "== $title"
 }
@@ -216,4 +227,4 @@ case $form in
     ;;
 esac
 part ""
-printf '== where the time went\n%s' "$times"
+printf '== where the time went: seconds, and CPU seconds of all cores\n%s' "$times"

@@ -14,8 +14,8 @@
 namespace baton {
 
 struct AnswerOptions {
-  std::string id;       // such as "chatcmpl-...": the same in all of an answer
-  std::string model;    // as the client is told it
+  std::string id{};     // such as "chatcmpl-...": the same in all of an answer
+  std::string model{};  // as the client is told it
   int64_t created = 0;  // Unix seconds
   StreamFields stream{};
   uint32_t choices = 1;           // of each prompt

@@ -11,7 +11,7 @@
 namespace baton {
 
 struct ChatAnswerOptions {
-  AnswerOptions answer;
+  AnswerOptions answer{};
   // The request had `functions`, tools in their old form, and is answered in it.
   bool old_functions = false;
 };

@@ -44,8 +44,8 @@ std::string DetokenizeBody(absl::string_view text);
 struct TokenizerInfo {
   std::string bos_token;
   std::string eos_token;
-  std::string pad_token;
-  std::string chat_template;
+  std::string pad_token{};
+  std::string chat_template{};
   uint32_t model_max_length = 0;  // tokens
   bool add_bos_token = false;
 };

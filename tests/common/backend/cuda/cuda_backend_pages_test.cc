@@ -118,10 +118,10 @@ class CudaPaged : public CudaBackendTest {
     for (size_t at = 0; at < bytes.size(); at += KvHeadBytes(test_.dtype, 1)) {
       uint32_t bits = 0;
       std::memcpy(&bits, &bytes[at], KvHeadBytes(test_.dtype, 1));
-      const auto half = static_cast<uint16_t>(bits);
+      const auto low_bits = static_cast<uint16_t>(bits);
       values.push_back(test_.dtype == KvType::kF32   ? std::bit_cast<float>(bits)
-                       : test_.dtype == KvType::kF16 ? F16ToF32(half)
-                                                     : Bf16ToF32(half));
+                       : test_.dtype == KvType::kF16 ? F16ToF32(low_bits)
+                                                     : Bf16ToF32(low_bits));
     }
     return values;
   }

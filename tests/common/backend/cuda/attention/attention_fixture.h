@@ -36,14 +36,14 @@ struct CudaShape {
   KvLayerView View() const {
     KvLayerView view = {
         .block_size = block_size, .kv_heads = kv_heads, .head_dim = head_dim, .dtype = dtype};
-    const size_t half = view.part().bytes();
+    const size_t part_bytes = view.part().bytes();
     // Another group of layers has blocks of its own.
     view.groups = 2;
     view.group = 1;
     // Another layer lies before it and another behind it.
-    view.keys_offset = 2 * half;
-    view.values_offset = 3 * half;
-    view.block_bytes = 6 * half;
+    view.keys_offset = 2 * part_bytes;
+    view.values_offset = 3 * part_bytes;
+    view.block_bytes = 6 * part_bytes;
     return view;
   }
   bool tensor_cores() const { return TilesFor(heads(), View()).prefill_rows > 0; }
@@ -239,11 +239,11 @@ class BatchOnDevice {
   void Store(const std::vector<float>& rows, int token, uint8_t* to) const {
     for (int i = 0; i < shape_.kv_columns(); ++i) {
       const float x = rows[static_cast<size_t>(token * shape_.kv_columns() + i)];
-      const uint16_t half = shape_.dtype == KvType::kF16 ? F32ToF16(x) : F32ToBf16(x);
+      const uint16_t code = shape_.dtype == KvType::kF16 ? F32ToF16(x) : F32ToBf16(x);
       if (shape_.dtype == KvType::kF32) {
         std::memcpy(to + 4 * i, &x, sizeof(x));
       } else {
-        std::memcpy(to + 2 * i, &half, sizeof(half));
+        std::memcpy(to + 2 * i, &code, sizeof(code));
       }
     }
   }
