@@ -15,11 +15,11 @@ packages=(
 tests=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev)  # the build configures the tests too
 case "${1:-}" in
   --test | --thorough)
-    packages+=("${tests[@]}" ccache lld openssl curl binutils python3-pytest python3-grpcio python3-protobuf)
+    packages+=("${tests[@]}" ccache lld openssl curl binutils python3-pytest python3-grpcio python3-protobuf python3-yaml)
     ;;&
   --thorough)
     packages+=(
-      python3-yaml python3-jinja2
+      python3-jinja2
       clang-format clang-tidy shellcheck pyflakes3 haproxy systemd chromium chromium-driver python3-selenium
       debootstrap groff man-db mandoc zsh
       podman runc netavark catatonit iptables iproute2
