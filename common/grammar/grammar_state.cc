@@ -175,7 +175,7 @@ size_t GrammarState::CountAllowed(absl::Span<const int32_t> guesses) {
 void GrammarState::Rollback(int count) {
   if (count <= 0) return;
   matcher_->Rollback(count);
-  open_bytes_.resize(open_bytes_.size() - static_cast<size_t>(count));
+  open_bytes_.erase(open_bytes_.end() - count, open_bytes_.end());
 }
 
 std::vector<int32_t> GrammarState::ForcedTokens(size_t max_tokens) {
