@@ -42,9 +42,9 @@ void TakeTimings(const v1::RequestTimings& timings, LoadRecord& record) {
       {&Timings::has_time_to_first_token, &Timings::time_to_first_token},
       {&Timings::has_total, &Timings::total}};
   for (size_t i = 0; i < kStages; ++i) {
-    if (!(timings.*kFields[i].first)()) continue;
-    record.stages_ns[i] =
-        absl::ToInt64Nanoseconds(DurationFromProto((timings.*kFields[i].second)()));
+    const auto [has, get] = kFields[i];
+    if (!(timings.*has)()) continue;
+    record.stages_ns[i] = absl::ToInt64Nanoseconds(DurationFromProto((timings.*get)()));
   }
   record.attempts = timings.attempts();
   record.local_prefill = timings.local_prefill();
