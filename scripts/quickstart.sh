@@ -10,12 +10,11 @@ scripts/install_deps.sh
 if [[ ! -f build/dev/build.ninja ]]; then
   cmake --preset dev >/dev/null
 fi
-programs=(baton baton-router baton-grammar-compiler baton-prefill-worker baton-decode-worker)
 # Shows ninja's progress line, and nothing if there is nothing to build.
 # shellcheck disable=SC2143  # grep -q would end ninja in the middle of a line
-if [[ -n $(ninja -C build/dev -n "${programs[@]}" | grep -v 'no work to do' | grep -v 'Entering directory') ]]; then
+if [[ -n $(ninja -C build/dev -n programs | grep -v 'no work to do' | grep -v 'Entering directory') ]]; then
   echo "building (about 6 minutes on 2 cores the first time)"
-  NINJA_STATUS='[%f/%t, %es] ' ninja -C build/dev "${programs[@]}"
+  NINJA_STATUS='[%f/%t, %es] ' ninja -C build/dev programs
 fi
 model=$(scripts/fetch_model.sh)
 # Such a small model rambles if it is sampled with a high temperature, or is not told which language to use.

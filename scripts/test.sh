@@ -197,7 +197,6 @@ test_long() {
   scripts/planted_bugs.py
 }
 
-programs=(baton baton-router baton-grammar-compiler baton-prefill-worker baton-decode-worker)
 case $form in
   plain)
     test_plain
@@ -206,7 +205,7 @@ case $form in
     test_thorough
     ;;
   clients)
-    ninja -C build/dev "${programs[@]}"
+    ninja -C build/dev programs
     test_clients
     exit
     ;;
@@ -216,7 +215,7 @@ case $form in
     exit
     ;;
   containers)
-    ninja -C build/dev "${programs[@]}"
+    ninja -C build/dev programs
     test_containers
     exit
     ;;

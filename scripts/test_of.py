@@ -21,15 +21,15 @@ import time
 from dataclasses import dataclass, field
 
 from cpp_outline import includes
+from tidy import changed_files
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "dev"
 SOURCES = (".h", ".cc", ".cu")
 PROGRAM = re.compile(r"baton_test\(\s*(\w+)\s+SRCS\s+(.*?)\s+DEPS\b", re.DOTALL)
 TEST = re.compile(r"^\s*(TEST|TEST_F|TEST_P|TYPED_TEST|TYPED_TEST_P)\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
-# Where a test of this kind has its suite and name in a list of GoogleTest.
+# The names under which GoogleTest lists a test of each kind: {0} is the suite, {1} the test.
 PATTERNS = {"TEST": "{0}.{1}", "TEST_F": "{0}.{1}", "TEST_P": "*{0}.{1}/*", "TYPED_TEST": "{0}/*.{1}", "TYPED_TEST_P": "*{0}/*.{1}"}
-INTEGRATION_PROGRAMS = ("baton", "baton-router", "baton-grammar-compiler", "baton-prefill-worker", "baton-decode-worker")
 
 
 @dataclass
@@ -78,7 +78,7 @@ def find(root, paths):
         if name.suffix in SOURCES:
             for source in tests_of_source(root, path, programs):
                 found.programs.setdefault(programs[source], set()).add(source)
-        elif name.suffix == ".py" and name.name.startswith("test_") or name.name.endswith("_test.py"):
+        elif path.startswith("tests/") and re.fullmatch(r"test_.*[.]py|.*_test[.]py", name.name):
             found.scripts.add(path)
         elif name.suffix == ".md":
             found.scripts.add("tests/docs_test.py")
@@ -90,17 +90,9 @@ def find(root, paths):
 
 
 def filter_of(root, sources):
-    """GoogleTest's filter for the tests in these sources. The second form is what a test with parameters is called."""
+    """Returns GoogleTest's filter for the tests in these sources."""
     tests = [test for source in sorted(sources) for test in TEST.findall((root / source).read_text())]
     return ":".join(dict.fromkeys(PATTERNS[kind].format(suite, name) for kind, suite, name in tests))
-
-
-def changed_files():
-    names = subprocess.run(["git", "ls-files", "--modified", "--others", "--exclude-standard", "--deduplicate"], cwd=ROOT,
-                           check=True, capture_output=True, text=True).stdout.split()
-    staged = subprocess.run(["git", "diff", "--name-only", "--cached"], cwd=ROOT, check=True, capture_output=True,
-                            text=True).stdout.split()
-    return sorted(name for name in {*names, *staged} if (ROOT / name).is_file())
 
 
 def build(targets):
@@ -117,7 +109,7 @@ def environment():
 
 
 def run_script(path, variables):
-    """An integration test by pytest; of the others each knows its arguments from CTest."""
+    """Runs an integration test by pytest, and any other by CTest, which knows its arguments."""
     if path.startswith("tests/integration/"):
         command = ["/usr/bin/python3", "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", path]
     else:
@@ -131,7 +123,7 @@ def main():
     parser.add_argument("--list", action="store_true", help="only print the tests")
     parser.add_argument("paths", nargs="*", metavar="PATH")
     arguments = parser.parse_args()
-    paths = [os.path.relpath(path, ROOT) for path in arguments.paths] or changed_files()
+    paths = [os.path.relpath(path, ROOT) for path in arguments.paths] or changed_files("HEAD")
     for path in paths:
         if not (ROOT / path).is_file():
             parser.error(f"there is no file {path}")
@@ -152,7 +144,7 @@ def main():
         return 1
 
     integration = any(script.startswith("tests/integration/") for script in found.scripts)
-    build([*filters, *(INTEGRATION_PROGRAMS if integration else ())])
+    build([*filters, *(["programs"] if integration else [])])
     variables = environment()
     failed = [program for program, chosen in filters.items()
               if subprocess.run([BUILD / "tests" / program, f"--gtest_filter={chosen}", "--gtest_brief=1"], cwd=ROOT, check=False,

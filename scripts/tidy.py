@@ -44,11 +44,11 @@ def default_base():
 
 
 def changed_files(base):
-    """The C++ files that differ from the commit or are not tracked yet, in order of their names."""
+    """The files that differ from the commit or are not tracked yet, in order of their names."""
     if not git("rev-parse", "--verify", "--quiet", f"{base}^{{commit}}"):
         sys.exit(f"tidy: --base {base}: git knows no such commit")
     names = git("diff", "--name-only", "--diff-filter=d", base) + git("ls-files", "--others", "--exclude-standard")
-    return sorted(name for name in names if name.endswith((".h", ".cc", ".cu")))
+    return sorted(names)
 
 
 def read_database():
@@ -117,7 +117,8 @@ def main():
     if arguments.all:
         chosen = sorted(commands)
     else:
-        chosen = sources_to_check(changed_files(arguments.base or default_base()), commands)
+        changed = [name for name in changed_files(arguments.base or default_base()) if name.endswith((".h", ".cc", ".cu"))]
+        chosen = sources_to_check(changed, commands)
     passed = BUILD / "tidy"
     passed.mkdir(exist_ok=True)
     stamps = {source: passed / digest(source, commands[source]) for source in chosen}

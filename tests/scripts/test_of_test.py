@@ -17,6 +17,7 @@ TREE = {
                                        '#include "tests/support/double.h"\nTEST(Routes, Match) {\n',
     "tests/router/web/refusal_test.cc": "TEST_F(Refusal, Named) {\nTEST_P(Kinds, Each) {\nTYPED_TEST(Typed, All) {\n",
     "tests/router/core_test.cc": "",
+    "tests/scripts/test_of_test.py": "",
     "tests/scripts/tidy_test.py": "",
 }
 
@@ -52,6 +53,7 @@ class Tests(unittest.TestCase):
         found = test_of.find(self.root, ["scripts/tidy.py", "tests/integration/test_tls.py", "docs/http.md", "deploy/x.yaml"])
         self.assertEqual(found.scripts, {"tests/scripts/tidy_test.py", "tests/integration/test_tls.py", "tests/docs_test.py"})
         self.assertEqual(found.unknown, ["deploy/x.yaml"])
+        self.assertEqual(test_of.find(self.root, ["scripts/test_of.py"]).scripts, {"tests/scripts/test_of_test.py"})
 
     def test_the_filter_has_every_test_under_the_name_that_googletest_gives_it(self):
         sources = ["tests/router/web/routes_test.cc", "tests/router/web/refusal_test.cc"]
