@@ -58,12 +58,18 @@ def page(browser, served):
     assert [line for line in browser.log() if "Content Security Policy" in line] == []
 
 
+def fill(browser, **fields):
+    """Types into fields of the form, named as in the page: in place of what stands there."""
+    browser.js("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    for name, value in fields.items():
+        if name != "beside":
+            browser.find(f"#{name}").clear()
+        browser.type(f"#{name}", value)
+
+
 def ask(browser, text, **fields):
     """Sends `text` as a chat, with fields of the form filled in beforehand; returns when the answer is whole."""
-    for name, value in fields.items():
-        browser.js("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-        browser.find(f"#{name}").clear() if name != "beside" else None
-        browser.type(f"#{name}", value)
+    fill(browser, **fields)
     before = browser.js("return document.querySelectorAll('.answer').length")
     browser.type("#draft", text + "\n")
     browser.wait(lambda: browser.js("return document.querySelectorAll('.answer').length") > before, SHOWN_S, "an answer begins")
@@ -86,7 +92,7 @@ def test_a_killed_worker_is_seen_within_three_seconds_and_so_is_its_return(serve
 
 def begin_long_answer(browser):
     """Returns when its first text is shown, which is returned; it goes on for many seconds."""
-    browser.find("#max-tokens").clear()
+    fill(browser, **{"max-tokens": "", "temperature": "0"})
     browser.type("#draft", "Write a very long story.\n")
     return browser.wait(lambda: browser.text(GROWING), ANSWER_S, "the first token")
 
@@ -100,7 +106,7 @@ def test_the_text_of_a_chat_grows_as_tokens_come(page):
 
 def test_it_is_told_how_a_chat_ended(page):
     browser = page("try")
-    ask(browser, "Tell me a story of a dog.", **{"max-tokens": "40"})
+    ask(browser, "Tell me a story of a dog.", **{"max-tokens": "40", "temperature": "0"})
     assert "40 tokens" in browser.text(".answer .about") and "finish: length" in browser.text(".answer .about")
 
 
@@ -144,9 +150,7 @@ def test_an_error_is_shown_whole_and_retry_sends_the_question_again(page):
     ask(browser, "Hello", **{"top-p": "7"})
     error = browser.text(".answer .error")
     assert "top_p" in error and "status: 400" in error and "request: page-" in error
-    browser.find("#top-p").clear()
-    browser.find("#max-tokens").clear()
-    browser.type("#max-tokens", "8")
+    fill(browser, **{"top-p": "", "max-tokens": "8", "temperature": "0"})
     browser.click("#retry")
     browser.wait(lambda: "8 tokens" in (browser.text(".answer .about") or ""), ANSWER_S, "an answer")
     assert not browser.shown(".answer .error")
@@ -197,7 +201,8 @@ def test_tokens_of_a_chat_from_the_page_have_their_alternatives_on_focus(page):
 def test_the_cache_is_shown_by_states_and_by_what_it_shares(served, page):
     browser = page("try")
     for _ in range(2):
-        ask(browser, "Tell me of a long and shared beginning, of sheep and dogs and of all that they do. " * 4, **{"max-tokens": "4"})
+        ask(browser, "Tell me of a long and shared beginning, of sheep and dogs and of all that they do. " * 4,
+            **{"max-tokens": "4", "temperature": "0"})
     browser.js("location.hash = '#/kv'")
     browser.wait(lambda: browser.shown("#kv-workers .picture"), SHOWN_S, "the pictures")
     browser.wait(lambda: browser.shown("#prefixes tr"), SHOWN_S, "the prefixes")
@@ -213,9 +218,7 @@ def copied(browser, form):
 
 def test_the_commands_to_copy_do_what_the_page_does(served, page):
     browser = page("try")
-    for name, value in {"max-tokens": "6", "temperature": "0", "seed": "3"}.items():
-        browser.find(f"#{name}").clear()
-        browser.type(f"#{name}", value)
+    fill(browser, **{"max-tokens": "6", "temperature": "0", "seed": "3"})
     browser.js("document.getElementById('draft').value = `What's \"2 + 2\"?\\n$HOME \\`id\\` \\\\ JSON`")
     curl, grpcurl, python = (copied(browser, form) for form in ("curl", "grpcurl", "python"))
 
