@@ -62,7 +62,7 @@ class Target:
             process = subprocess.Popen(
                 [self.program, f"-runs={runs}", f"-max_total_time={max(1, round(seconds))}", "-print_final_stats=1", *LIMITS, *SCHEDULE,
                  f"-artifact_prefix={self.findings}/", self.corpus],
-                stdout=output, stderr=subprocess.STDOUT, env=ENVIRONMENT)
+                stdout=output, stderr=subprocess.STDOUT, env=ENVIRONMENT, cwd=ROOT)
             _, status, usage = os.wait4(process.pid, 0)
         done = re.search(r"number_of_executed_units: (\d+)", log.read_text(errors="replace"))
         if done is None and not self.found():
@@ -114,6 +114,7 @@ def main():
     parser.add_argument("--state", type=pathlib.Path, default=CACHE / "fuzz")
     parser.add_argument("target", nargs="*", help="all by default")
     args = parser.parse_args()
+    args.build, args.state = args.build.absolute(), args.state.absolute()  # the targets run in ROOT, where their data is
     programs = sorted(path.with_suffix("") for path in (args.build / "tests").glob("*_fuzz.seeds"))
     unknown = set(args.target) - {program.name for program in programs}
     if unknown or not programs:

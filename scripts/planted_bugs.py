@@ -68,7 +68,7 @@ def build(scratch, tests, jobs):
 def run(scratch, test):
     """Whether the test fails: a crash and a time-out are failures too."""
     try:
-        done = subprocess.run([scratch / "build" / "tests" / test, "--gtest_brief=1"], capture_output=True,
+        done = subprocess.run([scratch / "build" / "tests" / test, "--gtest_brief=1"], cwd=scratch, capture_output=True,
                               env=os.environ | ENVIRONMENT, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
         return True

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kFolder = BATON_PAGE_FILES;
+const fs::path kFolder = BATON_TEST_DATA "/../../router/page/files";
 
 std::string Read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
