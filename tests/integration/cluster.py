@@ -18,6 +18,7 @@ from stubs import details_pb, health_pb, pb, rpc, status_pb
 BIN = pathlib.Path(os.environ["BATON_BIN"])
 MODEL = os.environ.get("BATON_TEST_MODEL", "")
 READY_TIMEOUT_S = 60
+SOON_S = 30  # most that a state may take which comes in a moment on a machine that does nothing else
 STATE = tempfile.TemporaryDirectory(prefix="baton-state-")  # what the programs keep of a run, and their logs
 port_claims = []  # sockets with names of their own, which the kernel forgets when this process ends
 
@@ -201,7 +202,7 @@ class Cluster:
                 server.start()
         self.wait_ready()
 
-    def wait_idle(self, timeout_s=5):
+    def wait_idle(self, timeout_s=SOON_S):
         """Waits until every block and every reservation is back on every worker."""
         def idle():
             return not any(w.metric("baton_kv_cache_blocks", state=state)

@@ -6,7 +6,7 @@ import time
 import grpc
 import pytest
 
-from cluster import Cluster, complete, request, wait_until
+from cluster import SOON_S, Cluster, complete, request, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_cancel_after(cancelled, delay_s):
 
 def test_cancel_during_prefill(cancelled):
     call = start(cancelled, 4000, 10)
-    wait_until(lambda: cancelled.used_blocks()[0] > 0, 5, "the prefill holds blocks")
+    wait_until(lambda: cancelled.used_blocks()[0] > 0, SOON_S, "the prefill holds blocks")
     call.cancel()
     cancelled.wait_idle()
 

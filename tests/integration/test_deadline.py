@@ -5,7 +5,7 @@ import time
 import grpc
 import pytest
 
-from cluster import Cluster, complete, request, wait_until
+from cluster import SOON_S, Cluster, complete, request, wait_until
 
 LATE_S = 2  # most seconds that a step and a poll take on a machine that does other things too
 
@@ -31,7 +31,7 @@ def passes(cluster, asked, deadline_s, is_there=lambda: True):
     """The deadline ends the request while is_there(); everything is at rest soon after."""
     begin = time.monotonic()
     call = cluster.stub.Generate(asked, timeout=deadline_s)
-    wait_until(is_there, deadline_s / 2, "the request is where its deadline is to find it")
+    wait_until(is_there, deadline_s, "the request is where its deadline is to find it")
     with pytest.raises(grpc.RpcError) as error:
         list(call)
     assert error.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
@@ -40,8 +40,8 @@ def passes(cluster, asked, deadline_s, is_there=lambda: True):
 
 def test_in_the_queue(pair):
     first = pair.stub.Generate(made(2500, 500))  # this request takes most of the decode worker's blocks
-    wait_until(lambda: pair.used_blocks()[0] > 0, 5, "the first is served")
-    passes(pair, made(2000, 10), 0.3, lambda: pair.router.metric("baton_requests_waiting") > 0)
+    wait_until(lambda: pair.used_blocks()[0] > 0, SOON_S, "the first is served")
+    passes(pair, made(2000, 10), 0.8, lambda: pair.router.metric("baton_requests_waiting") > 0)
     assert pair.prefill[0].metric("baton_requests_running") == 1, "the second reached no prefill worker"
     first.cancel()
     pair.wait_idle(LATE_S)

@@ -10,7 +10,7 @@ import subprocess
 import grpc
 import pytest
 
-from cluster import Cluster, Failure, busy, failure, free_port, request, wait_until
+from cluster import SOON_S, Cluster, Failure, busy, failure, free_port, request, wait_until
 from stubs import pb
 
 GRACE_S = 2  # seconds of --shutdown-timeout; after half of it a server ends what still runs
@@ -72,9 +72,9 @@ def test_a_draining_worker_is_not_ready_and_gets_nothing_new(fleet, role):
     draining = busy(fleet.decode) if role == "decode" else fleet.prefill[0]
     draining.process.send_signal(signal.SIGTERM)
     if role == "decode":
-        wait_until(lambda: not draining.serving(), 1, "readiness is false")
-        assert draining.serving("liveness"), "a draining process must not be restarted"
-    wait_until(lambda: not fleet.router.serving("all_workers"), 1, "the router has heard of it")
+        wait_until(lambda: not draining.serving(), SOON_S, "readiness is false")
+        wait_until(lambda: draining.serving("liveness"), SOON_S, "alive: a draining process must not be restarted")
+    wait_until(lambda: not fleet.router.serving("all_workers"), SOON_S, "the router has heard of it")
     for seed in range(4):
         done = Stream(fleet, made(3, seed=seed)).finish().done
         assert not is_on(draining, getattr(done.timings, f"{role}_worker"))
@@ -113,7 +113,7 @@ def test_a_prompt_is_finished_or_computed_elsewhere(fleet, grace_is_enough):
     prompt = 100 if grace_is_enough else 4000
     right = Stream(fleet, made(3, prompt)).finish().ids
     stream = Stream(fleet, made(3, prompt))
-    draining = wait_until(lambda: busy(fleet.prefill), 5, "the prefill has begun")
+    draining = wait_until(lambda: busy(fleet.prefill), SOON_S, "the prefill has begun")
     draining.process.send_signal(signal.SIGTERM)
     stream.finish()
     assert stream.ids == right
@@ -128,10 +128,10 @@ def test_a_second_sigterm_ends_a_worker_at_once_and_no_stream_with_it(fleet, rol
     stream = Stream(fleet, made(length, prompt))
     if role == "decode":
         stream.read(5)
-    ended = wait_until(lambda: busy(getattr(fleet, role)), 5, "it works on the request")
+    ended = wait_until(lambda: busy(getattr(fleet, role)), SOON_S, "it works on the request")
     drains_before = ended.log_text().count("draining")  # the log also has the lines of earlier processes
     ended.process.send_signal(signal.SIGTERM)
-    wait_until(lambda: ended.log_text().count("draining") > drains_before, 1, "it drains")
+    wait_until(lambda: ended.log_text().count("draining") > drains_before, SOON_S, "it drains")
     ended.process.send_signal(signal.SIGTERM)
     assert exit_code(ended) == 128 + signal.SIGTERM
     assert stream.finish().ids == right and stream.done.timings.attempts == 2
@@ -155,7 +155,7 @@ def test_a_draining_router_refuses_what_is_new_and_lets_the_rest_end(length):
     with Cluster(router_args=["--disaggregate=always", f"--shutdown-timeout={GRACE_S}s"]) as cluster:
         stream = Stream(cluster, made(length)).read(5)
         cluster.router.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: not cluster.router.serving(), 1, "readiness is false")
+        wait_until(lambda: not cluster.router.serving(), SOON_S, "readiness is false")
         refused = failure(cluster.stub, made(3))
         assert refused.code == grpc.StatusCode.UNAVAILABLE and refused.reason == "DRAINING", refused
         assert refused.retry_s is not None
@@ -192,7 +192,7 @@ def test_a_draining_router_ends_when_its_answers_over_http_are_read():
         stream = post(port, "/v1/completions", {"prompt": "Hello", "stream": True, "max_tokens": SHORT, "ignore_eos": True})
         events = stream.getresponse()
         cluster.router.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: not cluster.router.serving(), 1, "readiness is false")
+        wait_until(lambda: not cluster.router.serving(), SOON_S, "readiness is false")
         health = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         health.request("GET", "/health")
         assert health.getresponse().status == 503

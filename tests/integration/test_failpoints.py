@@ -10,7 +10,7 @@ import signal
 import grpc
 import pytest
 
-from cluster import Cluster, complete, request, wait_until
+from cluster import SOON_S, Cluster, complete, request, wait_until
 from failpoints import Failpoints, table
 
 PARTS = {
@@ -77,7 +77,7 @@ def wake_when_given_up(pair, role, name):
 
     before = broken()
     pair.points[worker].wait_stopped(DEAD_S, f"{role} {name}")
-    wait_until(lambda: broken() > before, 5, "the router gives it up")
+    wait_until(lambda: broken() > before, SOON_S, "the router gives it up")
     worker.process.send_signal(signal.SIGCONT)
 
 

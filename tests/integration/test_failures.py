@@ -5,7 +5,7 @@ import time
 import grpc
 import pytest
 
-from cluster import Cluster, Failure, complete, failure, request, wait_until
+from cluster import SOON_S, Cluster, Failure, complete, failure, request, wait_until
 
 LONG = dict(ids=[30] * 16, stream=True, max_tokens=6000, ignore_eos=True, temperature=0)
 SHORT = dict(prompt="Hello", max_tokens=3, temperature=0)
@@ -56,13 +56,13 @@ def test_a_decode_worker_that_dies_ends_its_streams_with_a_typed_error(fragile):
 
 def test_a_prefill_worker_that_dies_in_the_prefill_ends_the_request(fragile):
     call = fragile.stub.Generate(request(ids=[30] * 6000, max_tokens=5))
-    wait_until(lambda: fragile.used_blocks()[0] > 0, 5, "prefill started")
+    wait_until(lambda: fragile.used_blocks()[0] > 0, SOON_S, "prefill started")
     fragile.prefill[0].kill()
     begin = time.monotonic()
     with pytest.raises(grpc.RpcError) as error:
         list(call)
     assert_typed_error_within_3_s(begin, Failure(error.value))
-    wait_until(lambda: fragile.decode[0].metric("baton_kv_cache_blocks", state="used") == 0, 5, "blocks back on D")
+    wait_until(lambda: fragile.decode[0].metric("baton_kv_cache_blocks", state="used") == 0, SOON_S, "blocks back on D")
     restart(fragile, fragile.prefill[0])
 
 

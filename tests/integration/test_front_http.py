@@ -7,7 +7,7 @@ import ssl
 
 import pytest
 
-from cluster import wait_until
+from cluster import SOON_S, wait_until
 from front import FrontedCluster
 
 HEADER = "baton-client-certificate"
@@ -100,7 +100,7 @@ def test_a_stream_passes_the_front_as_it_comes(fronted):
         response = post(known, max_tokens=200, stream=True, ignore_eos=True)
         assert response.status == 200 and response.headers["content-type"] == "text/event-stream"
         assert response.readline().startswith(b"data: {")
-        assert fronted.used_blocks()[1] > 0, "the rest is still to be generated"
+        wait_until(lambda: fronted.used_blocks()[1] > 0, SOON_S, "the rest is still to be generated")
         assert response.read().endswith(b"data: [DONE]\n\n")
         assert answered(known)[0] == 200
 
@@ -109,7 +109,7 @@ def test_a_client_that_leaves_ends_its_request_through_the_front(fronted):
     with connected(fronted) as known:
         response = post(known, max_tokens=4000, stream=True, ignore_eos=True)
         assert response.readline().startswith(b"data: {")
-        assert fronted.used_blocks()[1] > 0
+        wait_until(lambda: fronted.used_blocks()[1] > 0, SOON_S, "the rest is still to be generated")
         response.close()
     fronted.wait_idle()
 

@@ -161,7 +161,7 @@ def test_a_killed_worker_is_seen_and_its_request_keeps_its_broken_try(served):
     def down():
         return next((event for event in get(served, "/page/fleet")["events"] if event["kind"] == "worker_down"), None)
 
-    assert wait_until(down, 3, "the fleet shows the killed worker")["worker"] == told["decode_worker"]
+    assert wait_until(down, 10, "the fleet shows the killed worker")["worker"] == told["decode_worker"]
     told = get(served, "/page/requests/broken")
     assert told["state"] == "done" and told["attempts"] == 2
     first, second = told["tries"]

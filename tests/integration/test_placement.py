@@ -2,7 +2,7 @@
 import grpc
 import pytest
 
-from cluster import Cluster, Server, complete, request, wait_until
+from cluster import SOON_S, Cluster, Server, complete, request, wait_until
 from stubs import rpc
 
 HELD = 192  # tokens that a worker holds: whole blocks of 32
@@ -43,7 +43,7 @@ def test_a_request_goes_to_the_prefill_worker_that_holds_its_prefix(fleet):
         assert done.usage.cached_tokens == 0
         first[kind] = done.timings.prefill_worker
     # The router must know who holds the prompt; before its pages are announced it could choose another worker.
-    wait_until(lambda: known_pages(fleet, "prefill") == 5 * HELD / PAGE, 5, "the pages are announced")
+    wait_until(lambda: known_pages(fleet, "prefill") == 5 * HELD / PAGE, SOON_S, "the pages are announced")
     for tail in range(1, 6):
         for kind in range(5):
             done = ask(fleet.stub, prompt(kind, tail))
@@ -88,11 +88,11 @@ def test_short_prompts_are_prefilled_where_they_are_decoded_if_told_to():
         assert short.timings.local_prefill and not long.timings.local_prefill
         cluster.wait_idle()
         # The decode worker holds all but 8 tokens of the prompt, and computes those itself.
-        wait_until(lambda: known_pages(cluster, "decode") >= (96 + HELD) / PAGE, 5, "the pages are announced")
+        wait_until(lambda: known_pages(cluster, "decode") >= (96 + HELD) / PAGE, SOON_S, "the pages are announced")
         assert ask(cluster.stub, prompt(2, 1)).timings.local_prefill
         # A prompt of any length is computed there if there is no prefill worker.
         cluster.prefill[0].kill()
-        wait_until(lambda: ask(cluster.stub, prompt(3, 0)).timings.local_prefill, 5, "local without prefill workers")
+        wait_until(lambda: ask(cluster.stub, prompt(3, 0)).timings.local_prefill, SOON_S, "local without prefill workers")
 
 
 @pytest.mark.parametrize("policy", ["round_robin", "least_loaded", "prefix_aware"])

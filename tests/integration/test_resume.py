@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from cluster import Cluster, busy, complete, request, wait_until
+from cluster import SOON_S, Cluster, busy, complete, request, wait_until
 
 LENGTH = 200
 
@@ -63,7 +63,7 @@ def test_a_prompt_survives_the_death_of_its_prefill_worker(fleet):
     expected = complete(fleet.stub, asked).token_ids
     asked.cache_salt = "another"  # no prefix of the prompt is cached
     call = fleet.stub.Generate(asked, timeout=60)
-    victim = wait_until(lambda: busy(fleet.prefill), 5, "the prefill has begun")
+    victim = wait_until(lambda: busy(fleet.prefill), SOON_S, "the prefill has begun")
     victim.kill()
     done = list(call)[-1].complete
     assert done.token_ids == expected and done.timings.attempts == 2
