@@ -40,7 +40,7 @@ absl::Status Fill(const std::string& name, const ResponseFormatFlags& flags,
   const bool schema = name == "json-schema";
   BATON_ASSIGN_OR_RETURN(
       const std::string text,
-      ReadSmallFile(schema ? flags.json_schema : flags.grammar, kMaxGrammarSpecBytes));
+      ReadSmallFileOrPipe(schema ? flags.json_schema : flags.grammar, kMaxGrammarSpecBytes));
   if (schema) {
     format.set_json_schema(text);
   } else {

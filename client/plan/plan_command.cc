@@ -62,7 +62,7 @@ absl::StatusOr<PlacementOptions> PlacementOf(const PlanOptions& options) {
 }
 
 absl::StatusOr<StepCosts> ReadCosts(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadSmallFile(path, kMostRatesBytes);
+  const absl::StatusOr<std::string> text = ReadSmallFileOrPipe(path, kMostRatesBytes);
   if (!text.ok()) {
     return absl::Status(text.status().code(), absl::StrCat("--rates: ", text.status().message()));
   }

@@ -8,26 +8,57 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 
 namespace baton {
-absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t max_bytes) {
-  std::ifstream file(path);
-  std::string text;
-  for (char part[4096]; file && text.size() <= max_bytes;) {
-    file.read(part, sizeof(part));
-    text.append(part, static_cast<size_t>(file.gcount()));
+namespace {
+
+// Reads up to one byte more than `max_bytes`. False, with errno, when it cannot.
+bool ReadUpTo(int fd, size_t max_bytes, std::string& text) {
+  char part[4096];
+  while (text.size() <= max_bytes) {
+    const ssize_t count = read(fd, part, sizeof(part));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return count == 0;
+    text.append(part, static_cast<size_t>(count));
   }
-  if (!file.is_open() || file.bad()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": ", std::strerror(errno), "; name a file that can be read"));
+  return true;
+}
+
+absl::StatusOr<std::string> ReadOpened(const std::string& path, int flags, size_t max_bytes) {
+  const auto error = [&path](const auto&... what) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", what...));
+  };
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
+  const absl::Cleanup close_file = [fd] {
+    if (fd >= 0) close(fd);
+  };
+  struct stat state {};
+  if (fd < 0 || fstat(fd, &state) != 0) {
+    return error(std::strerror(errno), "; name a file that can be read");
+  }
+  if ((flags & O_NONBLOCK) != 0 && !S_ISREG(state.st_mode)) {
+    return error("is no regular file; name one");
+  }
+  std::string text;
+  if (!ReadUpTo(fd, max_bytes, text)) {
+    return error(std::strerror(errno), "; name a file that can be read");
   }
   if (text.size() <= max_bytes) return text;
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": is longer than ", max_bytes, " bytes; name the right file"));
+  return error("is longer than ", max_bytes, " bytes; name the right file");
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t max_bytes) {
+  // Without O_NONBLOCK, opening a pipe that nobody writes would wait.
+  return ReadOpened(path, O_NONBLOCK, max_bytes);
+}
+
+absl::StatusOr<std::string> ReadSmallFileOrPipe(const std::string& path, size_t max_bytes) {
+  return ReadOpened(path, 0, max_bytes);
 }
 
 bool WriteAll(int fd, absl::string_view bytes) {

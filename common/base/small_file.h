@@ -12,9 +12,12 @@
 
 namespace baton {
 
-// The content of the file. INVALID_ARGUMENT names the path when it cannot be read or holds more
-// than `max_bytes`.
+// Returns the content of the file. INVALID_ARGUMENT names the path when it is no regular file (a pipe
+// would keep its reader waiting for as long as nobody writes), cannot be read, or holds more than
+// `max_bytes`. ReadSmallFileOrPipe also waits for what a pipe or a terminal gives: for a command that
+// a person has just typed.
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t max_bytes);
+absl::StatusOr<std::string> ReadSmallFileOrPipe(const std::string& path, size_t max_bytes);
 
 // Writes all of `bytes`, however many calls it takes. False, with errno, when it cannot.
 bool WriteAll(int fd, absl::string_view bytes);

@@ -1,20 +1,19 @@
 #include "common/flags/config_file.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "common/base/small_file.h"
 #include "common/base/status_macros.h"
 #include "common/flags/toml_text.h"
 
 namespace baton {
 namespace {
+
+constexpr size_t kMaxFileBytes = size_t{1} << 20;
 
 std::optional<std::string> Text(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
@@ -33,14 +32,11 @@ absl::Status Unsupported(const std::string& path, absl::string_view key, const t
 }  // namespace
 
 absl::StatusOr<ConfigValues> ReadConfigFile(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) {
-    return absl::InvalidArgumentError(absl::StrCat("--config ", path, ": ", std::strerror(errno),
-                                                   "; name a TOML file that can be read"));
+  const absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxFileBytes);
+  if (!text.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--config ", text.status().message()));
   }
-  std::stringstream text;
-  text << file.rdbuf();
-  BATON_ASSIGN_OR_RETURN(const toml::table table, ParseToml(path, text.str()));
+  BATON_ASSIGN_OR_RETURN(const toml::table table, ParseToml(path, *text));
   ConfigValues values;
   for (const auto& [toml_key, node] : table) {
     const std::string key(toml_key.str());

@@ -4,9 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -16,6 +14,7 @@
 
 #include "common/base/address.h"
 #include "common/base/log.h"
+#include "common/base/small_file.h"
 #include "common/base/status_macros.h"
 
 namespace baton {
@@ -25,6 +24,7 @@ using internal::v1::WORKER_ROLE_DECODE;
 using internal::v1::WORKER_ROLE_PREFILL;
 
 constexpr char kDnsPrefix[] = "dns:///";
+constexpr size_t kMaxFileBytes = size_t{1} << 20;
 
 absl::StatusOr<std::vector<std::string>> Resolve(const std::string& source) {
   BATON_ASSIGN_OR_RETURN(const HostPort name, ParseHostPort(source));
@@ -115,12 +115,9 @@ void TargetLookup::AddSource(internal::v1::WorkerRole role, const std::string& s
 void TargetLookup::AddFile(std::vector<WorkerTarget>* targets) {
   const std::string& path = sources_.workers_file;
   Known& known = KnownOf(path);
-  std::ifstream file(path);
-  std::ostringstream content;
-  content << file.rdbuf();
-  absl::StatusOr<std::vector<WorkerTarget>> parsed =
-      file ? ParseWorkersFile(path, content.str())
-           : absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
+  const absl::StatusOr<std::string> content = ReadSmallFile(path, kMaxFileBytes);
+  absl::StatusOr<std::vector<WorkerTarget>> parsed = content.status();
+  if (content.ok()) parsed = ParseWorkersFile(path, *content);
   Report(path, parsed.status());
   if (parsed.ok()) known.targets = *std::move(parsed);
   targets->insert(targets->end(), known.targets.begin(), known.targets.end());

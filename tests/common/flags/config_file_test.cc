@@ -97,7 +97,7 @@ TEST_F(ConfigFileTest, WhatIsNoTomlIsRefusedWithItsPlace) {
 TEST(ConfigFile, AFileThatCannotBeReadIsNamedWithTheReason) {
   EXPECT_EQ(ReadConfigFile("/nowhere/x.toml").status(),
             absl::InvalidArgumentError("--config /nowhere/x.toml: No such file or directory; name "
-                                       "a TOML file that can be read"));
+                                       "a file that can be read"));
 }
 
 }  // namespace

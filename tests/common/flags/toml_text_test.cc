@@ -25,5 +25,38 @@ TEST(TomlText, ThatIsNoTomlIsRefusedWithFileLineAndColumn) {
               testing::MatchesRegex("f\\.toml:4:[0-9]+: not TOML: .*; write lines of key = value"));
 }
 
+// a.a.a, with so many parts.
+std::string DottedKey(int parts) {
+  std::string key = "a";
+  for (int i = 1; i < parts; ++i) key += i % 2 == 0 ? ".a" : " . \"b\"";
+  return key;
+}
+
+TEST(TomlText, AKeyHasFewParts) {
+  for (const char* form : {"$ = 1\n", "[$]\n", "[[ $ ]]\n", "a = {$ = 1}\n"}) {
+    const std::string line(form);
+    const size_t at = line.find('$');
+    const auto text = [&](int parts) {
+      return "# no key\n\n" + line.substr(0, at) + DottedKey(parts) + line.substr(at + 1);
+    };
+    EXPECT_TRUE(ParseToml("f.toml", text(32)).ok()) << form;
+    for (const int parts : {33, 100'000}) {
+      EXPECT_EQ(ParseToml("f.toml", text(parts)).status().message(),
+                "f.toml:3: a key of more than 32 parts; write a shorter one")
+          << form;
+    }
+  }
+}
+
+TEST(TomlText, PointsOfNumbersStringsAndCommentsAreNoParts) {
+  std::string text = "# " + std::string(100, '.') + "\nnumbers = [";
+  for (int i = 0; i < 100; ++i) text += "1.5, ";
+  text += "]\na = \"" + std::string(100, '.') + "\\\"" + std::string(100, '.') + "\"\nb = '" +
+          std::string(100, '.') + "'\n";
+  const auto table = ParseToml("f.toml", text);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ((*table)["a"].value<std::string>()->size(), 201u);
+}
+
 }  // namespace
 }  // namespace baton
