@@ -9,7 +9,7 @@ set -euo pipefail
 readonly version=12.4
 readonly packages=(nvidia-cuda-toolkit nvidia-cuda-dev libcudart12 libcublaslt12 libcu++-dev)
 readonly keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-cache=${BATON_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/baton}
+cache=$("$(dirname "$0")/cache_folder.sh")
 # The folder is named after what is in it, so that a change of these lines fetches it anew.
 folder=$cache/cuda-$version-$(sha256sum <"$0" | cut -c1-12)
 

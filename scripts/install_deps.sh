@@ -22,7 +22,7 @@ case "${1:-}" in
       python3-jinja2
       clang-format clang-tidy shellcheck pyflakes3 haproxy systemd chromium chromium-driver python3-selenium
       debootstrap groff man-db mandoc zsh
-      podman runc netavark catatonit iptables iproute2
+      podman runc netavark catatonit iptables iproute2 valgrind
     )
     ;;
   "")
