@@ -6,9 +6,10 @@ set -euo pipefail
 
 readonly name=xgrammar-0.2.8
 readonly sha256=8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80
-cache=${BATON_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/baton}
+cache=$("$(dirname "$0")/cache_folder.sh")
 # The folder is named after all that the library depends on, so that a change of these lines builds it anew.
-recipe=$({ cat "$0"; c++ --version; } | sha256sum | cut -c1-12)
+steps=$(dirname "$0")/../common/grammar/xgrammar_steps.h
+recipe=$({ cat "$0" "$steps"; c++ --version; } | sha256sum | cut -c1-12)
 folder=$cache/$name-$recipe
 
 if [[ ! -d $folder ]]; then
@@ -40,6 +41,18 @@ PY
     exit 2
   fi
   tar -C "$work" -xzf "$work/$name.tar.gz"
+
+  # Its parser counts its steps (common/grammar/xgrammar_steps.h).
+  cp "$steps" "$work/$name/include/xgrammar/steps.h"
+  sed -i -e '0,/^#include "/s//#include "xgrammar\/steps.h"\n&/' \
+    -e 's/^  void Enqueue\(WithoutProcessing\)\?(const ParserState& state) {$/&\n    CountStep();/' "$work/$name/cpp/earley_parser.h"
+  sed -i -e 's/^void EarleyParser::Scan\(AtomicToken\)\?(const ParserState& state, [a-z0-9_ ]*) {$/&\n  CountStep();/' \
+    -e 's/^  for (const auto& \[ref_id, parent_state\] : parent_states_map) {$/&\n    CountStep();/' \
+    -e 's/^ *\[&\](const auto& s) {$/&\n CountStep();/' "$work/$name/cpp/earley_parser.cc"
+  if [[ $(cat "$work/$name"/cpp/earley_parser.* | grep -c 'CountStep();') -ne 7 ]]; then
+    echo "build_xgrammar: the parser of $name is not the one whose steps are counted: compare the lines above with it" >&2
+    exit 2
+  fi
 
   echo "building $name (a minute of CPU, once)" >&2
   # Its own flags stop at warnings and optimise when linking; the flags that are set here come after them. What our programs are

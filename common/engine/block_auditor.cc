@@ -170,6 +170,9 @@ void BlockAuditor::Computed(const ScheduledTokens& scheduled,
   Audit& audit = *audit_;
   if (scheduled.end_token() < audit.hidden->tokens.count()) return;
   std::optional<AuditResult> wrong = FindDifference();
+  // A form that has failed here says nothing about who sampled under it elsewhere.
+  const std::optional<GrammarState>& form = audit.hidden->tokens.grammar;
+  if (form && form->failed()) tokens = {};
   for (size_t i = 0; !wrong && !audit.found && i < tokens.size(); ++i) {
     if (tokens[i].ok() && tokens[i]->token_id == audit.first_tokens[i].token_id) continue;
     wrong = {.outcome = Outcome::kMismatch,

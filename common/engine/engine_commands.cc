@@ -91,7 +91,8 @@ absl::Status EngineCommands::CheckFirstTokens(const Sequence& sequence,
     }
     if (!sequence.tokens.grammar) continue;
     GrammarState behind = *sequence.tokens.grammar;
-    if (const absl::Status status = behind.Accept(token.token_id); !status.ok()) {
+    const absl::Status status = behind.Accept(token.token_id);
+    if (!status.ok() && !behind.failed()) {  // as SequenceTokens::AddOutput
       return absl::InvalidArgumentError(absl::StrCat(
           "transfer: ", status.message(), ", and cannot be committed as output ", output_index));
     }

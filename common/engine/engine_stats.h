@@ -26,7 +26,7 @@ struct StepSizes {
 // Counters and sizes of an engine. All but progress, the submissions in waiting_sequences,
 // tokens_per_second and steps are a snapshot of one moment of the engine's thread.
 struct EngineStats {
-  uint64_t progress = 0;  // advances at every computed layer
+  uint64_t progress = 0;  // advances at every computed layer, and at masks
   int waiting_sequences = 0;
   int running_sequences = 0;   // sequences in the batch that are not paused
   int runnable_sequences = 0;  // running ones that did not sit the step out for lack of a block
@@ -50,8 +50,8 @@ struct EngineStats {
 // Thread rule: thread-safe, except `totals`, which is the engine's thread's.
 class EngineStatsBoard {
  public:
-  // One layer of a step is computed.
-  void LayerDone() { progress_.fetch_add(1, std::memory_order_relaxed); }
+  // One layer of a step, or one sequence's masks, are computed.
+  void Advance() { progress_.fetch_add(1, std::memory_order_relaxed); }
   // A step of `rows` rows is done.
   void StepDone(absl::Time now, int rows);
   // Readers see `stats` from now on.

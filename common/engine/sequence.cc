@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/status_macros.h"
 #include "common/kv/layout.h"
 
 namespace baton {
@@ -40,7 +39,12 @@ bool MayFollow(State from, State to) {
 }  // namespace
 
 absl::Status SequenceTokens::AddOutput(int32_t id) {
-  if (grammar) BATON_RETURN_IF_ERROR(grammar->Accept(id));
+  if (grammar) {
+    // Where its form has failed, the token stands all the same: it was sampled under a mask. The next
+    // mask tells why no other follows.
+    const absl::Status status = grammar->Accept(id);
+    if (!status.ok() && !grammar->failed()) return status;
+  }
   ids.push_back(id);
   counts.AddOutput(id);
   pending_outputs = std::max(0, pending_outputs - 1);

@@ -109,9 +109,10 @@ void StepInput::AddSamplesOfGuesses(const ScheduledTokens& scheduled, const uint
   }
 }
 
-void StepInput::FillMasks() {
+void StepInput::FillMasks(absl::FunctionRef<void()> done) {
   for (MaskOrder& order : masks) {
     order.state->FillMasks(order.guesses, absl::MakeSpan(order.masks));
+    done();
   }
 }
 

@@ -6,6 +6,7 @@
 #include <deque>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 
 #include "common/backend/batch.h"
@@ -31,9 +32,9 @@ struct StepInput {
   StepInput(const StepInput&) = delete;
   StepInput& operator=(const StepInput&) = delete;
 
-  // Fills the masks that `sampled` names. It may take as long as a row, so where operations run
-  // later, it is called while the pass runs.
-  void FillMasks();
+  // Fills the masks that `sampled` names, and calls `done` after each sequence's. It may take as long
+  // as a row, so where operations run later, it is called while the pass runs.
+  void FillMasks(absl::FunctionRef<void()> done);
 
   Batch batch;
   std::vector<SamplingRow> sampled;

@@ -71,6 +71,7 @@ absl::Status WhyNoToken(Sequence& sequence, const absl::Status& status) {
   std::vector<uint32_t> mask(MaskWords(grammar->vocab_size()));
   const absl::Status of_grammar = grammar->FillMask(absl::MakeSpan(mask));
   if (of_grammar.ok()) return status;
+  if (!absl::IsFailedPrecondition(of_grammar)) return of_grammar;
   const size_t output =
       sequence.tokens.ids.size() - static_cast<size_t>(sequence.request.prompt_length);
   return absl::InvalidArgumentError(
@@ -105,7 +106,8 @@ void StepPipeline::Enqueue(Schedule schedule) {
       step.batch, parts_.cache, replayable ? &parts_.recordings : nullptr,
       [&](int layer) { LayerDone(schedule, layer); },
       [&](int first_row, Tensor logits) {
-        if (first_row == 0) step.FillMasks();
+        // A form may take a second for a mask: whoever watches the engine sees that it goes on.
+        if (first_row == 0) step.FillMasks([this] { parts_.stats.Advance(); });
         Sample(step, first_row, logits);
       });
   parts_.sampler.End();
@@ -144,7 +146,7 @@ void StepPipeline::Sample(StepInput& step, int first_row, Tensor logits) {
 }
 
 void StepPipeline::LayerDone(const Schedule& schedule, int layer) {
-  parts_.stats.LayerDone();
+  parts_.stats.Advance();
   BATON_FAILPOINT("engine.layer_done");
   KvCache& cache = parts_.cache;
   uint64_t mark = 0;  // made where a peer copies this layer from the device's memory

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <exception>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -10,18 +9,28 @@
 #include "absl/strings/string_view.h"
 
 #include "common/base/check.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/tokenizer/tokenizer.h"
 #include "xgrammar/compiler.h"
 #include "xgrammar/matcher.h"
+#include "xgrammar/steps.h"
 #include "xgrammar/tokenizer_info.h"
 
 namespace baton {
 namespace {
 
-absl::Status Failed(const std::exception& error) {
+absl::Status LibraryFailed(const std::exception& error) {
   return absl::InternalError(absl::StrCat("a grammar's state: ", error.what()));
 }
+
+// Leaves XGrammar's parser in the midst of a call.
+struct OverBudget : std::exception {
+  OverBudget(absl::Duration budget, const char* use) : most(budget), what_for(use) {}
+
+  absl::Duration most;
+  const char* what_for;
+};
 
 // Of a forced text so many bytes are looked at for each token that is asked for.
 constexpr size_t kBytesOfToken = 8;
@@ -42,9 +51,44 @@ absl::StatusOr<GrammarState> GrammarState::Create(const CompiledGrammar& grammar
   try {
     return GrammarState(grammar);
   } catch (const std::exception& error) {
-    return Failed(error);
+    return LibraryFailed(error);
   }
 }
+
+// A call of a state's, which may call others of its own: they all count as the first one. While it
+// lasts, the parser's steps of this thread count too.
+class GrammarState::MeteredCall {
+ public:
+  explicit MeteredCall(GrammarState& state) : state_(state), is_outermost_(running == nullptr) {
+    if (!is_outermost_) return;
+    begin_ = ThreadCpuTime();
+    running = this;
+    xgrammar::step_check = [] { running->Check(); };
+  }
+  MeteredCall(const MeteredCall&) = delete;
+  MeteredCall& operator=(const MeteredCall&) = delete;
+  ~MeteredCall() {
+    if (!is_outermost_) return;
+    xgrammar::step_check = nullptr;
+    running = nullptr;
+    state_.spent_ += ThreadCpuTime() - begin_;
+  }
+
+ private:
+  void Check() const {
+    const absl::Duration took = ThreadCpuTime() - begin_;
+    const GrammarBudget& budget = state_.budget_;
+    if (took > budget.call) throw OverBudget(budget.call, "a token");
+    if (state_.spent_ + took > budget.answer) throw OverBudget(budget.answer, "an answer");
+  }
+
+  inline static thread_local const MeteredCall* running = nullptr;
+
+  GrammarState& state_;
+  const bool is_outermost_;
+  absl::Duration begin_;
+};
+
 GrammarState::GrammarState(const CompiledGrammar& grammar)
     : vocabulary_(std::make_unique<xgrammar::TokenizerInfo>(grammar.grammar().GetTokenizerInfo())),
       matcher_(std::make_unique<xgrammar::GrammarMatcher>(grammar.grammar())),
@@ -54,16 +98,32 @@ GrammarState::GrammarState(GrammarState&&) noexcept = default;
 GrammarState& GrammarState::operator=(GrammarState&&) noexcept = default;
 GrammarState::GrammarState(const GrammarState& other)
     : vocabulary_(std::make_unique<xgrammar::TokenizerInfo>(*other.vocabulary_)),
-      matcher_(std::make_unique<xgrammar::GrammarMatcher>(other.matcher_->Fork())),
+      matcher_(other.failure_.ok()
+                   ? std::make_unique<xgrammar::GrammarMatcher>(other.matcher_->Fork())
+                   : nullptr),
       utf8_(other.utf8_),
       open_bytes_(other.open_bytes_),
       vocab_size_(other.vocab_size_),
-      tokenizer_(other.tokenizer_) {}
+      tokenizer_(other.tokenizer_),
+      budget_(other.budget_),
+      spent_(other.spent_),
+      failure_(other.failure_) {}
 GrammarState& GrammarState::operator=(const GrammarState& other) {
   if (this != &other) *this = GrammarState(other);
   return *this;
 }
 GrammarState::~GrammarState() = default;
+
+absl::Status GrammarState::Failed(const std::exception& error) {
+  const auto* const over = dynamic_cast<const OverBudget*>(&error);
+  failure_ = over == nullptr
+                 ? LibraryFailed(error)
+                 : absl::InvalidArgumentError(absl::StrCat(
+                       "response_format: takes more than ", absl::FormatDuration(over->most),
+                       " of CPU time for ", over->what_for,
+                       "; write it so that there are fewer ways to read the same text"));
+  return failure_;
+}
 
 // Whether it is a token without a text that does not end a generation: no grammar allows one.
 bool GrammarState::IsSpecial(int32_t token) const {
@@ -98,6 +158,8 @@ void GrammarState::RemoveIllFormed(absl::Span<uint32_t> mask) {
 }
 
 absl::Status GrammarState::Accept(int32_t token) {
+  if (!failure_.ok()) return failure_;
+  const MeteredCall call(*this);
   // XGrammar would write a line to stderr for each of the first four.
   const bool refused = token < 0 || token >= vocab_size_ || IsTerminated() || IsSpecial(token) ||
                        utf8_->IsForbidden(OpenByte(), token);
@@ -125,6 +187,8 @@ absl::Status GrammarState::Replay(absl::Span<const int32_t> tokens) {
 
 absl::Status GrammarState::FillMask(absl::Span<uint32_t> mask) {
   BATON_CHECK(mask.size() == MaskWords(vocab_size_), "the mask has other words");
+  if (!failure_.ok()) return failure_;
+  const MeteredCall call(*this);
   if (IsTerminated()) return absl::FailedPreconditionError("the answer has ended by its grammar");
   int64_t words = static_cast<int64_t>(mask.size());
   DLTensor tensor{};
@@ -148,6 +212,7 @@ absl::Status GrammarState::FillMask(absl::Span<uint32_t> mask) {
 void GrammarState::FillMasks(absl::Span<const int32_t> guesses, absl::Span<uint32_t> masks) {
   const size_t words = MaskWords(vocab_size_);
   BATON_CHECK(masks.size() == (1 + guesses.size()) * words, "a mask for each token");
+  const MeteredCall call(*this);
   size_t filled = 0;
   int accepted = 0;
   while (FillMask(masks.subspan(filled * words, words)).ok()) {
@@ -160,6 +225,7 @@ void GrammarState::FillMasks(absl::Span<const int32_t> guesses, absl::Span<uint3
 }
 
 size_t GrammarState::CountAllowed(absl::Span<const int32_t> guesses) {
+  const MeteredCall call(*this);
   int accepted = 0;
   size_t allowed = 0;
   for (const int32_t guess : guesses) {
@@ -173,13 +239,14 @@ size_t GrammarState::CountAllowed(absl::Span<const int32_t> guesses) {
 }
 
 void GrammarState::Rollback(int count) {
-  if (count <= 0) return;
+  if (count <= 0 || !failure_.ok()) return;
   matcher_->Rollback(count);
   open_bytes_.erase(open_bytes_.end() - count, open_bytes_.end());
 }
 
 std::vector<int32_t> GrammarState::ForcedTokens(size_t max_tokens) {
-  if (tokenizer_ == nullptr) return {};
+  if (tokenizer_ == nullptr || !failure_.ok()) return {};
+  const MeteredCall call(*this);
   const std::string text = ForcedText(kBytesOfToken * max_tokens);
   absl::StatusOr<std::vector<int32_t>> tokens =
       tokenizer_->Encode(text, {.add_special_tokens = false, .continues = true});
@@ -269,7 +336,7 @@ bool GrammarState::MayBeLonger(absl::Span<const int32_t> tokens) {
   return may;
 }
 
-bool GrammarState::IsComplete() const { return matcher_->IsCompleted(); }
-bool GrammarState::IsTerminated() const { return matcher_->IsTerminated(); }
+bool GrammarState::IsComplete() const { return failure_.ok() && matcher_->IsCompleted(); }
+bool GrammarState::IsTerminated() const { return failure_.ok() && matcher_->IsTerminated(); }
 
 }  // namespace baton

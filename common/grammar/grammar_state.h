@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 
 #include "common/base/token_mask.h"
@@ -24,8 +26,20 @@ namespace baton {
 
 class Tokenizer;
 
+// What a form may cost, whatever its author wrote. It is CPU time of the calling thread, so that no
+// answer ends because the machine is busy.
+struct GrammarBudget {
+  absl::Duration call = absl::Seconds(1);  // one call of a state
+  absl::Duration answer =
+      absl::Seconds(10);  // all calls of a state and of those it was copied from
+};
+
 // A function of the grammar and the accepted tokens alone. Not thread-safe. It keeps the parts of
 // the grammar that it needs, and grows by about a hundred bytes for each byte of the answer's text.
+//
+// A state whose form costs more than its budget allows, or in which XGrammar fails, has failed for
+// good: from then on it allows nothing, and FillMask and Accept say why. INVALID_ARGUMENT names the
+// budget; INTERNAL is XGrammar's failure.
 class GrammarState {
  public:
   // The state before the first token. INTERNAL if XGrammar cannot make one.
@@ -37,10 +51,10 @@ class GrammarState {
   GrammarState& operator=(const GrammarState& other);
   ~GrammarState();
 
-  // INVALID_ARGUMENT names the token if it may not come next; the state is as before. INTERNAL if
-  // XGrammar fails; the state is then of no more use.
+  // INVALID_ARGUMENT names the token if it may not come next; the state is as before.
   absl::Status Accept(int32_t token);
-  // Accepts all tokens of a log; an error names the index of the first that may not stand there.
+  // Accepts all tokens of a log, each in a call of its own; an error names the index of the first that
+  // may not stand there.
   absl::Status Replay(absl::Span<const int32_t> tokens);
 
   // Fills `mask`, [MaskWords(vocab_size)]. The tokens that it allows make no text but UTF-8, of
@@ -62,10 +76,13 @@ class GrammarState {
   std::vector<int32_t> ForcedTokens(size_t max_tokens);
   // Borrows the tokenizer of the vocabulary for this state and its copies, which it must outlive.
   void EncodeBy(const Tokenizer& tokenizer) { tokenizer_ = &tokenizer; }
+  // From now on; other states keep theirs.
+  void SetBudget(const GrammarBudget& budget) { budget_ = budget; }
   // Takes back the last `count` tokens. REQUIRES: so many were accepted.
   void Rollback(int count);
 
   int32_t vocab_size() const { return vocab_size_; }  // tokens
+  bool failed() const { return !failure_.ok(); }
 
   // Whether the text may end here.
   bool IsComplete() const;
@@ -74,6 +91,8 @@ class GrammarState {
 
  private:
   explicit GrammarState(const CompiledGrammar& grammar);
+  class MeteredCall;
+  absl::Status Failed(const std::exception& error);
   bool IsSpecial(int32_t token) const;
   const std::string& TextOf(int32_t token) const;
   char OpenByte() const { return open_bytes_.empty() ? '\0' : open_bytes_.back(); }
@@ -89,6 +108,9 @@ class GrammarState {
   std::vector<char> open_bytes_;  // Utf8Tokens::OpenByte of each accepted token
   int32_t vocab_size_;
   const Tokenizer* tokenizer_ = nullptr;  // null: none was given
+  GrammarBudget budget_;
+  absl::Duration spent_;  // of budget_.answer
+  absl::Status failure_;
 };
 
 }  // namespace baton

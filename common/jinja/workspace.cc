@@ -1,11 +1,10 @@
 #include "common/jinja/workspace.h"
 
-#include <time.h>
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 
 namespace baton::jinja {
@@ -13,13 +12,6 @@ namespace {
 
 // Steps between two looks at the clock: some 0.2 ms.
 constexpr size_t kStepsPerCheck = 2048;
-
-absl::Duration ThreadCpuTime() {
-  timespec time = {};
-  // NOLINTNEXTLINE(misc-include-cleaner): the clock is POSIX's
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return absl::DurationFromTimespec(time);
-}
 
 absl::StatusOr<int> ChildDepth(const Value& value) {
   int depth = 0;

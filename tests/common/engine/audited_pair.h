@@ -46,8 +46,9 @@ class AuditedPair {
   EventLog& log(SequenceId id) { return decode_.log(id); }
 
   // Hands the prompt's KV over, ready for Commit: tokens first to last are in blocks of the
-  // sequence's table.
-  SequenceId Receive(SequenceRequest request, const std::string& source) {
+  // sequence's table. `budget`: of its form where it is received.
+  SequenceId Receive(SequenceRequest request, const std::string& source,
+                     std::optional<GrammarBudget> budget = std::nullopt) {
     request.mode = SequenceRequest::Mode::kPrefillOnly;
     const SequenceId from = prefill_.Submit(request);
     prefill_.Run();
@@ -55,6 +56,7 @@ class AuditedPair {
     for (EventLog& choice : prefill_.logs(from)) first_tokens_.push_back(choice.tokens.front());
     request.mode = SequenceRequest::Mode::kReceive;
     request.kv_source = source;
+    if (budget) request.grammar->SetBudget(*budget);
     const int tokens = static_cast<int>(request.token_ids.size());
     const SequenceId id = decode_.Submit(std::move(request));
     StepUntil([&] { return log(id).admitted; });

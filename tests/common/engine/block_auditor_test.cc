@@ -51,6 +51,20 @@ TEST(BlockAuditor, HonestFirstTokensMatchWhereAGrammarHoldsThem) {
   }
 }
 
+TEST(BlockAuditor, AFormThatFailsHereSaysNothingAboutWhoMadeTheFirstToken) {
+  std::mt19937 random(10);
+  AuditedPair pair;
+  SequenceRequest request = RandomRequest(random, 40);
+  request.grammar = TinyGrammar(CostlyGrammar());
+  ASSERT_TRUE(request.grammar->Replay(TinyTokens(std::string(30, 'a'))).ok());
+  const SequenceId id =
+      pair.Receive(std::move(request), "p", GrammarBudget{.call = absl::ZeroDuration()});
+  EXPECT_EQ(pair.Audit(id, /*block=*/2).outcome, Outcome::kMatch);
+  pair.decode().Run();
+  EXPECT_TRUE(absl::IsInvalidArgument(pair.log(id).failure)) << pair.log(id).failure;
+  pair.decode().ExpectNothingHeld();
+}
+
 TEST(BlockAuditor, AnyChangedBitOfItsBlockIsFoundAndNoOther) {
   std::mt19937 random(2);
   for (const AuditVariant& variant :

@@ -13,8 +13,8 @@ TEST(EngineStatsBoard, ShowsWhatWasPublishedAndTheProgressAndRateOfNow) {
   board.Publish(board.totals);
   board.totals.generated_tokens = 6;
   EXPECT_EQ(board.Read(now).generated_tokens, 5u);
-  board.LayerDone();
-  board.LayerDone();
+  board.Advance();
+  board.Advance();
   EXPECT_EQ(board.Read(now).progress, 2u);
   board.StepDone(now, 8);
   EXPECT_EQ(board.Read(now).tokens_per_second, 8 / 4.0);

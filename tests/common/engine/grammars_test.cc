@@ -2,6 +2,7 @@
 // and however often it begins again.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <random>
@@ -286,6 +287,33 @@ TEST_P(HeldToGrammars, AnswersInADeadEndEndThereAtOnceAndAlone) {
     EXPECT_TRUE(std::regex_match(TinyText(log.token_ids()), std::regex("[a-c]:12345")));
   }
   EXPECT_TRUE(harness.log(other).finished);
+  harness.ExpectNothingHeld();
+}
+
+TEST_P(HeldToGrammars, AnAnswerWhoseFormCostsTooMuchEndsAloneAfterTheTokensThatItHas) {
+  EngineHarness harness(Options());
+  std::mt19937 random(8);
+  const SequenceRequest other = LocalRequest(RandomTokens(random, 9), Drawn(20, 1));
+  SequenceRequest costly =
+      InGrammar(RandomTokens(random, 20), Drawn(200, 2), TinyGrammar(CostlyGrammar()));
+  for (const int32_t end : TinyEnds()) costly.sampling.logit_bias[end] = -100;
+  costly.grammar->SetBudget({.call = absl::Milliseconds(10), .answer = absl::InfiniteDuration()});
+  const SequenceId other_id = harness.Submit(other);
+  const SequenceId id = harness.Submit(costly);
+  harness.Run();
+  const EventLog& log = harness.log(id);
+  EXPECT_TRUE(absl::IsInvalidArgument(log.failure)) << log.failure;
+  EXPECT_NE(log.failure.message().find("more than 10ms of CPU time for a token"), std::string::npos)
+      << log.failure;
+  EXPECT_FALSE(log.finished);
+  ExpectSameTokens(harness.log(other_id).tokens, harness.RunAlone(other).tokens);
+
+  // An undisturbed answer begins with the same tokens.
+  costly.grammar = TinyGrammar(CostlyGrammar());
+  costly.sampling.max_tokens = static_cast<int>(log.tokens.size()) + 1;
+  std::vector<OutputToken> undisturbed = harness.RunAlone(costly).tokens;
+  undisturbed.resize(std::min(undisturbed.size(), log.tokens.size()));
+  ExpectSameTokens(log.tokens, undisturbed);
   harness.ExpectNothingHeld();
 }
 

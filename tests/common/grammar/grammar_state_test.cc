@@ -1,5 +1,9 @@
 #include "common/grammar/grammar_state.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -248,6 +252,56 @@ TEST(GrammarStates, SurviveTheirGrammar) {
   absl::StatusOr<GrammarState> state = GrammarState::Create(**grammar);
   grammar->reset();
   EXPECT_TRUE(state->Replay(TokensOf("ok")).ok());
+}
+
+// Accepts " a" again and again, with the mask before each; returns the first error.
+absl::Status CostOf(GrammarState& state) {
+  std::vector<uint32_t> mask(MaskWords(SmolLm2Vocabulary().size()));
+  for (int i = 0; i < 1000; ++i) {
+    if (const absl::Status status = state.FillMask(absl::MakeSpan(mask)); !status.ok())
+      return status;
+    if (const absl::Status status = state.Accept(TokensOf(" a")[0]); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+TEST(GrammarStates, OneWhoseFormCostsMoreThanACallMaySaysSoAndHasFailedForGood) {
+  const auto grammar = CompiledFor(CostlyGrammar());
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  absl::StatusOr<GrammarState> state = StateAfter(**grammar, "a");
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_FALSE(MaskOf(*state).empty()) << "a short text is no trouble";
+  state->SetBudget({.call = absl::Milliseconds(5), .answer = absl::InfiniteDuration()});
+  const absl::Status status = CostOf(*state);
+  EXPECT_EQ(status, absl::InvalidArgumentError(
+                        "response_format: takes more than 5ms of CPU time for a token; write it so "
+                        "that there are fewer ways to read the same text"));
+  // Nobody waits for it again, and a copy has failed as well.
+  state->SetBudget({});
+  GrammarState copy = *state;
+  for (GrammarState* failed : {&*state, &copy}) {
+    const int32_t token = TokensOf("a")[0];
+    EXPECT_EQ(failed->Accept(token), status);
+    EXPECT_EQ(failed->CountAllowed({token}), 0u);
+    EXPECT_THAT(failed->ForcedTokens(4), IsEmpty());
+    std::vector<uint32_t> masks(2 * MaskWords(SmolLm2Vocabulary().size()), ~0u);
+    failed->FillMasks({token}, absl::MakeSpan(masks));
+    EXPECT_EQ(std::count(masks.begin(), masks.end(), 0u), masks.size());
+    failed->Rollback(1);
+    EXPECT_FALSE(failed->IsComplete());
+    EXPECT_FALSE(failed->IsTerminated());
+  }
+}
+
+TEST(GrammarStates, OneWhoseFormCostsMoreThanAnAnswerMaySaysSo) {
+  const auto grammar = CompiledFor(CostlyGrammar());
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  absl::StatusOr<GrammarState> state = StateAfter(**grammar, "");
+  ASSERT_TRUE(state.ok()) << state.status();
+  state->SetBudget({.call = absl::InfiniteDuration(), .answer = absl::Milliseconds(50)});
+  GrammarState copy = *state;
+  const absl::Status status = CostOf(copy);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("more than 50ms of CPU time for an answer"));
 }
 
 }  // namespace

@@ -30,4 +30,10 @@ inline GrammarSpec TagsOf(std::vector<GrammarTag> tags) {
   return spec;
 }
 
+// A grammar with which the states of a parser grow by more than a step with each byte of a text:
+// each part of the text is read in every way that divides it.
+inline GrammarSpec CostlyGrammar() {
+  return SpecOf(GrammarKind::kGrammar, "root ::= s\ns ::= s s s | s s | [a-z ] | \"\"");
+}
+
 }  // namespace baton
