@@ -1,6 +1,5 @@
 #include "common/tokenizer/vocabulary.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -75,6 +74,7 @@ absl::Status Vocabulary::Add(absl::string_view text, int64_t number) {
   }
   const auto kind = static_cast<TokenKind>(number);
   kinds_.push_back(kind);
+  if (kind == TokenKind::kUnknown && !unknown_id_.has_value()) unknown_id_ = id;
   std::optional<std::string> decoded;
   bool reachable = false;
   if (spelling_ == Spelling::kByteAlphabet) {
@@ -117,12 +117,6 @@ absl::string_view Vocabulary::bytes(int32_t id) const {
 
 bool Vocabulary::IsSpecial(int32_t id) const {
   return kind(id) == TokenKind::kControl || kind(id) == TokenKind::kUnknown;
-}
-
-std::optional<int32_t> Vocabulary::unknown_id() const {
-  const auto found = std::find(kinds_.begin(), kinds_.end(), TokenKind::kUnknown);
-  if (found == kinds_.end()) return std::nullopt;
-  return static_cast<int32_t>(found - kinds_.begin());
 }
 
 std::optional<int32_t> Vocabulary::byte_piece(uint8_t byte) const {

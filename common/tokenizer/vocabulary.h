@@ -57,7 +57,7 @@ class Vocabulary {
   // text and never part of generated text.
   bool IsSpecial(int32_t id) const;
   // The lowest id of the kind unknown, which stands for bytes without a token.
-  std::optional<int32_t> unknown_id() const;
+  std::optional<int32_t> unknown_id() const { return unknown_id_; }
   // The lowest id of the kind byte that stands for `byte`, in SentencePiece's spelling.
   std::optional<int32_t> byte_piece(uint8_t byte) const;
   // The lowest id that plain text with these bytes may become; never that of a special token, and
@@ -86,6 +86,7 @@ class Vocabulary {
   std::vector<uint64_t> offsets_;  // [size() + 1] offsets into arena_
   absl::flat_hash_map<std::string, int32_t> id_of_bytes_;
   std::array<int32_t, 256> byte_pieces_;  // [byte] kNone: there is none
+  std::optional<int32_t> unknown_id_;
 };
 
 }  // namespace baton

@@ -23,6 +23,8 @@ namespace {
 
 constexpr uint32_t kFreeSteps = 256;             // of one attempt to match, which cost no budget
 constexpr uint32_t kMaxHeapKibibytes = 1 << 18;  // of one attempt
+constexpr size_t kPlaces = 64;                   // bytes where a match may begin, of the first run
+constexpr int kRunsBetweenLooks = 16;  // at the clock, which costs as much as a short match
 
 struct FreePcre2 {
   void operator()(pcre2_code* code) const { pcre2_code_free(code); }
@@ -81,14 +83,26 @@ class Matcher {
 
   // The first match from `position` on; nullopt if there is none.
   absl::StatusOr<std::optional<Match>> Next(size_t position) {
-    const int result = Run(anywhere_, position, kFreeSteps);
-    if (result > 0) {
-      const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(data_.get());
-      return Match{.begin = bounds[0], .size = bounds[1] - bounds[0]};
+    int result = PCRE2_ERROR_NOMATCH;
+    // Each run tries twice as many places as all before it, so that the clock is looked at early and
+    // a match far away is still found in few runs.
+    for (size_t places = kPlaces; result == PCRE2_ERROR_NOMATCH; places *= 2) {
+      const size_t end = PlacesEnd(position, places);
+      pcre2_set_offset_limit(context_.get(), end);
+      result = Run(anywhere_, position, kFreeSteps);
+      BATON_RETURN_IF_ERROR(CountRun(/*found=*/result > 0));
+      if (result > 0) {
+        const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(data_.get());
+        return Match{.begin = bounds[0], .size = bounds[1] - bounds[0]};
+      }
+      if (result == PCRE2_ERROR_NOMATCH) {
+        if (end == text_.size()) return std::nullopt;
+        position = end;
+      }
     }
-    if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
     // At some place it takes more than the free steps. Each place is tried by itself, up to the
     // next match, so that what each takes is known.
+    pcre2_set_offset_limit(context_.get(), PCRE2_UNSET);
     for (; position < text_.size(); position += NextUtf8Unit(text_.substr(position)).size) {
       BATON_ASSIGN_OR_RETURN(const std::optional<size_t> size, SizeAt(position));
       if (size.has_value()) return Match{.begin = position, .size = *size};
@@ -97,16 +111,29 @@ class Matcher {
   }
 
  private:
+  // Where a run from `position` on ends: at a character, so many bytes further.
+  size_t PlacesEnd(size_t position, size_t places) const {
+    size_t end = std::min(text_.size(), position + places);
+    while (end < text_.size() && (static_cast<uint8_t>(text_[end]) & 0xC0) == 0x80) ++end;
+    return end;
+  }
+  static absl::Status TooManySteps() {
+    return absl::ResourceExhaustedError(
+        "the tokenizer's regular expression takes too many steps to split this text");
+  }
+  // Looks at the clock after some runs, and after each that tried all its places in vain.
+  absl::Status CountRun(bool found) {
+    if (found && ++runs_ % kRunsBetweenLooks != 0) return absl::OkStatus();
+    return budget_.HasTime() ? absl::OkStatus() : TooManySteps();
+  }
   // The size of the match at `position`; nullopt if there is none.
   absl::StatusOr<std::optional<size_t>> SizeAt(size_t position) {
     for (uint64_t steps = kFreeSteps;; steps *= 4) {
       const int result = Run(at_place_, position, steps);
+      BATON_RETURN_IF_ERROR(CountRun(/*found=*/true));
       if (result > 0) return pcre2_get_ovector_pointer(data_.get())[1] - position;
       if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
-      if (result != PCRE2_ERROR_MATCHLIMIT || !budget_.Spend(steps)) {
-        return absl::ResourceExhaustedError(
-            "the tokenizer's regular expression takes too many steps to split this text");
-      }
+      if (result != PCRE2_ERROR_MATCHLIMIT || !budget_.Spend(steps)) return TooManySteps();
     }
   }
   int Run(const pcre2_code& code, size_t position, uint64_t steps) {
@@ -124,6 +151,7 @@ class Matcher {
   const pcre2_code& anywhere_;
   const absl::string_view text_;
   SplitBudget& budget_;
+  int runs_ = 0;
   std::unique_ptr<pcre2_match_context, FreePcre2> context_;
   std::unique_ptr<pcre2_match_data, FreePcre2> data_;
 };
@@ -141,7 +169,7 @@ absl::StatusOr<SplitExpression> SplitExpression::Create(absl::string_view expres
                      "\" cannot be compiled: ", at_place.status().message()));
   }
   rep->at_place = *std::move(at_place);
-  BATON_ASSIGN_OR_RETURN(rep->anywhere, Compile(pattern, 0, use_jit));
+  BATON_ASSIGN_OR_RETURN(rep->anywhere, Compile(pattern, PCRE2_USE_OFFSET_LIMIT, use_jit));
   return SplitExpression(std::move(rep));
 }
 

@@ -58,5 +58,28 @@ TEST(SplitExpression, AnExpressionOfMoreThanLinearCostIsStopped) {
   }
 }
 
+TEST(SplitExpression, WhatCostsTimeButNoStepsIsStoppedByTheClock) {
+  const std::string text(500'000, 'x');
+  for (const char* expression : {R"(\p{L}*\p{N})", "(?=x*y)x", "(?<=x)x*y"}) {
+    for (const bool use_jit : {true, false}) {
+      const auto made = SplitExpression::Create(expression, use_jit);
+      ASSERT_TRUE(made.ok()) << made.status();
+      SplitBudget budget(/*text_bytes=*/0, /*free_time=*/absl::Milliseconds(50));
+      const absl::Status status = made->Split(text, budget, [](absl::string_view, bool) {});
+      EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << expression;
+    }
+  }
+}
+
+TEST(SplitExpression, AMatchFarAwayIsFoundWhateverCharactersStandBefore) {
+  for (const size_t before : {0, 1, 62, 63, 64, 65, 1000}) {
+    std::string text;
+    for (size_t i = 0; i < before; ++i) text += i % 3 == 0 ? "中" : i % 3 == 1 ? "é" : "a";
+    Parts expected = {{"7", true}, {"b", false}};
+    if (before > 0) expected.insert(expected.begin(), {text, false});
+    EXPECT_EQ(*Split("(?<![0-9])[0-9]", text + "7b"), expected) << before;
+  }
+}
+
 }  // namespace
 }  // namespace baton
