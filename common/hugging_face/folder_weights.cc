@@ -21,7 +21,7 @@ constexpr char kIndex[] = "model.safetensors.index.json";
 constexpr size_t kMaxShards = 512;
 constexpr size_t kMaxFolderTensors = 65536;
 constexpr size_t kMaxFileNameBytes = 255;
-constexpr JsonLimits kIndexLimits = {.bytes = size_t{32} << 20, .values = 1 << 19, .depth = 4};
+constexpr JsonFileLimits kIndexLimits = {.bytes = size_t{32} << 20, .values = 1 << 19, .depth = 4};
 
 bool IsThere(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 

@@ -1,13 +1,14 @@
 #include "common/hugging_face/json_text.h"
 
 #include <cmath>
-#include <set>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/json/json_tree.h"
 
 namespace baton {
 namespace {
@@ -16,65 +17,37 @@ using Json = nlohmann::json;
 
 constexpr char kFetch[] = "fetch the file again";
 
-// The parser itself knows no limits, so they are kept before it runs. Text that is no JSON may pass
-// here; the parser refuses it.
-absl::Status CheckLimits(absl::string_view text, const std::string& name,
-                         const JsonLimits& limits) {
-  const auto error = [&name](const auto&... what) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": ", what..., "; ", kFetch));
-  };
-  if (text.size() > limits.bytes) {
-    return error("has ", text.size(), " bytes of JSON, more than ", limits.bytes);
+absl::Status FileError(const std::string& name, const auto&... what) {
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", what..., "; fetch the file again"));
+}
+
+absl::Status FaultError(const JsonFault& fault, const std::string& name,
+                        const JsonFileLimits& limits) {
+  switch (fault.kind) {
+    case JsonFault::Kind::kDepth:
+      return FileError(name, "has JSON nested deeper than ", limits.depth);
+    case JsonFault::Kind::kValues:
+      return FileError(name, "has more than ", limits.values, " values of JSON");
+    case JsonFault::Kind::kRepeatedKey:
+      return FileError(name, "'", LogSafe(fault.key), "' appears twice");
+    default:
+      return FileError(name, "is no JSON: byte ", fault.byte);
   }
-  int depth = 0;
-  size_t values = 1;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      in_string = c != '"';
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      ++values;
-      if (++depth > limits.depth) return error("has JSON nested deeper than ", limits.depth);
-    } else if (c == ']' || c == '}') {
-      --depth;
-    } else if (c == ',' || c == ':') {
-      ++values;
-    }
-  }
-  if (values > limits.values) return error("has more than ", limits.values, " values of JSON");
-  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<Json> ParseJsonObject(absl::string_view text, const std::string& name,
-                                     const JsonLimits& limits) {
-  BATON_RETURN_IF_ERROR(CheckLimits(text, name, limits));
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
-  std::string doubled;
-  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      if (!keys.back().insert(key).second && doubled.empty()) doubled = key;
-    }
-    return true;
-  };
-  Json json = Json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
-  if (!json.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": ", json.is_discarded() ? "is no JSON" : "is no JSON object", "; ", kFetch));
+                                     const JsonFileLimits& limits) {
+  if (text.size() > limits.bytes) {
+    return FileError(name, "has ", text.size(), " bytes of JSON, more than ", limits.bytes);
   }
-  if (!doubled.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": '", LogSafe(doubled), "' appears twice; ", kFetch));
-  }
-  return json;
+  JsonFault fault;
+  std::optional<Json> json = ParseJson<Json>(
+      text, {.depth = limits.depth, .values = limits.values, .unique_keys = true}, fault);
+  if (!json.has_value()) return FaultError(fault, name, limits);
+  if (!json->is_object()) return FileError(name, "is no JSON object");
+  return *std::move(json);
 }
 
 const Json* JsonFields::Find(const char* field) const {
@@ -98,7 +71,7 @@ absl::Status JsonFields::Unsupported(absl::string_view field, absl::string_view 
 
 absl::StatusOr<const Json*> JsonFields::Get(const char* field) const {
   const Json* value = Find(field);
-  if (value == nullptr) return Invalid(field, absl::StrCat("is missing; ", kFetch));
+  if (value == nullptr) return Invalid(field, "is missing; fetch the file again");
   return value;
 }
 

@@ -14,16 +14,16 @@
 
 namespace baton {
 
-struct JsonLimits {
+struct JsonFileLimits {
   size_t bytes;
   size_t values;  // numbers, strings and so on, and keys; each takes at most 200 bytes and its text
-  int depth = 32;  // of arrays and objects in each other
+  size_t depth = 32;  // of arrays and objects in each other
 };
 
 // Parses an object. INVALID_ARGUMENT, with a message that begins with `name`, where the text is too
 // large, too deep or no object, or where an object has a key twice.
 absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, const std::string& name,
-                                               const JsonLimits& limits);
+                                               const JsonFileLimits& limits);
 
 // The fields of an object. Borrows it. A field that is null counts as missing. Errors are
 // INVALID_ARGUMENT and name the file and the field.

@@ -16,7 +16,7 @@
 namespace baton {
 namespace {
 
-constexpr JsonLimits kConfigLimits = {.bytes = size_t{4} << 20, .values = 1 << 17};
+constexpr JsonFileLimits kConfigLimits = {.bytes = size_t{4} << 20, .values = 1 << 17};
 
 absl::StatusOr<GgufFile> OpenFolder(const std::string& folder, GgufFile::Part part) {
   ModelParts parts;

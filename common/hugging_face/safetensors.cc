@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kMaxHeaderTensors = 65536;
 constexpr size_t kMaxNameBytes = 256;
 constexpr size_t kMaxDimensions = 4;
-constexpr JsonLimits kHeaderLimits = {.bytes = size_t{32} << 20, .values = 1 << 20, .depth = 4};
+constexpr JsonFileLimits kHeaderLimits = {.bytes = size_t{32} << 20, .values = 1 << 20, .depth = 4};
 constexpr char kFetchAgain[] = "; the file is cut off or damaged, fetch it again";
 
 struct DtypeFacts {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMaxTokenizerBytes = size_t{128} << 20;
 constexpr size_t kMaxTemplateBytes = size_t{4} << 20;
-constexpr JsonLimits kSettingsLimits = {.bytes = size_t{32} << 20, .values = 1 << 20};
+constexpr JsonFileLimits kSettingsLimits = {.bytes = size_t{32} << 20, .values = 1 << 20};
 
 // The content of a file of the folder; nothing if it is not there.
 absl::StatusOr<std::optional<absl::string_view>> ReadFile(const std::string& path, size_t max_bytes,

@@ -3,12 +3,11 @@
 #include <cmath>
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 
-#include "common/base/log.h"
 #include "common/base/utf16_escapes.h"
+#include "common/json/json_tree.h"
 #include "common/rpc/limits.h"
 #include "router/api/api_error.h"
 
@@ -17,107 +16,40 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMaxDepth = 128;
-
-// Looks at the JSON while it is read, and lets nothing more of it be kept once a limit is passed.
-// What lies too deep: whoever walks the JSON later does it by recursion. What has too many keys: a
-// key is found among those before it in time linear in their number.
-class BodyLimits {
- public:
-  bool Keep(int depth, Json::parse_event_t event, const Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (!status_.ok()) return false;
-    if (event == Event::object_end || event == Event::array_end) {
-      levels_.pop_back();
-      return true;
-    }
-    if (event == Event::key) {
-      CountKey(parsed);
-      return status_.ok();
-    }
-    if (!levels_.empty() && levels_.back().is_array) ++levels_.back().count;
-    if (event == Event::value) return true;
-    levels_.push_back({.is_array = event == Event::array_start});
-    if (depth >= kMaxDepth) {
-      status_ = absl::InvalidArgumentError(
-          absl::StrCat("the body is JSON of more than ", kMaxDepth, " levels"));
-    }
-    return status_.ok();
-  }
-  const absl::Status& status() const { return status_; }
-
- private:
-  // An object or array that has not ended.
-  struct Level {
-    bool is_array = false;
-    size_t count = 0;   // of its keys or elements so far
-    std::string key{};  // of an object: the last
-  };
-
-  void CountKey(const Json& key) {
-    Level& object = levels_.back();
-    const bool fits = ++object.count <= kMaxObjectKeys && ++keys_ <= kMaxJsonKeys;
-    if (fits) {
-      object.key = key.get<std::string>();
-      return;
-    }
-    const std::string what =
-        object.count > kMaxObjectKeys
-            ? absl::StrCat("is an object with more than ", kMaxObjectKeys, " keys")
-            : absl::StrCat("comes after ", kMaxJsonKeys,
-                           " keys, which is all that a body may have");
-    const std::string path = Path();
-    status_ = path.empty() ? absl::InvalidArgumentError(absl::StrCat("the body ", what))
-                           : InvalidParam(path, what);
-  }
-
-  // Of the innermost object, such as "tools[1].function".
-  std::string Path() const {
-    std::string path;
-    for (size_t i = 0; i + 1 < levels_.size(); ++i) {
-      const Level& level = levels_[i];
-      if (level.is_array) {
-        absl::StrAppend(&path, "[", level.count - 1, "]");
-      } else {
-        absl::StrAppend(&path, path.empty() ? "" : ".", level.key.substr(0, kMaxNameBytes));
-      }
-    }
-    return path;
-  }
-
-  std::vector<Level> levels_;
-  size_t keys_ = 0;
-  absl::Status status_;
+constexpr JsonLimits kBodyLimits = {
+    .depth = 128,  // whoever walks the JSON later does it by recursion
+    .keys = kMaxJsonKeys,
+    .object_keys = kMaxObjectKeys,
 };
+
+absl::Status BodyError(const JsonFault& fault, absl::string_view body) {
+  const auto refuse = [&fault](const auto&... what) {
+    return fault.path.empty() ? absl::InvalidArgumentError(absl::StrCat("the body ", what...))
+                              : InvalidParam(fault.path, absl::StrCat(what...));
+  };
+  switch (fault.kind) {
+    case JsonFault::Kind::kDepth:
+      return absl::InvalidArgumentError(
+          absl::StrCat("the body is JSON of more than ", kBodyLimits.depth, " levels"));
+    case JsonFault::Kind::kObjectKeys:
+      return refuse("is an object with more than ", kMaxObjectKeys, " keys");
+    case JsonFault::Kind::kKeys:
+      return refuse("comes after ", kMaxJsonKeys, " keys, which is all that a body may have");
+    default:
+      const std::string half_pair = HalfPairFault(body);
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the body ", half_pair.empty() ? "is not valid JSON" : half_pair, ": byte ", fault.byte));
+  }
+}
 
 }  // namespace
 
 absl::StatusOr<Json> ParseJsonBody(absl::string_view body) {
-  // The library takes a zero byte for the body's end, whatever follows.
-  if (const size_t zero = body.find('\0'); zero != absl::string_view::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the body is not valid JSON: byte ", zero + 1, " is zero"));
-  }
-  // The library tells an error by an exception, or not at all.
-  try {
-    BodyLimits limits;
-    Json json = Json::parse(body.begin(), body.end(),
-                            [&](int depth, Json::parse_event_t event, const Json& parsed) {
-                              return limits.Keep(depth, event, parsed);
-                            });
-    if (!limits.status().ok()) return limits.status();
-    if (!json.is_object()) return absl::InvalidArgumentError("the body must be a JSON object");
-    return json;
-  } catch (const Json::parse_error& error) {
-    if (const std::string fault = HalfPairFault(body); !fault.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("the body ", fault, ": byte ", error.byte));
-    }
-    return absl::InvalidArgumentError(
-        absl::StrCat("the body is not valid JSON: byte ", error.byte));
-  } catch (const Json::exception& error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the body is not valid JSON: ", LogSafe(error.what())));
-  }
+  JsonFault fault;
+  std::optional<Json> json = ParseJson<Json>(body, kBodyLimits, fault);
+  if (!json.has_value()) return BodyError(fault, body);
+  if (!json->is_object()) return absl::InvalidArgumentError("the body must be a JSON object");
+  return *std::move(json);
 }
 
 JsonFields::JsonFields(const Json& object, std::string path)

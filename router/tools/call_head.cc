@@ -1,7 +1,6 @@
 #include "router/tools/call_head.h"
 
-#include <nlohmann/json.hpp>
-
+#include "common/json/json_tree.h"
 #include "router/tools/json_scanner.h"
 
 namespace baton {
@@ -129,7 +128,7 @@ Fit ReadTokens(absl::string_view text, const std::vector<std::string>& tokens, s
 }
 
 std::optional<WholeCall> ReadWholeCall(absl::string_view object) {
-  const Json json = Json::parse(object.begin(), object.end(), nullptr, /*allow_exceptions=*/false);
+  const Json json = ParseOrderedJson(object);
   if (!json.is_object()) return std::nullopt;
   if (const auto inner = json.find("function"); inner != json.end() && inner->is_object()) {
     return ReadWholeCall(MemberText(object, "function"));
@@ -148,7 +147,7 @@ std::optional<WholeCall> ReadWholeCall(absl::string_view object) {
   }
   if (!arguments->is_string()) return std::nullopt;
   call.arguments = arguments->get<std::string>();
-  const Json inside = Json::parse(call.arguments, nullptr, /*allow_exceptions=*/false);
+  const Json inside = ParseOrderedJson(call.arguments);
   return inside.is_object() ? std::optional(call) : std::nullopt;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "common/json/json_tree.h"
 #include "common/protocol/validate_chat.h"
 #include "router/tools/call_id.h"
 
@@ -24,7 +25,7 @@ std::string Text(const Json& json) {
 
 // The schema of a tool's arguments; any object where there is none.
 Json ParametersOf(const v1::Tool& tool) {
-  Json schema = Json::parse(tool.parameters(), nullptr, /*allow_exceptions=*/false);
+  Json schema = ParseOrderedJson(tool.parameters());
   if (schema.is_object()) return schema;
   return {{"type", "object"}, {"properties", Json::object()}};
 }
@@ -46,7 +47,7 @@ Json ToolsOf(const v1::ChatInput& chat) {
 // The arguments as the object that they are, or else as their text.
 Json ArgumentsOf(const v1::ToolCall& call) {
   if (absl::StripAsciiWhitespace(call.arguments()).empty()) return Json::object();
-  Json arguments = Json::parse(call.arguments(), nullptr, /*allow_exceptions=*/false);
+  Json arguments = ParseOrderedJson(call.arguments());
   return arguments.is_object() ? arguments : Json(call.arguments());
 }
 

@@ -2,9 +2,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include <nlohmann/json.hpp>
 
 #include "common/base/status_macros.h"
+#include "common/json/json_tree.h"
 #include "common/protocol/validate_chat.h"
 #include "common/rpc/status.h"
 #include "router/tools/tool_form.h"
@@ -86,7 +86,7 @@ bool MayRepeat(ToolFormKind kind) {
 // The schema of a tool's arguments, which are an object whatever the tool says.
 absl::StatusOr<std::string> ArgumentsSchema(const v1::Tool& tool, int index) {
   if (tool.parameters().empty()) return std::string(R"({"type":"object"})");
-  Json schema = Json::parse(tool.parameters(), nullptr, /*allow_exceptions=*/false);
+  Json schema = ParseOrderedJson(tool.parameters());
   if (!schema.is_object()) {
     return InvalidField(absl::StrCat("chat.tools[", index, "].parameters"),
                         "must be a JSON schema, an object");

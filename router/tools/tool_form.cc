@@ -4,8 +4,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include <nlohmann/json.hpp>
 
+#include "common/json/json_tree.h"
 #include "common/protocol/tool_name.h"
 #include "common/protocol/validate_chat.h"
 #include "router/tools/call_parser.h"
@@ -74,8 +74,7 @@ std::shared_ptr<const ToolSchemas> SharedSchemasOf(const v1::ChatInput& chat) {
   auto schemas = std::make_shared<ToolSchemas>();
   if (!UsesTools(chat)) return schemas;
   for (const v1::Tool& tool : chat.tools()) {
-    (*schemas)[tool.name()] =
-        nlohmann::ordered_json::parse(tool.parameters(), nullptr, /*allow_exceptions=*/false);
+    (*schemas)[tool.name()] = ParseOrderedJson(tool.parameters());
   }
   return schemas;
 }

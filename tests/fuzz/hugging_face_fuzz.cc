@@ -20,7 +20,7 @@
 
 namespace {
 
-constexpr baton::JsonLimits kLimits = {.bytes = 1 << 20, .values = 1 << 12};
+constexpr baton::JsonFileLimits kLimits = {.bytes = 1 << 20, .values = 1 << 12};
 
 void MakeEverything(const baton::GgufFile& file) {
   volatile uint64_t sum = 0;  // volatile, so that no read is optimised away
