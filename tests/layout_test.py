@@ -194,6 +194,17 @@ class Layout(unittest.TestCase):
         ]
         self.assertEqual(sorted(set(broken) - allowed), [])
 
+    def test_every_channel_says_whether_it_uses_a_proxy_of_the_environment(self):
+        # gRPC would use one by itself, also between servers and to loopback.
+        makes = re.compile(r"grpc::Create(Custom)?Channel\(")
+        broken = []
+        for path in SOURCES:
+            text = path.read_text(encoding="utf-8")
+            decides = "GRPC_ARG_ENABLE_HTTP_PROXY" in text or "SetClientProxy" in text
+            if not relative(path).startswith("tests/") and makes.search(text) and not decides:
+                broken.append(relative(path))
+        self.assertEqual(broken, [])
+
     def test_no_source_is_left_unfinished(self):
         words = re.compile("TO" "DO|FIX" "ME")
         broken = [relative(path) for path in SOURCES if words.search(path.read_text(encoding="utf-8"))]

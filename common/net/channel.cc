@@ -9,8 +9,10 @@
 
 #include "common/access/access_table.h"
 #include "common/base/address.h"
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/net/compression.h"
+#include "common/net/proxy_choice.h"
 #include "common/rpc/duration.h"
 #include "common/rpc/limits.h"
 
@@ -27,6 +29,7 @@ void SetBetweenParts(bool bulk, grpc::ChannelArguments& arguments) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // A restarted worker is tried again soon; gRPC's default would back off for up to two minutes.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 500);
@@ -75,11 +78,30 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(absl::string_view add
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
   for (const auto& [name, value] : kNoCompression) arguments.SetInt(name, value);
   const bool bulk = purpose == ChannelPurpose::kBulk;
-  if (purpose != ChannelPurpose::kClient) SetBetweenParts(bulk, arguments);
+  if (purpose == ChannelPurpose::kClient) {
+    SetClientProxy(address, arguments);
+  } else {
+    SetBetweenParts(bulk, arguments);
+  }
   if (bulk) SetBulk(arguments);
   if (purpose != ChannelPurpose::kClient && !bulk) SetShortStreams(arguments);
   const auto channel_credentials = credentials.ForChannel(ServerRoles(purpose), arguments);
   return grpc::CreateCustomChannel(std::string(address), channel_credentials, arguments);
+}
+
+void SetClientProxy(absl::string_view address, grpc::ChannelArguments& arguments) {
+  const ProxyChoice proxy = ChooseProxy(address, ReadEnvironment);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, proxy.url.empty() ? 0 : 1);
+  if (proxy.variable.empty()) return;
+  const std::string shown = LogSafe(proxy.shown_url);
+  if (proxy.url.empty()) {
+    LogWarning("connecting to {} directly: {} names {}, and gRPC uses http:// proxies only",
+               LogSafe(address), proxy.variable, shown);
+    return;
+  }
+  LogInfo("connecting to {} through the proxy {} of {}; no_proxy lists hosts to reach directly",
+          LogSafe(address), shown, proxy.variable);
+  arguments.SetString(GRPC_ARG_HTTP_PROXY, proxy.url);
 }
 
 }  // namespace baton

@@ -20,6 +20,8 @@ MODEL = os.environ.get("BATON_TEST_MODEL", "")
 READY_TIMEOUT_S = 60
 SOON_S = 30  # most that a state may take which comes in a moment on a machine that does nothing else
 STATE = tempfile.TemporaryDirectory(prefix="baton-state-")  # what the programs keep of a run, and their logs
+# The tests' own clients reach the servers directly, whatever proxy a developer's environment names for downloads.
+os.environ["no_proxy"] = ",".join(filter(None, [os.environ.get("no_proxy", os.environ.get("NO_PROXY")), "127.0.0.1,localhost"]))
 port_claims = []  # sockets with names of their own, which the kernel forgets when this process ends
 
 

@@ -8,6 +8,7 @@
 #include "common/access/access_table.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
+#include "common/net/channel.h"
 #include "common/rpc/duration.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
@@ -95,8 +96,10 @@ absl::StatusOr<std::unique_ptr<GrpcTarget>> GrpcTarget::Create(const Options& op
                                                                const Credentials& credentials) {
   std::unique_ptr<GrpcTarget> target(new GrpcTarget(options));
   BATON_RETURN_IF_ERROR(credentials.CheckAddress("connection to", options.server));
+  grpc::ChannelArguments proxy;  // chosen and logged once for all connections
+  SetClientProxy(options.server, proxy);
   for (int i = 0; i < options.connections; ++i) {
-    grpc::ChannelArguments arguments;
+    grpc::ChannelArguments arguments = proxy;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
     arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
