@@ -13,6 +13,7 @@ namespace baton {
 namespace {
 
 int Main(int argc, char** argv) {
+  IgnoreSigpipe();
   CLI::App app("Baton serves large language models with prefill and decode on separate workers.",
                "baton");
   app.require_subcommand(1);

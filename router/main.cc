@@ -12,6 +12,7 @@
 #include "common/base/address.h"
 #include "common/base/log.h"
 #include "common/base/progress_line.h"
+#include "common/base/standard_output.h"
 #include "common/base/version.h"
 #include "common/gguf/gguf_file.h"
 #include "common/gguf/model_sha256.h"
@@ -134,6 +135,7 @@ DrainHooks HooksOf(Router& router, HttpServer* http) {
 }
 
 int Main(int argc, char** argv) {
+  IgnoreSigpipe();
   RouterFlags flags;
   FlagSet flag_set(kProgram, "Routes generation requests to prefill and decode workers.");
   flags.AddTo(flag_set);

@@ -28,6 +28,7 @@ namespace {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGPIPE, SIG_DFL);  // programs that are not ours may expect it
   dup2(dev_null, STDIN_FILENO);
   dup2(STDERR_FILENO, STDOUT_FILENO);
   // Descriptors that a library opened without the flag: they would stay open after our end while

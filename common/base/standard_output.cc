@@ -1,12 +1,31 @@
 #include "common/base/standard_output.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 
 namespace baton {
+namespace {
+
+std::atomic<bool> ended_by_sigpipe = false;  // before IgnoreSigpipe
+
+[[noreturn]] void EndWithoutReader() {
+  if (ended_by_sigpipe) {
+    signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
+  }
+  _exit(kExitReaderGone);
+}
+
+}  // namespace
+
+void IgnoreSigpipe() {
+  if (signal(SIGPIPE, SIG_IGN) == SIG_DFL) ended_by_sigpipe = true;
+}
 
 void WriteOutput(absl::string_view text) {
   while (!text.empty()) {
@@ -14,7 +33,7 @@ void WriteOutput(absl::string_view text) {
     if (written >= 0) {
       text.remove_prefix(static_cast<size_t>(written));
     } else if (errno == EPIPE) {
-      _exit(kExitReaderGone);
+      EndWithoutReader();
     } else if (errno != EINTR) {
       std::fprintf(stderr, "%s: cannot write to standard output: %s\n",
                    program_invocation_short_name, std::strerror(errno));

@@ -1,4 +1,5 @@
-// Standard output of a program whose output is its purpose: what cannot be written is an error.
+// Standard output of a program whose output is its purpose: what cannot be written is an error. And
+// what becomes of a program whose output, log or peer nobody reads any more.
 #pragma once
 
 #include "absl/strings/string_view.h"
@@ -9,9 +10,14 @@ namespace baton {
 inline constexpr int kExitOutput = 74;       // EX_IOERR of sysexits.h
 inline constexpr int kExitReaderGone = 141;  // as a shell reports a death by SIGPIPE
 
+// Makes writes to a pipe or connection without a reader fail with EPIPE, instead of ending the
+// process by SIGPIPE: a server outlives the reader of its log, and libraries that write to
+// connections do not end it. Children inherit this. Called by main before it starts threads.
+void IgnoreSigpipe();
+
 // Writes all of `text` before it returns. Where that fails the process ends at once: with one line
-// on stderr and kExitOutput, or, where nobody reads any more (`| head`), silently, by SIGPIPE or
-// where that is ignored with kExitReaderGone. Not to be mixed with stdio's stdout. Thread-safe, but
+// on stderr and kExitOutput, or, where nobody reads any more (`| head`), silently, by SIGPIPE, or
+// with kExitReaderGone if whoever started the program ignores that. Not to be mixed with stdio's stdout. Thread-safe, but
 // texts of several threads may mingle.
 void WriteOutput(absl::string_view text);
 

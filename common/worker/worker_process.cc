@@ -15,6 +15,7 @@
 #include "common/base/log.h"
 #include "common/base/numerics.h"
 #include "common/base/progress_line.h"
+#include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/flags/flags.h"
@@ -38,6 +39,7 @@ constexpr absl::Duration kLastCallTimeout = absl::Seconds(4);
 std::unique_ptr<WorkerProcess> WorkerProcess::Start(const std::string& program,
                                                     internal::v1::WorkerRole role, int argc,
                                                     char** argv) {
+  IgnoreSigpipe();
   TuneProcessForBulk();
   WorkerFlags flags;
   FlagSet flag_set(program,

@@ -9,10 +9,11 @@ import subprocess
 
 import pytest
 
-from cluster import BIN, MODEL, free_port, wait_until
+from cluster import BIN, MODEL, Server, free_port, is_serving, wait_until
 from programs import assert_one_clear_line, run
 
 PROGRAMS = ["baton-router", "baton-prefill-worker", "baton-decode-worker"]
+TINY = pathlib.Path(__file__).parent.parent / "data" / "tiny" / "tiny-llama-q4_1.gguf"
 COMMANDS = [["baton", "run"], ["baton", "serve"], ["baton", "models"], ["baton", "tokenize"], ["baton", "bench", "engine"],
             ["baton", "bench", "serve"], ["baton", "bench", "transfer"], *([program] for program in PROGRAMS)]
 
@@ -67,6 +68,23 @@ def test_children_end_with_a_killed_parent():
     wait_until(lambda: not any(pathlib.Path(f"/proc/{pid}/cmdline").exists()
                                and pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids),
                40, "children gone")
+
+
+@pytest.mark.parametrize("program", [*PROGRAMS, "baton serve"])
+def test_a_server_outlives_the_reader_of_its_log(program):
+    workers = ["--prefill=127.0.0.1:1", "--decode=127.0.0.1:2"] if program == "baton-router" else []
+    server = Server(program, f"--model={TINY}", *workers)
+    if program == "baton serve":
+        server.argv[:1] = [str(BIN / "baton"), "serve", "--http-listen=none"]
+    process = subprocess.Popen(server.argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        wait_until(lambda: is_serving(server.health_port, "startup"), 30, "it serves")
+        process.stderr.close()
+        process.terminate()  # it logs that it drains
+        assert process.wait(40) == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_tokenize_prints_ids_and_needs_only_the_metadata(tmp_path):

@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
+#include "common/base/log.h"
 
 namespace baton {
 namespace {
@@ -30,13 +33,44 @@ TEST(WriteOutput, EndsWithALineAndACodeOfItsOwnWhereTheDiskIsFull) {
               "^[^\n]*: cannot write to standard output: No space left on device\n$");
 }
 
+// Makes `fd` a pipe that nobody reads.
+void CloseReaderOf(int fd) {
+  std::array<int, 2> ends;
+  if (pipe(ends.data()) != 0) _exit(1);
+  close(ends[0]);
+  dup2(ends[1], fd);
+}
+
 TEST(WriteOutput, EndsSilentlyWhereNobodyReads) {
   const auto write = [](auto action) {
-    std::array<int, 2> ends;
-    if (pipe(ends.data()) != 0) _exit(1);
-    close(ends[0]);
-    dup2(ends[1], STDOUT_FILENO);
+    CloseReaderOf(STDOUT_FILENO);
     signal(SIGPIPE, action);
+    WriteOutput("text");
+  };
+  EXPECT_EXIT(write(SIG_DFL), testing::KilledBySignal(SIGPIPE), "^$");
+  EXPECT_EXIT(write(SIG_IGN), testing::ExitedWithCode(kExitReaderGone), "^$");
+}
+
+TEST(IgnoreSigpipe, AProgramOutlivesTheReaderOfItsLog) {
+  const auto log = [](bool ignored) {
+    CloseReaderOf(STDERR_FILENO);
+    signal(SIGPIPE, SIG_DFL);
+    if (ignored) IgnoreSigpipe();
+    for (int i = 0; i < 3; ++i) {
+      LogInfo("line {}", i);
+      std::fprintf(stderr, "line\n");
+    }
+    _exit(0);
+  };
+  EXPECT_EXIT(log(true), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(log(false), testing::KilledBySignal(SIGPIPE), "");
+}
+
+TEST(IgnoreSigpipe, OutputThatNobodyReadsStillEndsTheProgramAsBefore) {
+  const auto write = [](auto action) {
+    CloseReaderOf(STDOUT_FILENO);
+    signal(SIGPIPE, action);
+    IgnoreSigpipe();
     WriteOutput("text");
   };
   EXPECT_EXIT(write(SIG_DFL), testing::KilledBySignal(SIGPIPE), "^$");
