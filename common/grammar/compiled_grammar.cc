@@ -1,6 +1,7 @@
 #include "common/grammar/compiled_grammar.h"
 
 #include <exception>
+#include <new>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -28,7 +29,7 @@ std::string Checksum(absl::string_view packed) {
 
 absl::Status TooLarge(size_t bytes, size_t most) {
   return absl::ResourceExhaustedError(
-      absl::StrCat("a compiled grammar has ", bytes, " bytes, more than ", most));
+      absl::StrCat("a compiled grammar has ", bytes, " bytes, more than ", most, "; ask for less"));
 }
 
 }  // namespace
@@ -58,6 +59,8 @@ absl::StatusOr<std::string> CompiledGrammar::Serialize(const GrammarVocabulary& 
     AppendString(Checksum(packed), bytes);
     AppendString(packed, bytes);
     return bytes;
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     return absl::InternalError(absl::StrCat("a compiled grammar: ", error.what()));
   }
@@ -82,6 +85,8 @@ absl::StatusOr<std::unique_ptr<CompiledGrammar>> CompiledGrammar::Parse(
       return std::make_unique<CompiledGrammar>(*grammar, vocabulary);
     }
     return absl::DataLossError("a compiled grammar is not one of XGrammar's");
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("no memory for a compiled grammar");
   } catch (const std::exception& error) {
     return absl::DataLossError(absl::StrCat("a compiled grammar: ", error.what()));
   }

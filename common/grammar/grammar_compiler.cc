@@ -169,6 +169,12 @@ absl::StatusOr<std::string> Result(const GrammarSpec& spec, const GrammarLimits&
     if (signal_number == SIGSEGV || signal_number == SIGBUS) {
       return refused("is nested too deeply to compile; ask for less");
     }
+    if (signal_number == SIGKILL) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          GrammarField(spec.kind),
+          ": the kernel ended its compilation, since the machine is short of memory; try again "
+          "later"));
+    }
   }
   // The program's first byte is the code of a status.
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || reply.empty()) {

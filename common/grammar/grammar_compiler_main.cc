@@ -60,10 +60,19 @@ absl::StatusOr<std::string> CompileOrThrow() {
   return CompileGrammar(spec, *vocabulary);
 }
 
+bool WriteReply(absl::StatusCode code, absl::string_view text) {
+  const char first = static_cast<char>(code);
+  return WriteAll(STDOUT_FILENO, absl::string_view(&first, 1)) && WriteAll(STDOUT_FILENO, text);
+}
+
+// Ends the process as soon as an allocation fails. XGrammar catches std::bad_alloc in places and
+// must not throw it in others, so that it could arrive as another error, or as none.
+void EndWithoutMemory() { _exit(WriteReply(absl::StatusCode::kResourceExhausted, "") ? 0 : 1); }
+
 absl::StatusOr<std::string> Compile() {
   try {
     return CompileOrThrow();
-  } catch (const std::bad_alloc&) {
+  } catch (const std::bad_alloc&) {  // of what allocates without `new`
     return absl::ResourceExhaustedError("");
   }
 }
@@ -82,10 +91,12 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "usage: baton-grammar-compiler CPU_SECONDS MEMORY_BYTES STACK_BYTES\n");
     return 2;
   }
+  std::set_new_handler(EndWithoutMemory);
   const absl::StatusOr<std::string> compiled = Compile();
-  std::string reply(1, static_cast<char>(compiled.status().code()));
-  reply += compiled.ok() ? *compiled : std::string(compiled.status().message());
-  return WriteAll(STDOUT_FILENO, reply) ? 0 : 1;
+  const bool written = compiled.ok()
+                           ? WriteReply(absl::StatusCode::kOk, *compiled)
+                           : WriteReply(compiled.status().code(), compiled.status().message());
+  return written ? 0 : 1;
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 #include "common/grammar/grammar_compiler.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -196,6 +199,45 @@ TEST_F(GrammarCompilerTest, AProgramThatDoesNotWorkIsAnErrorOfOurs) {
   const auto missing = GrammarCompiler::Create("/no/such/program", "", {});
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(missing.status().message()), HasSubstr("/no/such/program"));
+}
+
+TEST_F(GrammarCompilerTest, AProgramThatTheKernelEndsIsNotTheClientsFault) {
+  const std::string program = testing::TempDir() + "ended_by_the_kernel.sh";
+  std::ofstream(program) << "#!/bin/sh\nkill -KILL $$\n";
+  ASSERT_EQ(chmod(program.c_str(), 0700), 0);
+  EXPECT_EQ(Compile(*CompilerBy(program), GrammarSpec()).status(),
+            absl::ResourceExhaustedError(
+                "response_format.json_object: the kernel ended its compilation, since the machine "
+                "is short of memory; try again later"));
+  unlink(program.c_str());
+}
+
+TEST_F(GrammarCompilerTest, WhereverItsMemoryEndsAFormIsRefusedWithTheLimit) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "address space has no limit here";
+#endif
+  std::string properties;
+  for (int i = 0; i < 20; ++i) {
+    absl::StrAppend(&properties, i > 0 ? "," : "", "\"p", i,
+                    R"(":{"type":["string","integer","boolean","null"]})");
+  }
+  const GrammarSpec spec =
+      SpecOf(GrammarKind::kJsonSchema, R"({"type":"object","properties":{)" + properties + "}}");
+  constexpr size_t kStepMib = 8, kEnoughMib = 1024;
+  int refusals = 0;
+  for (size_t mib = 16; mib < kEnoughMib; mib += kStepMib) {
+    const auto compiled = Compile(
+        *CompilerBy(BATON_GRAMMAR_COMPILER,
+                    {.cpu_seconds = 60, .memory_bytes = mib << 20, .wall_time = absl::Seconds(60)}),
+        spec);
+    if (compiled.ok()) break;
+    ++refusals;
+    EXPECT_EQ(compiled.status(),
+              absl::InvalidArgumentError(absl::StrCat("response_format.json_schema: it takes more "
+                                                      "than ",
+                                                      mib, " MiB to compile; ask for less")));
+  }
+  EXPECT_GT(refusals, 3);
 }
 
 TEST_F(GrammarCompilerTest, MemoryIsBounded) {
