@@ -214,7 +214,7 @@ bool Connection::TakeHead() {
   request.client = client_;
   phase_ = Phase::kBody;
   SetDeadline(surroundings_.options.body_timeout);
-  std::optional<HttpResponse> answer = AnswerPreflight(surroundings_.options.cors_origins, request);
+  std::optional<HttpResponse> answer = AnswerPreflight(OriginsOf(request), request);
   if (!answer.has_value() && client_.encrypted &&
       !surroundings_.identify(*stream_->session(), client_.address).ok()) {
     Refuse(401, "the certificate of this connection does not count any more; connect with another");
@@ -224,7 +224,7 @@ bool Connection::TakeHead() {
   if (!answer.has_value()) return true;
   // What is left of the request would have to be read before another one.
   if (framing_.has_body) framing_.keep_alive = false;
-  common_headers_ = CorsHeaders(surroundings_.options.cors_origins, request);
+  common_headers_ = CorsHeaders(OriginsOf(request), request);
   WriteAnswer(*std::move(answer));
   return false;
 }
@@ -235,10 +235,16 @@ void Connection::TakeRequest() {
   ForgetDeadline();
   HttpRequest request = std::move(parser_->request());
   parser_.reset();
-  common_headers_ = CorsHeaders(surroundings_.options.cors_origins, request);
+  common_headers_ = CorsHeaders(OriginsOf(request), request);
   if (input_.empty()) input_ = std::string();
   surroundings_.handler.handle(std::make_shared<ServedExchange>(
       shared_from_this(), surroundings_.mailbox, exchange_, std::move(request)));
+}
+
+const std::vector<std::string>& Connection::OriginsOf(const HttpRequest& request) const {
+  static const std::vector<std::string> none;
+  const auto& shares = surroundings_.handler.shares;
+  return shares == nullptr || shares(request.path) ? surroundings_.options.cors_origins : none;
 }
 
 void Connection::Refuse(int status, const std::string& message) {
@@ -247,7 +253,7 @@ void Connection::Refuse(int status, const std::string& message) {
   framing_.keep_alive = false;
   is_head_ = request.method == "HEAD";
   path_ = request.path;
-  common_headers_ = CorsHeaders(surroundings_.options.cors_origins, request);
+  common_headers_ = CorsHeaders(OriginsOf(request), request);
   WriteAnswer(surroundings_.handler.error_answer(request, status, message));
 }
 

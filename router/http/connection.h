@@ -103,6 +103,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool TakeHead();
   void TakeRequest();
   void Refuse(int status, const std::string& message);
+  // The origins whose pages may read the answer to `request`.
+  const std::vector<std::string>& OriginsOf(const HttpRequest& request) const;
 
   // Answers.
   void WriteAnswer(HttpResponse response);

@@ -56,6 +56,9 @@ class HttpServer {
     std::function<void(const std::string& path, int status,
                        std::optional<absl::Duration> since_head)>
         answered{};
+    // Whether pages of Options::cors_origins may read the answers to this path, on an I/O thread.
+    // May be null: they may read all.
+    std::function<bool(const std::string& path)> shares{};
   };
 
   // `flag` and `address` (host:port, port 0: a free one) as Acceptor's. With certificates in

@@ -64,10 +64,13 @@ HttpResponse FileResponse(const PageFile& file, const HttpRequest& head) {
 
 absl::Status PageService::MayLook(const HttpRequest& head) const {
   const Door::Shown shown = ShownBy(head, parts_.door);
-  const bool local = IsLoopback(head.client.address) && !CameThroughProxy(head);
+  const bool comes_from_here = IsLoopback(head.client.address) && !CameThroughProxy(head);
+  // A page of another origin, or a name that somebody made mean this machine, is not of this
+  // machine, whatever key it shows.
+  const absl::Status no_foreign_page = CheckNoForeignPage(head, {});
   const bool has_certificate = head.client.certificate.has_value();
   if (shown.authorization.empty() && !has_certificate) {
-    if (local) return CheckNoForeignPage(head, {});
+    if (comes_from_here) return no_foreign_page;
     return parts_.door.takes_keys() ? absl::UnauthenticatedError(
                                           "the page is open to this machine and to operators' keys")
                                     : absl::PermissionDeniedError(
@@ -81,7 +84,8 @@ absl::Status PageService::MayLook(const HttpRequest& head) const {
   const bool by_certificate = shown.authorization.empty();
   const bool operates =
       by_certificate ? head.client.certificate->role == Role::kOperator : caller.limits.operates;
-  if (local || operates) return absl::OkStatus();
+  if (operates || (comes_from_here && no_foreign_page.ok())) return absl::OkStatus();
+  if (comes_from_here) return no_foreign_page;
   return absl::PermissionDeniedError(
       "the page is open to this machine and to operators: the keys file has no `operator = true` "
       "for this key's tenant");

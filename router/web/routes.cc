@@ -50,8 +50,6 @@ const Entry* FindEntry(absl::string_view path) {
   return nullptr;
 }
 
-bool IsOfPage(absl::string_view path) { return path == "/" || absl::StartsWith(path, "/page/"); }
-
 // The id in the path of a model; empty: it is none.
 absl::string_view ModelIdOf(absl::string_view path) {
   absl::ConsumePrefix(&path, kVersion);
@@ -69,6 +67,8 @@ absl::StatusOr<FoundRoute> FindPath(absl::string_view path) {
 }
 
 }  // namespace
+
+bool IsOfPage(absl::string_view path) { return path == "/" || absl::StartsWith(path, "/page/"); }
 
 absl::StatusOr<FoundRoute> FindRoute(const HttpRequest& head) {
   absl::StatusOr<FoundRoute> found = FindPath(head.path);

@@ -44,6 +44,8 @@ struct FoundRoute {
 // Where `head` goes; HEAD as GET. NOT_FOUND: the path is unknown. FAILED_PRECONDITION: the path has
 // other methods, which the message lists, as the header Allow does.
 absl::StatusOr<FoundRoute> FindRoute(const HttpRequest& head);
+// Whether the page, or what it consists of or reads, is at that path.
+bool IsOfPage(absl::string_view path);
 // Of that path; OpenAI's where it is unknown.
 Api ApiOfPath(absl::string_view path);
 // The path of the route as it is documented, such as "/v1/models/{id}"; "other" where it is unknown.

@@ -61,7 +61,8 @@ HttpServer::Handler WebService::handler() {
       .answered =
           [this](const std::string& path, int status, std::optional<absl::Duration> since_head) {
             metrics_.Answered(path, status, since_head);
-          }};
+          },
+      .shares = [](const std::string& path) { return !IsOfPage(path); }};
 }
 
 absl::Status WebService::CheckRole(const Peer& peer, const Door::Shown& shown,

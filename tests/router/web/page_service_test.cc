@@ -199,6 +199,46 @@ TEST_F(PageServiceTest, PagesOfOthersMayNotReadIt) {
   EXPECT_EQ(get({{"X-Forwarded-For", "203.0.113.7"}}), 403) << "a proxy lets others in";
 }
 
+TEST_F(PageServiceTest, ATenantsKeyMakesNoForeignPageOneOfThisMachine) {
+  const TwoKeys keys(metrics_);
+  options_.keys = keys.keys.get();
+  options_.needs_identity = true;
+  http_options_.cors_origins = {"https://friend.example", "*"};
+  options_.http_cors_origins = http_options_.cors_origins;
+  StartHttp();
+  const std::string own = "http://" + http_->address();
+  for (const std::string& path : {"/page/fleet", "/page/requests", "/page/kv", "/"}) {
+    for (const auto& [name, key] :
+         {std::pair("Authorization", "Bearer " + keys.tenant),
+          std::pair("Authorization", Basic(keys.tenant)), std::pair("x-api-key", keys.tenant)}) {
+      const auto get = [&, name = name, key = key](httplib::Headers headers) {
+        headers.emplace(name, key);
+        const auto answer = NewClient().Get(path, headers);
+        EXPECT_FALSE(answer->has_header("Access-Control-Allow-Origin")) << path;
+        return answer->status;
+      };
+      EXPECT_EQ(get({}), 200) << path;
+      EXPECT_EQ(get({{"Origin", own}}), 200) << path;
+      EXPECT_EQ(get({{"Host", "evil.example:8080"}}), 403) << path << ": a name that was rebound";
+      EXPECT_EQ(get({{"Host", "baton.example"}}), 403) << path << ": a proxy that keeps Host";
+      EXPECT_EQ(get({{"Origin", "https://evil.example"}}), 403) << path;
+      EXPECT_EQ(get({{"Origin", "https://friend.example"}}), 403) << path;
+    }
+  }
+  const auto by_operator = [&](const httplib::Headers& headers) {
+    httplib::Headers all = headers;
+    all.emplace("Authorization", "Bearer " + keys.operates);
+    return NewClient().Get("/page/fleet", all)->status;
+  };
+  EXPECT_EQ(by_operator({{"Host", "baton.example"}}), 200) << "a proxy may let operators in";
+  EXPECT_EQ(by_operator({{"X-Forwarded-For", "203.0.113.7"}}), 200);
+  const auto models = NewClient().Get("/v1/models", {{"Origin", "https://friend.example"},
+                                                     {"Authorization", "Bearer " + keys.tenant}});
+  EXPECT_EQ(models->status, 200);
+  EXPECT_EQ(models->get_header_value("Access-Control-Allow-Origin"), "https://friend.example");
+  Stop();
+}
+
 TEST_F(PageServiceTest, APasswordIsAKeyForTheRoutersOwnPagesAlone) {
   const TwoKeys keys(metrics_);
   options_.keys = keys.keys.get();
