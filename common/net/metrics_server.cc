@@ -17,11 +17,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 
+#include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/net/acceptor.h"
+#include "common/net/http_host.h"
 #include "common/rpc/duration.h"
 
 namespace baton {
@@ -30,6 +33,29 @@ namespace {
 constexpr size_t kMaxConnections = 64;
 constexpr size_t kMaxRequestBytes = 8 << 10;
 constexpr absl::string_view kEndOfHeaders = "\r\n\r\n";
+
+// The values of the headers Host of a request.
+std::vector<absl::string_view> HostsOf(absl::string_view request) {
+  std::vector<absl::string_view> hosts;
+  for (absl::string_view line : absl::StrSplit(request, "\r\n")) {
+    if (line.empty()) break;
+    const size_t colon = std::min(line.find(':'), line.size());
+    if (!absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(line.substr(0, colon)), "host")) {
+      continue;
+    }
+    hosts.push_back(absl::StripAsciiWhitespace(line.substr(std::min(colon + 1, line.size()))));
+  }
+  return hosts;
+}
+
+// Whether no page of a browser can have made the request. A page's server can make its own name
+// mean this machine, so that the page reads what is there; an address keeps its meaning.
+bool NamesAnAddress(absl::string_view request) {
+  const std::vector<absl::string_view> hosts = HostsOf(request);
+  return hosts.empty() ||  // HTTP/1.0, which no browser speaks
+         (hosts.size() == 1 && IsHttpHost(hosts[0]) &&
+          (IsNumericHost(hosts[0]) || absl::EqualsIgnoreCase(WithoutPort(hosts[0]), "localhost")));
+}
 
 std::string Answer(absl::string_view status, absl::string_view text) {
   return absl::StrCat("HTTP/1.1 ", status,
@@ -151,6 +177,11 @@ std::string MetricsServer::Rep::AnswerTo(const std::string& request) const {
       absl::StrSplit(absl::string_view(request), absl::MaxSplits(absl::ByAnyChar(" ?\r"), 2));
   if (words.size() < 3 || words[0] != "GET" || words[1] != "/metrics") {
     return Answer("404 Not Found", "only GET /metrics is served here\n");
+  }
+  if (IsLoopback(acceptor->address()) && !NamesAnAddress(request)) {
+    return Answer("403 Forbidden",
+                  "Host must be localhost or an address; --metrics-listen beyond loopback answers "
+                  "other names too\n");
   }
   return Answer("200 OK", page());
 }

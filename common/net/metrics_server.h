@@ -12,7 +12,9 @@ namespace baton {
 
 // It has two threads: one accepts connections and one serves them all, so that who is slow keeps
 // nobody waiting. Of more than 64 connections the oldest is closed. A request has at most 8 KiB.
-// The destructor ends the server and joins its threads.
+// On loopback its Host must be localhost or an address: otherwise a page in a browser could read
+// the metrics by a name that its own server resolves to this machine. The destructor ends the
+// server and joins its threads.
 class MetricsServer {
  public:
   // Starts a server at `address` (host:port; port 0: a free one). Its second thread calls `page`

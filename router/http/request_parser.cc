@@ -10,8 +10,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 #include "common/base/check.h"
+#include "common/net/http_host.h"
 #include "router/http/request_target.h"
 
 namespace baton {
@@ -63,7 +65,11 @@ bool AllDigits(absl::string_view text) {
 
 // The size at the beginning of a chunk's first line; nullopt if there is none that can be.
 std::optional<uint64_t> ChunkSize(absl::string_view line) {
-  const absl::string_view digits = WithoutBlanks(line.substr(0, line.find(';')));
+  const size_t extension = line.find(';');
+  absl::string_view digits = line.substr(0, extension);
+  if (extension != absl::string_view::npos) {
+    while (absl::ConsumeSuffix(&digits, " ") || absl::ConsumeSuffix(&digits, "\t")) continue;
+  }
   if (digits.empty() || digits.size() > 15) return std::nullopt;
   uint64_t size = 0;
   for (const char c : digits) {
@@ -173,6 +179,7 @@ bool RequestParser::ReadRequestLine(absl::string_view line) {
   if (!target.ok()) return Refuse(400, target.status().message());
   request_.path = std::move(target->path);
   request_.query = std::move(target->query);
+  authority_ = std::move(target->authority);
   return true;
 }
 
@@ -186,19 +193,30 @@ bool RequestParser::ReadHeader(absl::string_view line) {
   return true;
 }
 
-bool RequestParser::CheckHeaders() { return CheckHost() && CheckLength() && CheckConnection(); }
+bool RequestParser::CheckHeaders() {
+  return CheckOnlyOnce() && CheckHost() && CheckLength() && CheckConnection();
+}
+
+bool RequestParser::CheckOnlyOnce() {
+  for (const char* const name : {"host", "origin", "sec-fetch-site", "content-type"}) {
+    if (request_.HeaderValues(name).size() > 1) {
+      return Refuse(400, absl::StrCat("there is more than one header ", name));
+    }
+  }
+  return true;
+}
 
 bool RequestParser::CheckHost() {
-  const std::vector<std::string> hosts = request_.HeaderValues("host");
-  if (hosts.size() > 1) return Refuse(400, "there is more than one header Host");
-  if (hosts.empty()) {
-    return !framing_.http_1_1 || Refuse(400, "the header Host is missing");
+  const auto is_host = [](const HttpHeader& header) { return header.name == "host"; };
+  const auto host = std::find_if(request_.headers.begin(), request_.headers.end(), is_host);
+  if (host == request_.headers.end()) {
+    if (framing_.http_1_1) return Refuse(400, "the header Host is missing");
+    if (!authority_.empty()) request_.headers.push_back({.name = "host", .value = authority_});
+    return true;
   }
-  const bool odd = std::any_of(hosts[0].begin(), hosts[0].end(), [](char c) {
-    return !absl::ascii_isgraph(static_cast<unsigned char>(c)) ||
-           absl::string_view("/\\?#@,<>\"").find(c) != absl::string_view::npos;
-  });
-  return !odd || Refuse(400, "the header Host is no host");
+  if (!IsHttpHost(host->value)) return Refuse(400, "the header Host is no host");
+  if (!authority_.empty()) host->value = authority_;
+  return true;
 }
 
 bool RequestParser::CheckLength() {

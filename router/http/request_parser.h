@@ -67,6 +67,9 @@ class RequestParser {
   bool ReadHeader(absl::string_view line);
   // Judges the headers together.
   bool CheckHeaders();
+  // Refuses a second header of those that decide who calls, or what the body is.
+  bool CheckOnlyOnce();
+  // Checks the header Host, and puts the authority of the target in its place.
   bool CheckHost();
   bool CheckLength();
   bool CheckConnection();
@@ -87,6 +90,7 @@ class RequestParser {
   size_t trailer_bytes_ = 0;
   bool refused_ = false;
   HttpRequest request_;
+  std::string authority_;  // of the target; empty: it has none
   Framing framing_;
   Refusal refusal_;
 };

@@ -1,10 +1,15 @@
 #include "router/http/request_target.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "common/base/status_macros.h"
+#include "common/net/http_host.h"
 
 namespace baton {
 namespace {
@@ -36,18 +41,23 @@ absl::StatusOr<std::string> Decoded(absl::string_view path) {
   return decoded;
 }
 
-// "/path?query" of "http://host/path?query"; empty if it is not of that form.
-std::string WithoutAuthority(absl::string_view target) {
+// Splits "http://host/path?query" into its authority and "/path?query", which begins with "/".
+absl::Status SplitAbsolute(absl::string_view target, std::string& authority, std::string& origin) {
   for (const absl::string_view scheme : {"http://", "https://"}) {
     if (!absl::StartsWithIgnoreCase(target, scheme)) continue;
     target.remove_prefix(scheme.size());
-    const size_t end = target.find_first_of("/?");
-    if (target.empty() || end == 0) return "";
-    if (end == absl::string_view::npos) return "/";
-    const std::string rest(target.substr(end));
-    return rest[0] == '/' ? rest : "/" + rest;
+    const size_t end = std::min(target.find_first_of("/?"), target.size());
+    authority = std::string(target.substr(0, end));
+    if (absl::StrContains(authority, '@')) {
+      return absl::InvalidArgumentError("the target of the request names a user; leave it out");
+    }
+    if (!IsHttpHost(authority)) {
+      return absl::InvalidArgumentError("the target of the request names no host");
+    }
+    origin = absl::StrCat(absl::StartsWith(target.substr(end), "/") ? "" : "/", target.substr(end));
+    return absl::OkStatus();
   }
-  return "";
+  return absl::InvalidArgumentError("the target of the request must be a path, such as /v1");
 }
 
 }  // namespace
@@ -55,10 +65,9 @@ std::string WithoutAuthority(absl::string_view target) {
 absl::StatusOr<RequestTarget> ParseRequestTarget(absl::string_view method,
                                                  absl::string_view target) {
   if (target == "*" && method == "OPTIONS") return RequestTarget{.path = "*", .query = ""};
-  const std::string origin =
-      absl::StartsWith(target, "/") ? std::string(target) : WithoutAuthority(target);
-  if (origin.empty()) {
-    return absl::InvalidArgumentError("the target of the request must be a path, such as /v1");
+  std::string authority, origin(target);
+  if (!absl::StartsWith(target, "/")) {
+    BATON_RETURN_IF_ERROR(SplitAbsolute(target, authority, origin));
   }
   for (const char c : origin) {
     // RFC 3986 has neither of them; the rest of what it has not is left to the routes.
@@ -70,7 +79,8 @@ absl::StatusOr<RequestTarget> ParseRequestTarget(absl::string_view method,
   absl::StatusOr<std::string> path = Decoded(absl::string_view(origin).substr(0, mark));
   if (!path.ok()) return path.status();
   return RequestTarget{.path = *std::move(path),
-                       .query = mark == std::string::npos ? "" : origin.substr(mark + 1)};
+                       .query = mark == std::string::npos ? "" : origin.substr(mark + 1),
+                       .authority = std::move(authority)};
 }
 
 }  // namespace baton

@@ -9,12 +9,13 @@
 namespace baton {
 
 struct RequestTarget {
-  std::string path;   // its percent-encoding undone; "*" for the server as a whole
-  std::string query;  // as sent, without the "?"
+  std::string path;         // its percent-encoding undone; "*" for the server as a whole
+  std::string query;        // as sent, without the "?"
+  std::string authority{};  // host[:port] of the absolute form, which replaces Host; empty: none
 };
 
 // Reads the target of a `method` request: "/path?query", "http://host/path?query", or "*" with
-// OPTIONS. INVALID_ARGUMENT says what is wrong. Pure; thread-safe.
+// OPTIONS. INVALID_ARGUMENT says what is wrong, such as a user in the authority. Pure; thread-safe.
 absl::StatusOr<RequestTarget> ParseRequestTarget(absl::string_view method,
                                                  absl::string_view target);
 

@@ -9,18 +9,13 @@
 #include "absl/strings/strip.h"
 
 #include "common/base/log.h"
+#include "common/net/http_host.h"
 
 namespace baton {
 namespace {
 
-// "localhost:8080" -> "localhost", "[::1]:8080" -> "[::1]".
-absl::string_view WithoutPort(absl::string_view host) {
-  const size_t from = absl::StartsWith(host, "[") ? host.find(']') : 0;
-  const size_t colon = from == absl::string_view::npos ? from : host.find(':', from);
-  return host.substr(0, colon);
-}
-
 bool NamesThisMachine(absl::string_view host) {
+  if (!IsHttpHost(host)) return false;
   host = WithoutPort(host);
   return absl::EqualsIgnoreCase(host, "localhost") || host == "127.0.0.1" || host == "[::1]";
 }
@@ -62,6 +57,19 @@ absl::Status CheckOwnPage(const HttpRequest& head) {
   }
   return absl::PermissionDeniedError(
       "a page of another origin may not use the password that the browser has for this router");
+}
+
+absl::Status CheckContentEncoding(const HttpRequest& head) {
+  for (const std::string& value : head.HeaderValues("content-encoding")) {
+    for (absl::string_view coding : absl::StrSplit(value, ',')) {
+      coding = absl::StripAsciiWhitespace(coding);
+      if (coding.empty() || absl::EqualsIgnoreCase(coding, "identity")) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("Content-Encoding ", LogSafe(coding),
+                       " is not read here; send the body plain, without Content-Encoding"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckContentType(const HttpRequest& head, bool needed) {

@@ -20,6 +20,9 @@ absl::Status CheckNoForeignPage(const HttpRequest& head, const std::vector<std::
 // Host, or a Sec-Fetch-Site other than same-origin and none.
 absl::Status CheckOwnPage(const HttpRequest& head);
 
+// INVALID_ARGUMENT unless the body comes as it is: Content-Encoding is absent or identity.
+absl::Status CheckContentEncoding(const HttpRequest& head);
+
 // INVALID_ARGUMENT unless Content-Type is application/json, which a page can only send to another
 // origin after asking. `needed`: it must be there.
 absl::Status CheckContentType(const HttpRequest& head, bool needed);

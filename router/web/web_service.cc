@@ -117,8 +117,12 @@ std::optional<HttpResponse> WebService::Check(const HttpRequest& head) {
   // Who shows nothing may be a page, which cannot send this type unasked.
   const bool may_be_page = ShownBy(head, parts_.door).authorization.empty() || ShowsPassword(head);
   status = CheckContentType(head, /*needed=*/may_be_page);
+  if (!status.ok()) return refuse(ApiErrorWithStatus(kUnsupportedMediaType, status.message()));
+  status = CheckContentEncoding(head);
   if (status.ok()) return std::nullopt;
-  return refuse(ApiErrorWithStatus(kUnsupportedMediaType, status.message()));
+  HttpResponse response = refuse(ApiErrorWithStatus(kUnsupportedMediaType, status.message()));
+  response.headers.push_back({"Accept-Encoding", "identity"});
+  return response;
 }
 
 void WebService::Handle(const std::shared_ptr<HttpExchange>& exchange) {

@@ -57,6 +57,36 @@ TEST_F(MetricsServerTest, ServesNothingElse) {
   EXPECT_EQ(pages_, 0);
 }
 
+TEST_F(MetricsServerTest, OnLoopbackNoPageReadsThemByANameOfItsOwn) {
+  const auto status = [this](const std::string& headers) {
+    TestSocket socket;
+    EXPECT_TRUE(socket.Connect(server_->address()));
+    EXPECT_TRUE(socket.Send(absl::StrCat("GET /metrics HTTP/1.1\r\n", headers, "\r\n")));
+    return socket.ReadAll().substr(9, 3);
+  };
+  for (const char* headers :
+       {"", "Host: localhost\r\n", "hOST:LocalHost:9\r\n", "Host: 127.0.0.1:9100\r\n",
+        "Host: [::1]:9100\r\n", "A: b\r\nHost:10.1.2.3:9100\r\n"}) {
+    EXPECT_EQ(status(headers), "200") << headers;
+  }
+  for (const char* headers :
+       {"Host: evil.example\r\n", "Host: evil.example:9100\r\n", "Host:\r\n",
+        "Host: localhost.evil.example\r\n", "Host: 127.0.0.1:80:evil\r\n", "Host: 127.1\r\n",
+        "Host: localhost\r\nHost: evil.example\r\n", "Host: localhost\nX: y\r\n"}) {
+    EXPECT_EQ(status(headers), "403") << headers;
+  }
+}
+
+TEST(MetricsServer, BeyondLoopbackOtherNamesAreAnsweredToo) {
+  const auto server = MetricsServer::Start("0.0.0.0:0", [] { return std::string("page"); });
+  ASSERT_TRUE(server.ok()) << server.status();
+  TestSocket socket;
+  ASSERT_TRUE(
+      socket.Connect(absl::StrCat("127.0.0.1:", ParseHostPort((*server)->address())->port)));
+  ASSERT_TRUE(socket.Send("GET /metrics HTTP/1.1\r\nHost: router.example\r\n\r\n"));
+  EXPECT_THAT(socket.ReadAll(), StartsWith("HTTP/1.1 200 "));
+}
+
 TEST_F(MetricsServerTest, RefusesARequestBeyondItsLimit) {
   TestSocket socket;
   ASSERT_TRUE(socket.Connect(server_->address()));

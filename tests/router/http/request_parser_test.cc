@@ -46,11 +46,21 @@ TEST(RequestParserTest, EachRequestGetsItsStatusHoweverItsBytesAreCut) {
       {"\r\n\r\n\rG", 400},  //
       {"GET / HTTP/1.0\r\n\r\n", 0},
       {"GET / HTTP/1.2\r\nHost: x\r\n\r\n", 0},
-      {"M-SEARCH! / HTTP/1.1\r\nHost:\r\n\r\n", 0},
-      {"GET / HTTP/1.1\r\n\r\n", 400},                   // no host
-      {Get("Host: x\r\n"), 400},                         // twice
-      {"GET / HTTP/1.1\r\nHost: x/y\r\n\r\n", 400},      // no host either
-      {"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400},      //
+      {"M-SEARCH! / HTTP/1.1\r\nHost: x\r\n\r\n", 0},
+      {"GET / HTTP/1.1\r\n\r\n", 400},               // no host
+      {Get("Host: x\r\n"), 400},                     // twice
+      {"GET / HTTP/1.1\r\nHost: x/y\r\n\r\n", 400},  // no host either
+      {"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400},  //
+      {"GET / HTTP/1.1\r\nHost:\r\n\r\n", 400},      //
+      {"GET / HTTP/1.1\r\nHost: 127.0.0.1:80:evil\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: [::1\r\n\r\n", 400},
+      {"GET http://y/ HTTP/1.1\r\nHost: x\r\n\r\n", 0},
+      {"GET http://y/ HTTP/1.1\r\n\r\n", 400},
+      {"GET http://y/ HTTP/1.1\r\nHost:\r\n\r\n", 400},
+      {"GET http://a@b/ HTTP/1.1\r\nHost: b\r\n\r\n", 400},
+      {Get("Origin: a\r\nOrigin: a\r\n"), 400},
+      {Get("Content-Type: a\r\ncontent-type: b\r\n"), 400},
+      {Get("Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site\r\n"), 400},
       {"GET  / HTTP/1.1\r\nHost: x\r\n\r\n", 400},       // two spaces
       {"GET / HTTP/1.1 \r\nHost: x\r\n\r\n", 400},       //
       {" GET / HTTP/1.1\r\nHost: x\r\n\r\n", 400},       //
@@ -100,6 +110,9 @@ TEST(RequestParserTest, EachRequestGetsItsStatusHoweverItsBytesAreCut) {
       {Chunked("3\r\nabc\n0\r\n\r\n"), 400},    //
       {Chunked("3\nabc\r\n0\r\n\r\n"), 400},    // bare line feeds
       {Chunked("0\r\n\n"), 400},                //
+      {Chunked(" 3\r\nabc\r\n"), 400},          // blanks around the size
+      {Chunked("\t3;a\r\nabc\r\n"), 400},       //
+      {Chunked("3 \r\nabc\r\n"), 400},          //
       {Chunked("\r\nabc\r\n"), 400},            // no size
       {Chunked("-1\r\n"), 400},                 //
       {Chunked("0x3\r\nabc\r\n"), 400},         //
@@ -116,6 +129,20 @@ TEST(RequestParserTest, EachRequestGetsItsStatusHoweverItsBytesAreCut) {
     EXPECT_EQ(StatusOf(request), status) << request;
     EXPECT_EQ(StatusOf(request, 1), status) << request;
     EXPECT_EQ(StatusOf(request, 3), status) << request;
+  }
+}
+
+// RFC 9112, section 3.2.2. What decides by Host would else judge another name than a proxy did.
+TEST(RequestParserTest, TheAuthorityOfTheTargetReplacesHost) {
+  for (const char* head : {"GET http://evil.example:80/a HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+                           "GET http://evil.example:80/a HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n",
+                           "GET http://evil.example:80/a HTTP/1.0\r\n\r\n"}) {
+    RequestParser parser(kLimits);
+    std::string input = head;
+    ASSERT_EQ(parser.Parse(input), Found::kHead) << head;
+    EXPECT_EQ(parser.request().HeaderValues("host"), std::vector<std::string>{"evil.example:80"})
+        << head;
+    EXPECT_EQ(parser.request().path, "/a");
   }
 }
 

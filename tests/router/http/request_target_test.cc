@@ -10,6 +10,7 @@ TEST(RequestTargetTest, EachFormOfATargetHasItsPathAndQuery) {
     const char* target;
     const char* path;
     const char* query;
+    const char* authority = "";
   } cases[] = {
       {"/", "/", ""},
       {"/v1/models", "/v1/models", ""},
@@ -18,22 +19,42 @@ TEST(RequestTargetTest, EachFormOfATargetHasItsPathAndQuery) {
       {"/a?b=%20&c?d", "/a", "b=%20&c?d"},
       {"/?", "/", ""},
       {"//x/y", "//x/y", ""},
-      {"http://host:80/a?b", "/a", "b"},
-      {"HTTPS://host", "/", ""},
-      {"http://host?q", "/", "q"},
+      {"http://host:80/a?b", "/a", "b", "host:80"},
+      {"HTTPS://host", "/", "", "host"},
+      {"http://host?q@r", "/", "q@r", "host"},
+      {"http://[::1]:80/a@b", "/a@b", "", "[::1]:80"},
   };
-  for (const auto& [target, path, query] : cases) {
+  for (const auto& [target, path, query, authority] : cases) {
     const auto parsed = ParseRequestTarget("GET", target);
     ASSERT_TRUE(parsed.ok()) << target;
     EXPECT_EQ(parsed->path, path) << target;
     EXPECT_EQ(parsed->query, query) << target;
+    EXPECT_EQ(parsed->authority, authority) << target;
   }
   EXPECT_EQ(ParseRequestTarget("OPTIONS", "*")->path, "*");
 }
 
 TEST(RequestTargetTest, WhatIsNoTargetIsRefused) {
-  for (const char* target : {"*", "", "a", "host:80", "ftp://host/", "http:///a", "http://", "/%",
-                             "/%4", "/%4g", "/a%", "/%00", "/a#b", "/a\\b"}) {
+  for (const char* target : {"*",
+                             "",
+                             "a",
+                             "host:80",
+                             "ftp://host/",
+                             "http:///a",
+                             "http://",
+                             "http://a@b/",
+                             "http://a:b@c/",
+                             "http://a b/",
+                             "http://a:b/",
+                             "http://:80/",
+                             "http://?q",
+                             "/%",
+                             "/%4",
+                             "/%4g",
+                             "/a%",
+                             "/%00",
+                             "/a#b",
+                             "/a\\b"}) {
     EXPECT_FALSE(ParseRequestTarget("GET", target).ok()) << target;
   }
 }

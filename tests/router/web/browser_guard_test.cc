@@ -22,9 +22,9 @@ TEST(BrowserGuard, ThisMachineMayBeCalledByItsLoopbackNames) {
 
 // A page's server can make its own name mean 127.0.0.1, and then call this router as that name.
 TEST(BrowserGuard, ANameThatOnlyMeansThisMachineIsRefused) {
-  for (const char* host :
-       {"evil.example", "evil.example:8080", "127.0.0.1.evil.example",
-        "localhost.evil.example:8080", "[::1].evil.example", "[::2]:8080", "127.0.0.2"}) {
+  for (const char* host : {"evil.example", "evil.example:8080", "127.0.0.1.evil.example",
+                           "localhost.evil.example:8080", "[::1].evil.example", "[::2]:8080",
+                           "127.0.0.2", "127.0.0.1:80:evil"}) {
     EXPECT_TRUE(absl::IsPermissionDenied(Check(host))) << host;
   }
 }
@@ -38,6 +38,27 @@ TEST(BrowserGuard, OnlyItsOwnPagesAndAllowedOnesMayCall) {
   EXPECT_TRUE(Check("localhost", "https://a.example", {"https://a.example"}).ok());
   EXPECT_TRUE(Check("localhost", "https://a.example", {"*"}).ok());
   EXPECT_FALSE(Check("localhost", "https://b.example", {"https://a.example"}).ok());
+}
+
+TEST(BrowserGuard, ABodyIsPlain) {
+  const auto check = [](std::vector<std::string> codings) {
+    HttpRequest head;
+    for (std::string& coding : codings) {
+      head.headers.push_back({"content-encoding", std::move(coding)});
+    }
+    return CheckContentEncoding(head);
+  };
+  for (const std::vector<std::string>& codings : std::vector<std::vector<std::string>>{
+           {}, {""}, {"identity"}, {"Identity , identity"}, {"identity", ""}}) {
+    EXPECT_TRUE(check(codings).ok());
+  }
+  for (const char* coding : {"gzip", "br", "deflate", "x-unknown", "identity, gzip", "none"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(check({coding}))) << coding;
+    EXPECT_TRUE(absl::IsInvalidArgument(check({"identity", coding}))) << coding;
+  }
+  EXPECT_EQ(check({"gzip"}).message(),
+            "Content-Encoding gzip is not read here; send the body plain, without "
+            "Content-Encoding");
 }
 
 TEST(BrowserGuard, ABodyIsJson) {

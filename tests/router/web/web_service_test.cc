@@ -267,6 +267,11 @@ TEST_F(WebServiceTest, WhateverIsWrongIsToldInJson) {
   expect(wrong_method, 405);
   EXPECT_EQ(wrong_method->get_header_value("Allow"), "POST");
   expect(NewClient().Post("/v1/completions", "{}", "text/plain"), 415);
+  for (const char* path : {"/v1/completions", "/v1/messages", "/tokenize"}) {
+    const auto coded = Post(path, Json::object(), {{"Content-Encoding", "gzip"}});
+    expect(coded, 415);
+    EXPECT_EQ(coded->get_header_value("Accept-Encoding"), "identity");
+  }
   expect(Post("/v1/completions", {{"prompt", std::string(200, 'a')}}), 413);
   expect(Post("/v1/messages", Json::array()), 400);
 }
