@@ -27,13 +27,6 @@ absl::Status ReadSizes(const JsonFields& config, TranslatedKeys& keys) {
   }
   BATON_ASSIGN_OR_RETURN(keys.head_dim,
                          config.CountOr("head_dim", 1, kMaxHeadRows, keys.width / keys.heads));
-  BATON_ASSIGN_OR_RETURN(const double share, config.NumberOr("partial_rotary_factor", 1));
-  keys.rope_dim = static_cast<uint64_t>(static_cast<double>(keys.head_dim) * share);
-  if (!(share > 0 && share <= 1) || keys.rope_dim == 0 || keys.rope_dim % 2 != 0 ||
-      keys.head_dim % 2 != 0) {
-    return config.Invalid("partial_rotary_factor",
-                          "and head_dim do not give an even number of rotated values");
-  }
   keys.Count("block_count", keys.layers);
   keys.Count("embedding_length", keys.width);
   keys.Count("feed_forward_length", hidden);
@@ -42,22 +35,17 @@ absl::Status ReadSizes(const JsonFields& config, TranslatedKeys& keys) {
   keys.Count("attention.head_count_kv", keys.kv_heads);
   keys.Count("attention.key_length", keys.head_dim);
   keys.Count("attention.value_length", keys.head_dim);
-  keys.Count("rope.dimension_count", keys.rope_dim);
   keys.Number("attention.layer_norm_rms_epsilon", epsilon);
   return absl::OkStatus();
 }
 
-// What would change the computation and is not read.
-absl::Status CheckTheRest(const JsonFields& config, const TranslatedConfig& translated) {
-  const ModelType& type = *translated.type;
+// The function of the feed-forward's gate, of which the architecture computes one.
+absl::Status CheckActivation(const JsonFields& config, const ModelType& type) {
   const char* field = config.Has("hidden_activation") ? "hidden_activation" : "hidden_act";
   BATON_ASSIGN_OR_RETURN(const std::string activation, config.TextOr(field, type.activation));
   if (activation != type.activation) {
     return config.Unsupported(
         field, absl::StrCat("is '", LogSafe(activation), "'; supported is ", type.activation));
-  }
-  if (type.rotates_pairs && translated.keys.rope_dim != translated.keys.head_dim) {
-    return config.Unsupported("partial_rotary_factor", "is not 1, which alone is supported");
   }
   return absl::OkStatus();
 }
@@ -120,15 +108,15 @@ absl::StatusOr<TranslatedConfig> TranslateConfig(const JsonFields& file) {
   keys.metadata.Text("general.architecture", keys.prefix);
   BATON_RETURN_IF_ERROR(ReadType(file, *translated.type, keys.metadata));
   BATON_RETURN_IF_ERROR(ReadSizes(config, keys));
-  BATON_RETURN_IF_ERROR(CheckTheRest(config, translated));
-  BATON_RETURN_IF_ERROR(ReadRopeFields(config, keys));
+  BATON_RETURN_IF_ERROR(CheckActivation(config, *translated.type));
+  BATON_RETURN_IF_ERROR(ReadRopeFields(config, translated.type->rope, keys));
   if (translated.type->read != nullptr) {
     BATON_RETURN_IF_ERROR(translated.type->read(config, keys));
   }
   keys.Count("context_length", keys.context_length);
   BATON_ASSIGN_OR_RETURN(translated.scaled_e4m3, ReadQuantisation(file, *translated.type));
   const JsonFields& tie = config.Has("tie_word_embeddings") ? config : file;
-  BATON_ASSIGN_OR_RETURN(translated.tied, tie.BoolOr("tie_word_embeddings", false));
+  BATON_ASSIGN_OR_RETURN(translated.tied, tie.BoolOr("tie_word_embeddings", translated.type->tied));
   return translated;
 }
 

@@ -55,6 +55,14 @@ const Json* JsonFields::Find(const char* field) const {
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
 
+std::vector<std::string> JsonFields::Names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : object_->items()) {
+    if (!value.is_null()) names.push_back(name);
+  }
+  return names;
+}
+
 JsonFields JsonFields::WithDefaults(const Json& defaults, Json& both) const {
   both = defaults;
   both.update(*object_);
@@ -119,6 +127,11 @@ absl::StatusOr<std::string> JsonFields::Text(const char* field) const {
 absl::StatusOr<std::string> JsonFields::TextOr(const char* field,
                                                const std::string& otherwise) const {
   return Has(field) ? Text(field) : otherwise;
+}
+
+absl::StatusOr<JsonFields> JsonFields::ObjectOr(const char* field, const Json& otherwise) const {
+  if (Has(field)) return Object(field);
+  return JsonFields(otherwise, name_, absl::StrCat(prefix_, field, "."));
 }
 
 absl::StatusOr<JsonFields> JsonFields::Object(const char* field) const {

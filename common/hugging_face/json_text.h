@@ -34,6 +34,7 @@ class JsonFields {
       : object_(&object), name_(std::move(name)), prefix_(std::move(prefix)) {}
 
   bool Has(const char* field) const { return Find(field) != nullptr; }
+  std::vector<std::string> Names() const;  // of all fields, ascending
   // A whole number from `min` to `max`.
   absl::StatusOr<uint64_t> Count(const char* field, uint64_t min, uint64_t max) const;
   absl::StatusOr<uint64_t> CountOr(const char* field, uint64_t min, uint64_t max,
@@ -45,6 +46,8 @@ class JsonFields {
   absl::StatusOr<std::string> Text(const char* field) const;
   absl::StatusOr<std::string> TextOr(const char* field, const std::string& otherwise) const;
   absl::StatusOr<JsonFields> Object(const char* field) const;
+  // The object at `field`, else `otherwise`, which must outlive what is returned.
+  absl::StatusOr<JsonFields> ObjectOr(const char* field, const nlohmann::json& otherwise) const;
   absl::StatusOr<std::vector<double>> Numbers(const char* field) const;
   absl::StatusOr<std::vector<std::string>> Texts(const char* field) const;
   // The fields, and those of `defaults` that are missing. `both` is to outlive what is returned.

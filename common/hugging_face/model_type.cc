@@ -98,9 +98,25 @@ absl::Status EndContextAtWindow(const JsonFields& config, TranslatedKeys& keys) 
   return absl::OkStatus();
 }
 
+// Whether layer_types lists a layer with a window.
+absl::StatusOr<bool> ListsWindows(const JsonFields& config) {
+  if (!config.Has("layer_types")) return false;
+  BATON_ASSIGN_OR_RETURN(const std::vector<std::string> types, config.Texts("layer_types"));
+  bool windows = false;
+  for (const std::string& type : types) {
+    if (type != "full_attention" && type != "sliding_attention") {
+      return config.Unsupported("layer_types",
+                                "has a type that is neither full_attention nor sliding_attention");
+    }
+    windows |= type == "sliding_attention";
+  }
+  return windows;
+}
+
 absl::Status ReadQwen2(const JsonFields& config, TranslatedKeys& keys) {
   BATON_ASSIGN_OR_RETURN(const bool windows, config.BoolOr("use_sliding_window", false));
-  return windows ? EndContextAtWindow(config, keys) : absl::OkStatus();
+  BATON_ASSIGN_OR_RETURN(const bool listed, ListsWindows(config));
+  return windows || listed ? EndContextAtWindow(config, keys) : absl::OkStatus();
 }
 
 absl::Status ReadExperts(const JsonFields& config, const char* count_field, TranslatedKeys& keys) {
@@ -144,9 +160,10 @@ absl::Status ReadGemma3(const JsonFields& config, TranslatedKeys& keys) {
   }
   BATON_ASSIGN_OR_RETURN(const double cap, config.NumberOr("attn_logit_softcapping", 0));
   if (cap != 0) return config.Unsupported("attn_logit_softcapping", "is not supported");
-  if (config.Has("rope_local_base_freq") && !config.Has("rope_parameters")) {
-    BATON_ASSIGN_OR_RETURN(const double base, config.Number("rope_local_base_freq"));
-    keys.Number("rope.freq_base_swa", base);
+  BATON_ASSIGN_OR_RETURN(const bool both_ways, config.BoolOr("use_bidirectional_attention", false));
+  if (both_ways) {
+    return config.Unsupported("use_bidirectional_attention",
+                              "is true; supported are models that generate text");
   }
   BATON_ASSIGN_OR_RETURN(const double softcap, config.NumberOr("final_logit_softcapping", 0));
   if (softcap != 0) keys.Number("final_logit_softcapping", softcap);
@@ -155,7 +172,13 @@ absl::Status ReadGemma3(const JsonFields& config, TranslatedKeys& keys) {
 
 absl::Status ReadSmolLm3(const JsonFields& config, TranslatedKeys& keys) {
   BATON_RETURN_IF_ERROR(ReadQwen2(config, keys));
-  if (!config.Has("no_rope_layers")) return absl::OkStatus();
+  if (!config.Has("no_rope_layers")) {
+    BATON_ASSIGN_OR_RETURN(const uint64_t interval,
+                           config.CountOr("no_rope_layer_interval", 0, kMaxLayers, 4));
+    if (interval == 4) return absl::OkStatus();
+    return config.Unsupported("no_rope_layer_interval",
+                              absl::StrCat("is ", interval, "; supported is 4"));
+  }
   BATON_ASSIGN_OR_RETURN(const std::vector<double> rotated, config.Numbers("no_rope_layers"));
   for (size_t layer = 0; layer < rotated.size(); ++layer) {
     if (rotated[layer] == ((layer + 1) % 4 == 0 ? 0 : 1)) continue;
@@ -199,6 +222,12 @@ absl::Status ReadGptOss(const JsonFields& config, TranslatedKeys& keys) {
   if (limit != 7) {
     return config.Unsupported("swiglu_limit", absl::StrCat("is ", limit, "; supported is 7"));
   }
+  BATON_ASSIGN_OR_RETURN(const double alpha, config.NumberOr("swiglu_alpha", 1.702));
+  if (alpha != 1.702) {
+    return config.Unsupported("swiglu_alpha", absl::StrCat("is ", alpha, "; supported is 1.702"));
+  }
+  BATON_ASSIGN_OR_RETURN(const bool biases, config.BoolOr("attention_bias", true));
+  if (!biases) return config.Unsupported("attention_bias", "is false; supported is true");
   if (!config.Has("quantization_config")) {
     return config.Unsupported("quantization_config",
                               "is missing; supported are weights with quant_method mxfp4, as they "
@@ -213,32 +242,63 @@ absl::Status ReadGptOss(const JsonFields& config, TranslatedKeys& keys) {
 // The published models with images have little more than their widths and layers in text_config.
 constexpr char kGemma3Defaults[] =
     R"({"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208,
-        "max_position_embeddings": 131072, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0,
-        "rope_local_base_freq": 10000.0, "query_pre_attn_scalar": 256, "sliding_window": 4096})";
+        "max_position_embeddings": 131072, "rms_norm_eps": 1e-6, "query_pre_attn_scalar": 256,
+        "sliding_window": 4096})";
+
+constexpr char kMinistral3Defaults[] =
+    R"({"rope_parameters": {"type": "yarn", "rope_theta": 1000000.0, "factor": 16.0,
+        "original_max_position_embeddings": 16384, "beta_fast": 32.0, "beta_slow": 1.0,
+        "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}})";
+constexpr char kGptOssDefaults[] =
+    R"({"sliding_window": 128, "rope_parameters": {"rope_type": "yarn", "factor": 32.0,
+        "beta_fast": 32.0, "beta_slow": 1.0, "truncate": false,
+        "original_max_position_embeddings": 4096}})";
+constexpr char kWindowDefault[] = R"({"sliding_window": 4096})";
+constexpr char kPhi3Defaults[] = R"({"original_max_position_embeddings": 4096})";
 
 constexpr ModelType kModelTypes[] = {
     {.model_type = "llama", .name = "llama", .rotates_pairs = true},
-    {.model_type = "mistral", .name = "llama", .rotates_pairs = true, .read = EndContextAtWindow},
+    {.model_type = "mistral",
+     .name = "llama",
+     .rotates_pairs = true,
+     .read = EndContextAtWindow,
+     .defaults = kWindowDefault},
     {.model_type = "ministral3",
      .name = "mistral3",
      .rotates_pairs = true,
-     .read = EndContextAtWindow},
+     .read = EndContextAtWindow,
+     .defaults = kMinistral3Defaults},
     {.model_type = "mixtral",
      .name = "llama",
      .rotates_pairs = true,
      .read = ReadMixtral,
-     .names = kMixtralNames},
-    {.model_type = "qwen2", .name = "qwen2", .read = ReadQwen2},
-    {.model_type = "qwen3", .name = "qwen3", .read = ReadQwen2},
-    {.model_type = "qwen3_moe", .name = "qwen3moe", .read = ReadQwen3Moe, .names = kQwen3MoeNames},
+     .names = kMixtralNames,
+     .rope = {.base = 1'000'000}},
+    {.model_type = "qwen2", .name = "qwen2", .read = ReadQwen2, .defaults = kWindowDefault},
+    {.model_type = "qwen3", .name = "qwen3", .read = ReadQwen2, .defaults = kWindowDefault},
+    {.model_type = "qwen3_moe",
+     .name = "qwen3moe",
+     .read = ReadQwen3Moe,
+     .names = kQwen3MoeNames,
+     .defaults = kWindowDefault},
     {.model_type = "gemma3_text",
      .name = "gemma3",
      .norms_plus_one = true,
      .activation = "gelu_pytorch_tanh",
      .read = ReadGemma3,
      .names = kPostNormNames,
+     .rope = {.base = 1'000'000,
+              .by_layer_type = true,
+              .local_base = 10'000,
+              .local_base_field = "rope_local_base_freq"},
+     .tied = true,
      .defaults = kGemma3Defaults},
-    {.model_type = "smollm3", .name = "smollm3", .rotates_pairs = true, .read = ReadSmolLm3},
+    {.model_type = "smollm3",
+     .name = "smollm3",
+     .rotates_pairs = true,
+     .read = ReadSmolLm3,
+     .rope = {.base = 2'000'000},
+     .tied = true},
     {.model_type = "granite", .name = "granite", .rotates_pairs = true, .read = ReadGranite},
     {.model_type = "granitemoe",
      .name = "granitemoe",
@@ -250,15 +310,27 @@ constexpr ModelType kModelTypes[] = {
      .rotates_pairs = true,
      .read = ReadGraniteMoe,
      .names = kGraniteMoeNames},
-    {.model_type = "phi3", .name = "phi3", .read = ReadPhi3, .names = kPhi3Names},
+    {.model_type = "phi3",
+     .name = "phi3",
+     .read = ReadPhi3,
+     .names = kPhi3Names,
+     .rope = {.partial = true, .long_only = true},
+     .defaults = kPhi3Defaults},
     {.model_type = "olmo2", .name = "olmo2", .names = kPostNormNames},
-    {.model_type = "olmo3", .name = "olmo2", .read = ReadOlmo3, .names = kPostNormNames},
+    {.model_type = "olmo3",
+     .name = "olmo2",
+     .read = ReadOlmo3,
+     .names = kPostNormNames,
+     .rope = {.base = 500'000, .by_layer_type = true, .local_base = 500'000},
+     .defaults = kWindowDefault},
     {.model_type = "gpt_oss",
      .name = "gpt-oss",
      .read = ReadGptOss,
      .names = kGptOssNames,
      .mxfp4_method = "mxfp4",
-     .rounded_yarn = false}};
+     .rope = {.base = 150'000},
+     .rounded_yarn = false,
+     .defaults = kGptOssDefaults}};
 
 }  // namespace
 

@@ -46,8 +46,11 @@ struct ModelType {
   absl::Span<const TensorName> names = {};
   // The quant_method whose weights are those of TensorRule::kMxfp4. Null: there is none.
   const char* mxfp4_method = nullptr;
+  RopeRules rope = {};
+  bool tied = false;         // tie_word_embeddings where config.json does not say
   bool rounded_yarn = true;  // the ends of YaRN's ramp are whole numbers: `truncate`
-  // A JSON object of the fields that a config.json may leave out. Null: none may be.
+  // A JSON object of fields with their values where config.json leaves them out, which transformers
+  // has as defaults. Null: there are none.
   const char* defaults = nullptr;
 };
 

@@ -4,8 +4,11 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 
 #include "common/backend/exact_math.h"
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
 
 namespace baton {
@@ -13,14 +16,30 @@ namespace {
 
 constexpr double kTwoPi = 6.283185307179586;
 
+// How a config's rope fields are read: the whole object, the parameters of the layers without a
+// window, and the rules of the model type.
+struct RopeSource {
+  const JsonFields& config;
+  const JsonFields& rope;
+  const RopeRules& rules;
+};
+
+// The context that the model was trained with before its positions were scaled.
+absl::StatusOr<uint64_t> OriginalContext(const RopeSource& source, const TranslatedKeys& keys) {
+  constexpr char kField[] = "original_max_position_embeddings";
+  const bool at_top = !source.rules.by_layer_type && source.config.Has(kField);
+  const JsonFields& place = at_top ? source.config : source.rope;
+  return place.CountOr(kField, 2, kMaxPositions, std::max<uint64_t>(keys.context_length, 2));
+}
+
 // Llama 3's scaling: the frequency base^(-2i/n) is divided by 1 where its wavelength is short, by
 // the factor where it is long, and between by something between. Returns the divisors.
-absl::Status ReadLlama3(const JsonFields& rope, double base, TranslatedKeys& keys) {
+absl::Status ReadLlama3(const RopeSource& source, double base, TranslatedKeys& keys) {
+  const JsonFields& rope = source.rope;
   BATON_ASSIGN_OR_RETURN(const double factor, rope.Number("factor"));
   BATON_ASSIGN_OR_RETURN(const double low, rope.Number("low_freq_factor"));
   BATON_ASSIGN_OR_RETURN(const double high, rope.Number("high_freq_factor"));
-  BATON_ASSIGN_OR_RETURN(const uint64_t original,
-                         rope.Count("original_max_position_embeddings", 1, kMaxPositions));
+  BATON_ASSIGN_OR_RETURN(const uint64_t original, OriginalContext(source, keys));
   if (factor < 1 || low <= 0 || high <= low) {
     return rope.Invalid("factor", "is below 1, or low_freq_factor not below high_freq_factor");
   }
@@ -36,14 +55,14 @@ absl::Status ReadLlama3(const JsonFields& rope, double base, TranslatedKeys& key
 
 double Magnitude(double factor, double scale) { return 1 + 0.1 * scale * Log(factor); }
 
-absl::Status ReadYarn(const JsonFields& config, const JsonFields& rope, TranslatedKeys& keys) {
+absl::Status ReadYarn(const RopeSource& source, TranslatedKeys& keys) {
+  const JsonFields& rope = source.rope;
   BATON_ASSIGN_OR_RETURN(const double factor, rope.Number("factor"));
   if (factor < 1) return rope.Invalid("factor", "is below 1");
-  BATON_ASSIGN_OR_RETURN(const uint64_t original,
-                         rope.CountOr("original_max_position_embeddings", 1, kMaxPositions, 0));
+  BATON_ASSIGN_OR_RETURN(const uint64_t original, OriginalContext(source, keys));
   keys.Text("rope.scaling.type", "yarn");
   keys.Number("rope.scaling.factor", factor);
-  keys.Count("rope.scaling.original_context_length", original > 0 ? original : keys.context_length);
+  keys.Count("rope.scaling.original_context_length", original);
   for (const auto& [theirs, ours] : {std::pair("beta_fast", "rope.scaling.yarn_beta_fast"),
                                      std::pair("beta_slow", "rope.scaling.yarn_beta_slow")}) {
     if (!rope.Has(theirs)) continue;
@@ -70,13 +89,18 @@ absl::Status ReadYarn(const JsonFields& config, const JsonFields& rope, Translat
   if (std::fabs(magnitude / expected - 1) > 1e-6) {
     keys.Number("rope.scaling.attn_factor", magnitude / expected);
   }
-  if (rope.Has("llama_4_scaling_beta")) {
-    BATON_ASSIGN_OR_RETURN(const double beta, rope.Number("llama_4_scaling_beta"));
-    if (keys.prefix != "mistral3") {
-      return config.Unsupported("llama_4_scaling_beta", "is supported for ministral3 only");
-    }
-    keys.Number("attention.temperature_scale", beta);
+  return absl::OkStatus();
+}
+
+// Queries that grow with their position, which Ministral 3 computes beside YaRN.
+absl::Status ReadQueryScale(const JsonFields& rope, const std::string& type, TranslatedKeys& keys) {
+  constexpr char kField[] = "llama_4_scaling_beta";
+  if (!rope.Has(kField)) return absl::OkStatus();
+  BATON_ASSIGN_OR_RETURN(const double beta, rope.Number(kField));
+  if (keys.prefix != "mistral3" || type != "yarn") {
+    return rope.Unsupported(kField, "is supported for ministral3 with yarn only");
   }
+  keys.Number("attention.temperature_scale", beta);
   return absl::OkStatus();
 }
 
@@ -92,13 +116,13 @@ absl::StatusOr<std::vector<float>> Factors(const JsonFields& rope, const char* f
   return factors;
 }
 
-absl::Status ReadLongRope(const JsonFields& config, const JsonFields& rope, TranslatedKeys& keys) {
+absl::Status ReadLongRope(const RopeSource& source, TranslatedKeys& keys) {
+  const JsonFields& rope = source.rope;
   BATON_ASSIGN_OR_RETURN(keys.rope_factors_long, Factors(rope, "long_factor", keys));
   BATON_ASSIGN_OR_RETURN(keys.rope_factors_short, Factors(rope, "short_factor", keys));
-  const JsonFields& place = rope.Has("original_max_position_embeddings") ? rope : config;
-  BATON_ASSIGN_OR_RETURN(const uint64_t original,
-                         place.Count("original_max_position_embeddings", 2, kMaxPositions));
-  const double factor = static_cast<double>(keys.context_length) / static_cast<double>(original);
+  BATON_ASSIGN_OR_RETURN(const uint64_t original, OriginalContext(source, keys));
+  const double grown = static_cast<double>(keys.context_length) / static_cast<double>(original);
+  BATON_ASSIGN_OR_RETURN(const double factor, rope.NumberOr("factor", grown));
   const double natural =
       factor <= 1 ? 1 : std::sqrt(1 + Log(factor) / Log(static_cast<double>(original)));
   BATON_ASSIGN_OR_RETURN(const double magnitude, rope.NumberOr("attention_factor", natural));
@@ -107,10 +131,22 @@ absl::Status ReadLongRope(const JsonFields& config, const JsonFields& rope, Tran
   return absl::OkStatus();
 }
 
-absl::Status ReadScaling(const JsonFields& config, const JsonFields& rope, double base,
-                         TranslatedKeys& keys) {
+// The type of scaling; "default" means none.
+absl::StatusOr<std::string> ScalingType(const JsonFields& rope, const RopeRules& rules) {
   BATON_ASSIGN_OR_RETURN(const std::string older, rope.TextOr("type", "default"));
   BATON_ASSIGN_OR_RETURN(const std::string type, rope.TextOr("rope_type", older));
+  if (type == "su" || (rules.long_only && type == "yarn")) return "longrope";
+  if (rules.long_only && type != "default" && type != "longrope") {
+    return rope.Unsupported(
+        "rope_type", absl::StrCat("is '", LogSafe(type), "'; supported are default and longrope"));
+  }
+  return type;
+}
+
+absl::Status ReadScaling(const RopeSource& source, double base, TranslatedKeys& keys) {
+  const JsonFields& rope = source.rope;
+  BATON_ASSIGN_OR_RETURN(const std::string type, ScalingType(rope, source.rules));
+  BATON_RETURN_IF_ERROR(ReadQueryScale(rope, type, keys));
   if (type == "default") return absl::OkStatus();
   if (type == "linear") {
     BATON_ASSIGN_OR_RETURN(const double factor, rope.Number("factor"));
@@ -118,44 +154,123 @@ absl::Status ReadScaling(const JsonFields& config, const JsonFields& rope, doubl
     keys.Number("rope.scaling.factor", factor);
     return absl::OkStatus();
   }
-  if (type == "llama3") return ReadLlama3(rope, base, keys);
-  if (type == "yarn") return ReadYarn(config, rope, keys);
-  if (type == "longrope" || type == "su") return ReadLongRope(config, rope, keys);
-  return rope.Unsupported("rope_type", absl::StrCat("is '", type,
+  if (type == "llama3") return ReadLlama3(source, base, keys);
+  if (type == "yarn") return ReadYarn(source, keys);
+  if (type == "longrope") return ReadLongRope(source, keys);
+  return rope.Unsupported("rope_type", absl::StrCat("is '", LogSafe(type),
                                                     "'; supported are default, linear, llama3, "
                                                     "yarn and longrope"));
 }
 
+// Refuses fields that are not among `known`.
+absl::Status CheckKnown(const JsonFields& object, absl::Span<const char* const> known) {
+  for (const std::string& name : object.Names()) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    return object.Unsupported(LogSafe(name), absl::StrCat("is not supported; supported are ",
+                                                          absl::StrJoin(known, ", ")));
+  }
+  return absl::OkStatus();
+}
+
+// What transformers reads of a rope object for any model type here, and what it never reads.
+constexpr const char* kRopeFields[] = {"rope_theta",
+                                       "rope_type",
+                                       "type",
+                                       "partial_rotary_factor",
+                                       "factor",
+                                       "original_max_position_embeddings",
+                                       "attention_factor",
+                                       "beta_fast",
+                                       "beta_slow",
+                                       "short_factor",
+                                       "long_factor",
+                                       "low_freq_factor",
+                                       "high_freq_factor",
+                                       "mscale",
+                                       "mscale_all_dim",
+                                       "truncate",
+                                       "llama_4_scaling_beta",
+                                       "max_position_embeddings",
+                                       "finetuned"};
+constexpr const char* kLayerTypes[] = {"full_attention", "sliding_attention"};
+
+// An object's field, else the one at the top.
+absl::StatusOr<double> InEither(const JsonFields& rope, const JsonFields& config, const char* field,
+                                double otherwise) {
+  return (rope.Has(field) ? rope : config).NumberOr(field, otherwise);
+}
+
+// How much of each head is rotated.
+absl::Status ReadShare(const JsonFields& config, const JsonFields& rope, bool partial,
+                       TranslatedKeys& keys) {
+  constexpr char kField[] = "partial_rotary_factor";
+  BATON_ASSIGN_OR_RETURN(const double share, InEither(rope, config, kField, 1));
+  const JsonFields& place = rope.Has(kField) ? rope : config;
+  if (!partial && share != 1) {
+    return place.Unsupported(kField, "is not 1, which alone is supported");
+  }
+  keys.rope_dim = static_cast<uint64_t>(static_cast<double>(keys.head_dim) * share);
+  if (!(share > 0 && share <= 1) || keys.rope_dim == 0 || keys.rope_dim % 2 != 0 ||
+      keys.head_dim % 2 != 0) {
+    return place.Invalid(kField, "and head_dim do not give an even number of rotated values");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadRope(const JsonFields& config, const JsonFields& rope, const RopeRules& rules,
+                      double* base, TranslatedKeys& keys) {
+  BATON_RETURN_IF_ERROR(CheckKnown(rope, kRopeFields));
+  BATON_RETURN_IF_ERROR(ReadShare(config, rope, rules.partial, keys));
+  BATON_ASSIGN_OR_RETURN(*base, InEither(rope, config, "rope_theta", rules.base));
+  if (*base < 1) return rope.Invalid("rope_theta", "is below 1");
+  keys.Count("rope.dimension_count", keys.rope_dim);
+  keys.Number("rope.freq_base", *base);
+  return ReadScaling({.config = config, .rope = rope, .rules = rules}, *base, keys);
+}
+
+// The layers with a window: a base, and nothing else.
+absl::Status ReadLocalRope(const JsonFields& config, const JsonFields& rope, const RopeRules& rules,
+                           double base, TranslatedKeys& keys) {
+  BATON_RETURN_IF_ERROR(CheckKnown(rope, kRopeFields));
+  BATON_RETURN_IF_ERROR(ReadShare(config, rope, /*partial=*/false, keys));
+  BATON_ASSIGN_OR_RETURN(const std::string type, ScalingType(rope, rules));
+  if (type != "default") {
+    return rope.Unsupported("rope_type", "is not 'default', which alone is supported there");
+  }
+  double local_base = rules.local_base;
+  if (rules.local_base_field != nullptr) {
+    BATON_ASSIGN_OR_RETURN(local_base, config.NumberOr(rules.local_base_field, local_base));
+  }
+  BATON_ASSIGN_OR_RETURN(local_base, rope.NumberOr("rope_theta", local_base));
+  if (local_base < 1) return rope.Invalid("rope_theta", "is below 1");
+  if (rules.local_base_field != nullptr) {
+    keys.Number("rope.freq_base_swa", local_base);
+  } else if (local_base != base) {
+    return rope.Unsupported("rope_theta",
+                            absl::StrCat("is ", local_base, " in layers with a window and ", base,
+                                         " in the others; supported is one for all"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::Status ReadRopeFields(const JsonFields& config, TranslatedKeys& keys) {
-  const bool newer = config.Has("rope_parameters");
-  const char* field = newer ? "rope_parameters" : "rope_scaling";
-  double base = 10000;
-  if (!newer) {
-    BATON_ASSIGN_OR_RETURN(base, config.NumberOr("rope_theta", base));
-  }
-  if (!config.Has(field)) {
-    keys.Number("rope.freq_base", base);
-    return absl::OkStatus();
-  }
-  BATON_ASSIGN_OR_RETURN(JsonFields rope, config.Object(field));
-  if (rope.Has("full_attention")) {  // layers with a window have parameters of their own
-    if (rope.Has("sliding_attention")) {
-      BATON_ASSIGN_OR_RETURN(const JsonFields local, rope.Object("sliding_attention"));
-      BATON_ASSIGN_OR_RETURN(const double local_base, local.Number("rope_theta"));
-      BATON_ASSIGN_OR_RETURN(const std::string type, local.TextOr("rope_type", "default"));
-      if (type != "default") {
-        return local.Unsupported("rope_type", "is not 'default', which alone is supported there");
-      }
-      keys.Number("rope.freq_base_swa", local_base);
-    }
-    BATON_ASSIGN_OR_RETURN(rope, rope.Object("full_attention"));
-  }
-  BATON_ASSIGN_OR_RETURN(base, rope.NumberOr("rope_theta", base));
-  if (base < 1) return rope.Invalid("rope_theta", "is below 1");
-  keys.Number("rope.freq_base", base);
-  return ReadScaling(config, rope, base, keys);
+absl::Status ReadRopeFields(const JsonFields& config, const RopeRules& rules,
+                            TranslatedKeys& keys) {
+  const nlohmann::json none = nlohmann::json::object();
+  BATON_ASSIGN_OR_RETURN(const JsonFields older, config.ObjectOr("rope_scaling", none));
+  BATON_ASSIGN_OR_RETURN(const JsonFields newer, config.ObjectOr("rope_parameters", none));
+  const bool scaled = !older.Names().empty();
+  double base = 0;
+  if (!rules.by_layer_type) return ReadRope(config, scaled ? older : newer, rules, &base, keys);
+  BATON_RETURN_IF_ERROR(CheckKnown(newer, kLayerTypes));
+  BATON_ASSIGN_OR_RETURN(const JsonFields local, newer.ObjectOr("sliding_attention", none));
+  BATON_ASSIGN_OR_RETURN(const JsonFields full, newer.ObjectOr("full_attention", none));
+  const nlohmann::json* own = newer.Find("full_attention");
+  nlohmann::json both;
+  const JsonFields scaling = older.WithDefaults(own == nullptr ? none : *own, both);
+  BATON_RETURN_IF_ERROR(ReadRope(config, scaled ? scaling : full, rules, &base, keys));
+  return ReadLocalRope(config, local, rules, base, keys);
 }
 
 absl::Status ReadWindowFields(const JsonFields& config, uint64_t default_period,

@@ -46,9 +46,24 @@ struct TranslatedKeys {
   std::vector<float> rope_factors_short;  // likewise
 };
 
-// Reads how positions are rotated: rope_parameters, or rope_theta and rope_scaling. REQUIRES: the
-// sizes in `keys` are set.
-absl::Status ReadRopeFields(const JsonFields& config, TranslatedKeys& keys);
+// What a model type's rope fields mean where config.json leaves them out, and which it may have.
+struct RopeRules {
+  double base = 10000;  // rope_theta
+  // rope_parameters has an object for each type of layer: full_attention, sliding_attention.
+  bool by_layer_type = false;
+  double local_base = 10000;  // rope_theta of sliding_attention
+  // The older field for `local_base`. Null: both types of layer must have one base.
+  const char* local_base_field = nullptr;
+  bool partial = false;    // partial_rotary_factor may be below 1
+  bool long_only = false;  // LongRoPE is the only scaling, whatever its name: longrope, su, yarn
+};
+
+// Reads how positions are rotated, as transformers 5 does. Without layer types rope_scaling, if it
+// has any field, replaces rope_parameters; with them its fields go over those of full_attention.
+// rope_theta, partial_rotary_factor and `local_base_field` at the top count where the object has
+// none, and original_max_position_embeddings at the top goes over the object's. A field of the
+// objects that is not known is refused by name. REQUIRES: the sizes in `keys` but rope_dim are set.
+absl::Status ReadRopeFields(const JsonFields& config, const RopeRules& rules, TranslatedKeys& keys);
 
 // Writes the sliding window of an architecture that computes one, and which layers have it:
 // `default_period`, the layers from one without a window to the next, is what the architecture's

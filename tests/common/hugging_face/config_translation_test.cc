@@ -70,15 +70,47 @@ TEST(ConfigTranslation, TheLanguageModelOfAMultimodalOneIsAPart) {
   EXPECT_FALSE(Translated(untied)->tied);
 }
 
-TEST(ConfigTranslation, OnlyPartOfAHeadMayBeRotatedWhereHalvesAre) {
+TEST(ConfigTranslation, APartOfAHeadIsRotatedInPhi3AloneWhereverTheFieldStands) {
   nlohmann::json config = SmallLlama();
   config["partial_rotary_factor"] = 0.5;
-  EXPECT_THAT(TranslationFault(config),
-              StartsWith("config.json: partial_rotary_factor is not 1, which alone"));
-  config["model_type"] = "qwen2";
+  for (const char* type : {"llama", "qwen2"}) {
+    config["model_type"] = type;
+    EXPECT_THAT(TranslationFault(config),
+                StartsWith("config.json: partial_rotary_factor is not 1, which alone"));
+  }
+  config["model_type"] = "phi3";
   EXPECT_EQ(Translated(config)->keys.rope_dim, 4u);
-  config["partial_rotary_factor"] = 0.4;  // 3 of 8 values
+  config["rope_parameters"] = {{"partial_rotary_factor", 0.25}};
+  EXPECT_EQ(Translated(config)->keys.rope_dim, 2u) << "the newer place counts";
+  config.erase("partial_rotary_factor");
+  EXPECT_EQ(Translated(config)->keys.rope_dim, 2u);
+  EXPECT_EQ(*AsFile(Translated(config)->keys).GetUint("phi3.rope.dimension_count"), 2u);
+  config["rope_parameters"]["partial_rotary_factor"] = 0.4;  // 3 of 8 values
   EXPECT_THAT(TranslationFault(config), HasSubstr("do not give an even number"));
+}
+
+TEST(ConfigTranslation, WhatTransformersTakesForAMissingFieldIsTaken) {
+  const auto with = [](const char* type, const char* fields) {
+    nlohmann::json config = SmallLlama();
+    config["model_type"] = type;
+    config.update(nlohmann::json::parse(fields));
+    return config;
+  };
+  const nlohmann::json smollm3 = with("smollm3", "{}");
+  EXPECT_TRUE(Translated(smollm3)->tied);
+  EXPECT_EQ(*AsFile(Translated(smollm3)->keys).GetFloat("smollm3.rope.freq_base"), 2e6);
+  const nlohmann::json mistral = with("mistral", R"({"max_position_embeddings": 9000})");
+  EXPECT_EQ(Translated(mistral)->keys.context_length, 4096u);
+  const nlohmann::json no_window =
+      with("mistral", R"({"max_position_embeddings": 9000, "sliding_window": null})");
+  EXPECT_EQ(Translated(no_window)->keys.context_length, 9000u);
+  const nlohmann::json gpt_oss =
+      with("gpt_oss", R"({"num_local_experts": 2, "num_experts_per_tok": 1,
+                          "quantization_config": {"quant_method": "mxfp4"}})");
+  const GgufFile file = AsFile(Translated(gpt_oss)->keys);
+  EXPECT_EQ(*file.GetFloat("gpt-oss.rope.freq_base"), 150000);
+  EXPECT_EQ(*file.GetFloat("gpt-oss.rope.scaling.factor"), 32);
+  EXPECT_EQ(*file.GetUint("gpt-oss.attention.sliding_window"), 128u);
 }
 
 TEST(ConfigTranslation, OnlyScalesOfBlocksOf128Times128AreRead) {

@@ -74,6 +74,17 @@ TEST(ModelTypes, RefuseTheFieldsThatWouldChangeTheirComputation) {
   EXPECT_THAT(ReadFault("smollm3", R"({"no_rope_layers": [1, 1, 0, 1]})"),
               HasSubstr("no_rope_layers does not leave out every fourth layer"));
   EXPECT_EQ(ReadFault("smollm3", R"({"no_rope_layers": [1, 1, 1, 0]})"), "");
+  EXPECT_THAT(ReadFault("smollm3", R"({"no_rope_layer_interval": 2})"),
+              HasSubstr("no_rope_layer_interval is 2; supported is 4"));
+  EXPECT_THAT(ReadFault("qwen3", R"({"layer_types": ["linear_attention"]})"),
+              HasSubstr("layer_types has a type that is neither"));
+  EXPECT_THAT(ReadFault("gpt_oss", R"({"swiglu_alpha": 2})"),
+              HasSubstr("swiglu_alpha is 2; supported is 1.702"));
+  EXPECT_THAT(ReadFault("gpt_oss", R"({"attention_bias": false})"),
+              HasSubstr("attention_bias is false"));
+  EXPECT_THAT(ReadFault("gemma3_text",
+                        R"({"query_pre_attn_scalar": 0, "use_bidirectional_attention": true})"),
+              HasSubstr("use_bidirectional_attention is true"));
 }
 
 TEST(ModelTypes, EndTheContextAtAWindowThatNobodyComputes) {
@@ -82,6 +93,10 @@ TEST(ModelTypes, EndTheContextAtAWindowThatNobodyComputes) {
   keys.context_length = 16;
   ASSERT_TRUE(KnownType("qwen2").read(JsonFields(json, "config.json"), keys).ok());
   EXPECT_EQ(keys.context_length, 16u) << "it is not in use";
+  const nlohmann::json listed = {{"sliding_window", 9},
+                                 {"layer_types", {"full_attention", "sliding_attention"}}};
+  ASSERT_TRUE(KnownType("smollm3").read(JsonFields(listed, "config.json"), keys).ok());
+  EXPECT_EQ(keys.context_length, 9u) << "a layer that is listed has it";
   ASSERT_TRUE(KnownType("mistral").read(JsonFields(json, "config.json"), keys).ok());
   EXPECT_EQ(keys.context_length, 5u);
 }
