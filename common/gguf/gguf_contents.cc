@@ -43,7 +43,10 @@ class Parser {
   absl::StatusOr<GgufContents> Parse(GgufFile::Part part) {
     BATON_RETURN_IF_ERROR(ParseHeader());
     for (uint64_t i = 0; i < key_count_; ++i) BATON_RETURN_IF_ERROR(ParseKeyValue(i));
-    if (part == GgufFile::Part::kTokenizer) return std::move(contents_);
+    if (part == GgufFile::Part::kTokenizer) {
+      LookForEmbedding();
+      return std::move(contents_);
+    }
     BATON_RETURN_IF_ERROR(ParseTensors());
     return std::move(contents_);
   }
@@ -62,6 +65,9 @@ class Parser {
   absl::StatusOr<uint64_t> Alignment() const;
   absl::Status ParseTensors();
   absl::Status ParseTensorInfo(uint64_t index, TensorInfo* info);
+  // Reads the list of tensors up to the embedding. Where the list is cut off or damaged, nothing is
+  // known of the embedding.
+  void LookForEmbedding();
   absl::Status SizeTensor(TensorInfo* info) const;
   absl::Status PlaceTensors(std::vector<TensorInfo> infos, uint64_t alignment);
   absl::Status CheckNoOverlap(const std::vector<TensorInfo>& infos) const;
@@ -251,6 +257,16 @@ absl::Status Parser::ParseTensorInfo(uint64_t index, TensorInfo* info) {
   }
   info->type = static_cast<GgmlType>(type);
   return SizeTensor(info);
+}
+
+void Parser::LookForEmbedding() {
+  for (uint64_t i = 0; i < std::min(tensor_count_, kMaxGgufTensors); ++i) {
+    TensorInfo info{};
+    if (!ParseTensorInfo(i, &info).ok()) return;
+    if (info.name != kEmbeddingTensor) continue;
+    if (info.dims.size() == 2) contents_.embedding_rows = info.dims[1];
+    return;
+  }
 }
 
 absl::Status Parser::SizeTensor(TensorInfo* info) const {

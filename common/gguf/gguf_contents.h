@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,12 @@ struct GgufContents {
   absl::btree_map<absl::string_view, GgufValue> metadata;
   std::vector<GgufTensor> tensors;                          // in file order
   absl::btree_map<absl::string_view, size_t> tensor_index;  // name -> position in `tensors`
+  // Rows of the tensor kEmbeddingTensor if only the metadata was asked for and the file goes on to
+  // that tensor's entry.
+  std::optional<uint64_t> embedding_rows = {};
 };
+
+inline constexpr absl::string_view kEmbeddingTensor = "token_embd.weight";
 
 // Parses the bytes of a file. Every error begins with `name`. It takes memory in proportion to the
 // keys and tensors that are there, whose numbers are bounded, whatever the file's counts say.

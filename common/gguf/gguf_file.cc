@@ -23,6 +23,15 @@ absl::string_view AsText(absl::Span<const uint8_t> bytes) {
   return absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
+// Takes over how many rows the embedding has if part `number` of the split model has it.
+void LookForEmbedding(absl::Span<const uint8_t> bytes, const std::string& path,
+                      const GgufSplit& split, uint64_t number, GgufContents& model) {
+  if (model.embedding_rows.has_value()) return;
+  const absl::StatusOr<GgufContents> part = ParseGguf(bytes, path, GgufFile::Part::kTokenizer);
+  if (!part.ok() || !CheckGgufPart(*part, path, split, number).ok()) return;
+  model.embedding_rows = part->embedding_rows;
+}
+
 }  // namespace
 
 uint64_t GgufTensor::size_bytes() const {
@@ -99,8 +108,12 @@ absl::Status GgufFile::OpenParts(const GgufSplit& split, Part part, Rep& rep) {
     BATON_ASSIGN_OR_RETURN(const std::string path, GgufPartPath(rep.path, split, number));
     const absl::StatusOr<absl::Span<const uint8_t>> bytes =
         rep.files.Open(path, part == Part::kAll);
-    // The tokenizer is in the first part; the others are there for the digest.
-    if (part == Part::kTokenizer) continue;
+    // The tokenizer is in the first part; the others are there for the digest, and one of them may
+    // have the embedding.
+    if (part == Part::kTokenizer) {
+      if (bytes.ok()) LookForEmbedding(*bytes, path, split, number, rep.contents);
+      continue;
+    }
     if (!bytes.ok()) return bytes.status();
     BATON_ASSIGN_OR_RETURN(GgufContents contents, ParseGguf(*bytes, path, part));
     BATON_RETURN_IF_ERROR(CheckGgufPart(contents, path, split, number));
@@ -243,6 +256,18 @@ const GgufTensor* GgufFile::FindTensor(absl::string_view name) const {
   const auto found = rep_->contents.tensor_index.find(name);
   return found == rep_->contents.tensor_index.end() ? nullptr
                                                     : &rep_->contents.tensors[found->second];
+}
+
+std::optional<uint64_t> GgufFile::VocabularyRows() const {
+  if (const GgufTensor* embedding = FindTensor(kEmbeddingTensor); embedding != nullptr) {
+    if (embedding->dims.size() == 2) return embedding->dims[1];
+    return std::nullopt;
+  }
+  if (rep_->contents.embedding_rows.has_value()) return rep_->contents.embedding_rows;
+  const absl::StatusOr<absl::string_view> architecture = GetString("general.architecture");
+  if (!architecture.ok()) return std::nullopt;
+  const absl::StatusOr<uint64_t> size = GetUint(absl::StrCat(*architecture, ".vocab_size"));
+  return size.ok() ? std::optional(*size) : std::nullopt;
 }
 
 HeldTensor GgufFile::Hold(const GgufTensor& tensor) const {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -115,6 +116,11 @@ class GgufFile {
   absl::Span<const GgufTensor> tensors() const;
   // Null when no tensor has that name.
   const GgufTensor* FindTensor(absl::string_view name) const;
+
+  // The rows of the embedding, one for each token that the model can compute: those of its tensor,
+  // else what the key "ARCHITECTURE.vocab_size" says. nullopt if the file has neither, as one may
+  // that was opened for kTokenizer and is cut off after its metadata.
+  std::optional<uint64_t> VocabularyRows() const;
 
   // The tensor with its bytes, which may take a while to make. REQUIRES: it is one of tensors().
   HeldTensor Hold(const GgufTensor& tensor) const;

@@ -11,22 +11,31 @@
 #include "common/tokenizer/end_of_generation.h"
 #include "common/tokenizer/split/pre_tokenizer.h"
 #include "common/tokenizer/spm_encoder.h"
+#include "common/tokenizer/vocabulary_size.h"
 
 namespace baton {
 namespace {
 
-absl::StatusOr<std::unique_ptr<const Vocabulary>> LoadVocabulary(const GgufFile& file,
-                                                                 Vocabulary::Spelling spelling) {
-  BATON_ASSIGN_OR_RETURN(const auto texts, file.GetStrings("tokenizer.ggml.tokens"));
-  std::vector<int64_t> kinds;
+absl::Status LoadVocabulary(const GgufFile& file, Vocabulary::Spelling spelling,
+                            TokenizerParts& parts) {
+  constexpr absl::string_view kTokens = "tokenizer.ggml.tokens";
+  BATON_ASSIGN_OR_RETURN(std::vector<absl::string_view> texts, file.GetStrings(kTokens));
+  std::vector<int64_t> kinds(texts.size(), static_cast<int64_t>(TokenKind::kNormal));
   if (file.Has("tokenizer.ggml.token_type")) {
     BATON_ASSIGN_OR_RETURN(kinds, file.GetInts("tokenizer.ggml.token_type"));
     if (kinds.empty()) {
       return absl::InvalidArgumentError("tokenizer.ggml.token_type is an empty array");
     }
   }
+  parts.listed_tokens = texts.size();
+  if (!texts.empty() && kinds.size() == texts.size()) {  // else Create names what is wrong
+    BATON_ASSIGN_OR_RETURN(const size_t size, VocabularySize(file, kinds, kTokens));
+    texts.resize(size);
+    kinds.resize(size, static_cast<int64_t>(TokenKind::kUnused));
+  }
   BATON_ASSIGN_OR_RETURN(Vocabulary vocabulary, Vocabulary::Create(texts, kinds, spelling));
-  return std::make_unique<const Vocabulary>(std::move(vocabulary));
+  parts.vocabulary = std::make_unique<const Vocabulary>(std::move(vocabulary));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<LiteralMatcher> CollectLiterals(const Vocabulary& vocabulary,
@@ -76,8 +85,7 @@ absl::Status LoadByteLevel(const GgufFile& file, TokenizerParts& parts) {
   parts.add_bos = pre_tokenizer.adds_bos_by_default();
   const ByteLevelEncoder::Options options{.takes_known_pieces_whole =
                                               pre_tokenizer.takes_known_pieces_whole()};
-  BATON_ASSIGN_OR_RETURN(parts.vocabulary,
-                         LoadVocabulary(file, Vocabulary::Spelling::kByteAlphabet));
+  BATON_RETURN_IF_ERROR(LoadVocabulary(file, Vocabulary::Spelling::kByteAlphabet, parts));
   BATON_ASSIGN_OR_RETURN(const auto texts, file.GetStrings("tokenizer.ggml.merges"));
   BATON_ASSIGN_OR_RETURN(auto merges, parts.vocabulary->ResolveMerges(texts));
   BATON_ASSIGN_OR_RETURN(ByteLevelEncoder encoder,
@@ -94,9 +102,11 @@ absl::Status LoadSpm(const GgufFile& file, TokenizerParts& parts) {
   if (file.Has(kPrefix)) {
     BATON_ASSIGN_OR_RETURN(parts.adds_space_prefix, file.GetBool(kPrefix));
   }
-  BATON_ASSIGN_OR_RETURN(parts.vocabulary,
-                         LoadVocabulary(file, Vocabulary::Spelling::kSentencePiece));
-  BATON_ASSIGN_OR_RETURN(const std::vector<float> scores, file.GetFloats("tokenizer.ggml.scores"));
+  BATON_RETURN_IF_ERROR(LoadVocabulary(file, Vocabulary::Spelling::kSentencePiece, parts));
+  BATON_ASSIGN_OR_RETURN(std::vector<float> scores, file.GetFloats("tokenizer.ggml.scores"));
+  if (scores.size() == parts.listed_tokens) {
+    scores.resize(static_cast<size_t>(parts.vocabulary->size()));
+  }
   BATON_ASSIGN_OR_RETURN(parts.encoder,
                          SpmEncoder::Create(*parts.vocabulary, scores, parts.adds_space_prefix));
   return absl::OkStatus();

@@ -16,6 +16,7 @@
 #include "common/tokenizer/gguf_tokenizer.h"
 #include "common/tokenizer/json_fields.h"
 #include "common/tokenizer/json_pipeline.h"
+#include "common/tokenizer/vocabulary_size.h"
 
 namespace baton {
 namespace {
@@ -36,7 +37,7 @@ struct JsonTokens {
                                                      Vocabulary::kMaxTokens - 1, " are supported"));
     }
     const auto index = static_cast<size_t>(id);
-    Grow(index + 1);
+    Resize(std::max(index + 1, texts.size()));
     if (named[index] && texts[index] != text) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": token id ", id, " is that of \"",
                                                      absl::Utf8SafeCHexEscape(texts[index]),
@@ -47,8 +48,7 @@ struct JsonTokens {
     kinds[index] = static_cast<int64_t>(kind);
     return absl::OkStatus();
   }
-  void Grow(size_t size) {
-    if (size <= texts.size()) return;
+  void Resize(size_t size) {
     texts.resize(size);
     kinds.resize(size, static_cast<int64_t>(TokenKind::kUnused));
     named.resize(size);
@@ -130,14 +130,12 @@ absl::StatusOr<JsonTokens> ReadTokens(const Json& json, const GgufFile& file,
     tokens.kinds[static_cast<size_t>(found - tokens.texts.begin())] =
         static_cast<int64_t>(TokenKind::kUnknown);
   }
-  if (file.Has("general.architecture")) {
-    BATON_ASSIGN_OR_RETURN(const auto architecture, file.GetString("general.architecture"));
-    const std::string key = absl::StrCat(architecture, ".vocab_size");
-    if (file.Has(key)) {
-      BATON_ASSIGN_OR_RETURN(const uint64_t size, file.GetUint(key));
-      tokens.Grow(std::min<uint64_t>(size, Vocabulary::kMaxTokens));
-    }
-  }
+  parts.listed_tokens = tokens.texts.size();
+  BATON_ASSIGN_OR_RETURN(const size_t size,
+                         VocabularySize(file, tokens.kinds, "model.vocab with added_tokens"));
+  tokens.Resize(size);
+  absl::erase_if(parts.literal_rules,
+                 [size](const auto& rule) { return static_cast<size_t>(rule.first) >= size; });
   return tokens;
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 
 #include "common/base/hash.h"
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/tokenizer/gguf_tokenizer.h"
 #include "common/tokenizer/json_tokenizer.h"
@@ -61,11 +62,17 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const GgufFile& file)
   auto rep = std::make_unique<Rep>();
   rep->parts = *std::move(parts);
   rep->digest = file.TokenizerDigest();
-  if (is_json) {
-    // The number of tokens is that of a key outside of what the file's digest covers.
+  const auto tokens = static_cast<size_t>(rep->parts.vocabulary->size());
+  if (rep->parts.listed_tokens > tokens) {
+    LogWarning(
+        "tokens without a row in the model's embedding are left out: model={} first_id={} count={}",
+        LogSafe(file.path()), tokens, rep->parts.listed_tokens - tokens);
+  }
+  if (is_json || rep->parts.listed_tokens != tokens) {
+    // The number of tokens is that of the embedding's rows, which the file's digest does not cover.
     Sha256 hash;
     hash.Update(rep->digest);
-    hash.UpdateInteger<uint64_t>(static_cast<uint64_t>(rep->parts.vocabulary->size()));
+    hash.UpdateInteger<uint64_t>(tokens);
     rep->digest = hash.Finish();
   }
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(rep)));

@@ -28,8 +28,10 @@ struct EncodeOptions {
 // Immutable after Load and thread-safe; holds no reference to the file.
 class Tokenizer {
  public:
-  // Loads the tokenizer of `file`. An error names what is not supported: another tokenizer model,
-  // another pre-tokenizer, inconsistent arrays.
+  // Loads the tokenizer of `file`. It has one token for each row of the model's embedding where
+  // the file shows how many these are (vocabulary_size.h); a warning in the log counts tokens that
+  // are left out. An error names what is not supported: another tokenizer model, another
+  // pre-tokenizer, inconsistent arrays, tokens of plain text without a row.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const GgufFile& file);
   ~Tokenizer();
 

@@ -1,6 +1,7 @@
 // What a tokenizer is made of, whatever file it comes from.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@ namespace baton {
 
 struct TokenizerParts {
   std::unique_ptr<const Vocabulary> vocabulary;
+  size_t listed_tokens = 0;                    // tokens that the file lists (vocabulary_size.h)
   std::unique_ptr<const TextEncoder> encoder;  // borrows `vocabulary`
   LiteralMatcher literals;                     // of the special and user-defined tokens
   absl::flat_hash_map<int32_t, LiteralRule> literal_rules;  // of the tokens that have one

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "common/base/check.h"
 #include "common/base/kv_type_name.h"
 #include "common/base/status_macros.h"
 #include "common/handoff/carried_tokens.h"
@@ -150,14 +149,22 @@ SamplingParams ReadSampling(const v1::SamplingParams& params) {
 }
 
 absl::StatusOr<GrammarState> ReadGrammar(const internal::v1::SequenceSpec& spec,
-                                         const SequenceRequest& request,
+                                         const SequenceRequest& request, const EngineLimits& limits,
                                          const GrammarReader* grammars) {
   if (grammars == nullptr) {
     return absl::FailedPreconditionError("sequence.grammar: this worker reads no grammars");
   }
   const auto outputs =
       absl::MakeConstSpan(request.token_ids).subspan(static_cast<size_t>(request.prompt_length));
-  return grammars->Read({.grammar = spec.grammar(), .cache_salt = spec.cache_salt()}, outputs);
+  BATON_ASSIGN_OR_RETURN(
+      GrammarState state,
+      grammars->Read({.grammar = spec.grammar(), .cache_salt = spec.cache_salt()}, outputs));
+  if (state.vocab_size() != limits.vocab_size) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "sequence.grammar: is for ", state.vocab_size(), " tokens, the model has rows for ",
+        limits.vocab_size, "; start router and workers with the same model file"));
+  }
+  return state;
 }
 
 }  // namespace
@@ -190,9 +197,13 @@ absl::StatusOr<CheckedSequence> SequenceFromProto(const internal::v1::SequenceSp
     return InvalidField(absl::StrCat("sequence.", misfit->field), misfit->description);
   }
   if (!spec.grammar().empty()) {
-    BATON_ASSIGN_OR_RETURN(request.grammar, ReadGrammar(spec, request, grammars));
+    BATON_ASSIGN_OR_RETURN(request.grammar, ReadGrammar(spec, request, limits, grammars));
   }
-  BATON_CHECK(IsWellFormed(request, limits), "the checks of every field are enough");
+  if (!IsWellFormed(request, limits)) {
+    return absl::InternalError(
+        "sequence: its fields passed their checks, and the engine cannot take it; report the "
+        "request to the maintainers of Baton");
+  }
   return SequenceBorder::Make(std::move(request));
 }
 

@@ -21,7 +21,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto cut = baton::Parsed(*form.NewParser(chat, 1, 0), text, 1 + data[1] % 16);
   BATON_CHECK(whole == cut, "the parts depend on where the text was cut");
   size_t bytes = 0;
-  for (const baton::AnswerPart& part : cut) bytes += part.text.size();
+  bool in_call = false;
+  for (const baton::AnswerPart& part : cut) {
+    bytes += part.text.size();
+    using Kind = baton::AnswerPart::Kind;
+    in_call = part.kind == Kind::kCall || (in_call && part.kind == Kind::kArguments);
+    BATON_CHECK(in_call || part.kind != Kind::kArguments, "arguments outside of a call");
+  }
   // JSON of XML may escape each byte; nothing else makes text longer.
   BATON_CHECK(bytes <= 6 * text.size() + 64, "an answer grew");
   return 0;

@@ -272,6 +272,29 @@ TEST(GgufFile, TokenizerPartReadsAFileWithoutItsTensors) {
   EXPECT_EQ(file.TokenizerDigest(), OpenTiny("tiny-llama-q8_0.gguf").TokenizerDigest());
 }
 
+TEST(GgufFile, VocabularyRowsAreTheEmbeddingsElseWhatTheKeySays) {
+  const GgufBuilder key =
+      GgufBuilder().Text("general.architecture", "llama").Uint32("llama.vocab_size", 9);
+  GgufBuilder both = key;
+  both.TensorWithData("other", {8}, 0, std::string(32, 'x'));
+  both.TensorWithData("token_embd.weight", {8, 5}, 0, std::string(160, 'x'));
+  for (const Part part : {Part::kAll, Part::kTokenizer}) {
+    EXPECT_EQ(Unwrap(GgufFile::Parse(both.Build(), "m.gguf", part)).VocabularyRows(), 5u);
+    EXPECT_EQ(Unwrap(GgufFile::Parse(key.Build(), "m.gguf", part)).VocabularyRows(), 9u);
+    EXPECT_EQ(Unwrap(GgufFile::Parse(GgufBuilder().Build(), "m.gguf", part)).VocabularyRows(),
+              std::nullopt);
+  }
+  // A list of tensors that is cut off before the embedding's entry, inside it, and behind it.
+  const std::string whole = both.Build();
+  const size_t entry = whole.find("token_embd.weight");
+  for (const auto& [size, rows] :
+       {std::pair(entry, 9u), std::pair(entry + 30, 9u), std::pair(entry + 17 + 32, 5u)}) {
+    const GgufFile cut = Unwrap(GgufFile::Parse(whole.substr(0, size), "m.gguf", Part::kTokenizer));
+    EXPECT_EQ(cut.VocabularyRows(), rows) << size - entry;
+    EXPECT_THAT(cut.tensors(), IsEmpty());
+  }
+}
+
 TEST(GgufFile, TokenizerDigestDependsOnTheTokenizerAlone) {
   const auto digest = [](const GgufBuilder& builder) {
     return ParseGood(builder).TokenizerDigest();

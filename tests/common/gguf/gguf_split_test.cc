@@ -109,6 +109,18 @@ TEST_F(SplitFiles, MustAllBeThereForTheWeightsButNotForTheTokenizer) {
   EXPECT_EQ(ErrorOf(First(), Part::kTokenizer), "");
 }
 
+TEST_F(SplitFiles, TheEmbeddingOfALaterPartCountsForTheTokenizerIfThePartIsThere) {
+  GgufBuilder third = ThirdOfModel(3);
+  third.tensors.front().name = "token_embd.weight";
+  third.tensors.front().dims = {4, 2};
+  Write(3, third);
+  for (const Part part : {Part::kAll, Part::kTokenizer}) {
+    EXPECT_EQ(GgufFile::Open(First(), part)->VocabularyRows(), 2u);
+  }
+  std::filesystem::remove(folder_.path() + "/" + PartName(3, 3));
+  EXPECT_EQ(GgufFile::Open(First(), Part::kTokenizer)->VocabularyRows(), std::nullopt);
+}
+
 TEST_F(SplitFiles, MustBeOfOneModel) {
   const std::string second = folder_.path() + "/" + PartName(2, 3);
   Write(2, ThirdOfModel(3));

@@ -67,6 +67,58 @@ TEST(GgufTokenizer, SentencePiecesAddASpaceUnlessTheFileSaysNo) {
   EXPECT_FALSE(PartsOf(builder.Bool("tokenizer.ggml.add_space_prefix", false))->adds_space_prefix);
 }
 
+// Small with an embedding of so many rows.
+GgufBuilder WithRows(uint64_t rows) {
+  return Small("gpt-2").TensorWithData("token_embd.weight", {1, rows}, 0,
+                                       std::string(4 * rows, 'x'));
+}
+
+TEST(GgufTokenizer, HasATokenForEachRowOfTheEmbeddingAndNoOther) {
+  GgufBuilder more = Scheme("gpt-2")
+                         .Texts("tokenizer.ggml.tokens", {"a", "b", "ab", "<s>", "<u>"})
+                         .Int32s("tokenizer.ggml.token_type", {1, 1, 1, 3, 4})
+                         .Texts("tokenizer.ggml.merges", {"a b"})
+                         .TensorWithData("token_embd.weight", {1, 3}, 0, std::string(12, 'x'));
+  const auto fewer = PartsOf(more);
+  ASSERT_TRUE(fewer.ok()) << fewer.status();
+  EXPECT_EQ(fewer->vocabulary->size(), 3);
+  EXPECT_EQ(fewer->listed_tokens, 5u);
+  EXPECT_FALSE(fewer->literals.Longest("<u>", 3).has_value());
+  EXPECT_FALSE(fewer->literals.Longest("<s>", 3).has_value());
+  const auto padded = PartsOf(WithRows(12));
+  ASSERT_TRUE(padded.ok()) << padded.status();
+  EXPECT_EQ(padded->vocabulary->size(), 12);
+  EXPECT_EQ(padded->vocabulary->kind(11), TokenKind::kUnused);
+  EXPECT_EQ(padded->vocabulary->bytes(11), "");
+  EXPECT_EQ(PartsOf(WithRows(9)).status().code(), absl::StatusCode::kInvalidArgument)
+      << "text may become abb";
+}
+
+TEST(GgufTokenizer, PiecesBeyondTheRowsNeedNoScores) {
+  const auto pieces = [](uint64_t rows) {
+    GgufBuilder builder;
+    builder.Text("tokenizer.ggml.model", "llama")
+        .Texts("tokenizer.ggml.tokens", {"a", "b", "<pad>"})
+        .Int32s("tokenizer.ggml.token_type", {1, 1, 3})
+        .Array<float>("tokenizer.ggml.scores", 6, {0, -1, -2})
+        .Bool("tokenizer.ggml.add_bos_token", false)
+        .TensorWithData("token_embd.weight", {1, rows}, 0, std::string(4 * rows, 'x'));
+    return PartsOf(builder);
+  };
+  for (const uint64_t rows : {2u, 3u, 7u}) {
+    const auto parts = pieces(rows);
+    ASSERT_TRUE(parts.ok()) << parts.status();
+    EXPECT_EQ(parts->vocabulary->size(), static_cast<int>(rows));
+  }
+}
+
+TEST(GgufTokenizer, TheDigestDiffersWithTheRowsOnlyWhereTheyAreNotTheTokens) {
+  const auto digest = [](const GgufBuilder& builder) { return (*Load(builder))->digest(); };
+  EXPECT_EQ(digest(WithRows(10)), digest(Small("gpt-2")));
+  EXPECT_NE(digest(WithRows(11)), digest(Small("gpt-2")));
+  EXPECT_NE(digest(WithRows(11)), digest(WithRows(12)));
+}
+
 TEST(GgufTokenizer, AFaultOfASpecialTokenNamesItsPlace) {
   EXPECT_EQ(PartsOf(Small("gpt-2").Int32s("tokenizer.ggml.eos_token_ids", {5, 10})).status(),
             absl::InvalidArgumentError("tokenizer.ggml.eos_token_ids[1] is 10, but the vocabulary "

@@ -131,12 +131,45 @@ TEST(JsonTokenizer, HasAsManyTokensAsTheModel) {
     keys.Text("general.architecture", "llama").Uint32("llama.vocab_size", size);
     return *LoadJson(ByteLevelJson(), keys);
   };
-  EXPECT_EQ(sized(3)->vocab_size(), 8);
+  EXPECT_EQ(sized(8)->vocab_size(), 8);
   const auto padded = sized(12);
   EXPECT_EQ(padded->vocab_size(), 12);
   EXPECT_EQ(padded->TokenBytes(11), "");
   EXPECT_NE(padded->digest(), sized(13)->digest());
   EXPECT_EQ(padded->digest(), sized(12)->digest());
+}
+
+TEST(JsonTokenizer, AddedTokensBeyondTheModelsRowsAreText) {
+  GgufBuilder keys;
+  keys.Text("general.architecture", "gemma3").Uint32("gemma3.vocab_size", 7);
+  nlohmann::json json = ByteLevelJson();
+  // Behind a gap, as an image's token may be, and with a rule of its own.
+  json["added_tokens"].push_back({{"id", 12}, {"content", "ba"}, {"lstrip", true}});
+  const auto cut = LoadJson(json, keys);
+  ASSERT_TRUE(cut.ok()) << cut.status();
+  EXPECT_EQ((*cut)->vocab_size(), 7);
+  EXPECT_THAT(*(*cut)->Encode("ab ba<s>", kParse), ElementsAre(3, 2, 1, 0, 6));
+  EXPECT_FALSE((*cut)->Encode("<u>", kParse).ok()) << "there are no tokens of < and >";
+  GgufBuilder one_more;
+  one_more.Text("general.architecture", "gemma3").Uint32("gemma3.vocab_size", 13);
+  EXPECT_THAT(*(*LoadJson(json, one_more))->Encode("ab ba", kParse), ElementsAre(3, 12));
+}
+
+TEST(JsonTokenizer, TokensOfTextBeyondTheModelsRowsAreRefusedWithBothCounts) {
+  GgufBuilder keys;
+  keys.Text("general.architecture", "llama").Uint32("llama.vocab_size", 5);
+  EXPECT_THAT(std::string(LoadJson(ByteLevelJson(), keys).status().message()),
+              HasSubstr("made.gguf: tokenizer.huggingface.json: model.vocab with added_tokens has "
+                        "8 tokens, but the model's embedding has 5 rows"));
+}
+
+TEST(JsonTokenizer, ASpecialTokenBeyondTheModelsRowsEndsNoAnswer) {
+  GgufBuilder keys;
+  keys.Text("general.architecture", "llama")
+      .Uint32("llama.vocab_size", 7)
+      .Uint32("tokenizer.ggml.eos_token_id", 7);
+  EXPECT_THAT(std::string(LoadJson(ByteLevelJson(), keys).status().message()),
+              HasSubstr("tokenizer.ggml.eos_token_id is 7, but the vocabulary has 7 tokens"));
 }
 
 TEST(JsonTokenizer, CharactersWithoutATokenBecomeTheirBytes) {

@@ -144,6 +144,13 @@ TEST_F(GrammarReaderTest, ASequenceIsReadWithTheStateBehindItsOutputsAlone) {
   EXPECT_EQ(
       SequenceFromProto(spec, kManyIds, SequenceRequest::Mode::kReceive, nullptr).status().code(),
       absl::StatusCode::kFailedPrecondition);
+  EngineLimits other_rows = kManyIds;
+  other_rows.vocab_size = 49153;
+  const absl::Status misfit =
+      SequenceFromProto(spec, other_rows, SequenceRequest::Mode::kReceive, &Reader()).status();
+  EXPECT_EQ(misfit.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(misfit.message()),
+              StartsWith("sequence.grammar: is for 49152 tokens, the model has rows for 49153; "));
   spec.clear_grammar();
   read = SequenceFromProto(spec, kManyIds, SequenceRequest::Mode::kReceive, nullptr);
   ASSERT_TRUE(read.ok()) << read.status();
