@@ -11,7 +11,7 @@
 namespace baton {
 namespace {
 
-absl::Status ReadSizes(const JsonFields& config, TranslatedKeys& keys) {
+absl::Status ReadSizes(const JsonFileFields& config, TranslatedKeys& keys) {
   BATON_ASSIGN_OR_RETURN(keys.layers, config.Count("num_hidden_layers", 1, kMaxLayers));
   BATON_ASSIGN_OR_RETURN(keys.width, config.Count("hidden_size", 1, kMaxWidth));
   BATON_ASSIGN_OR_RETURN(const uint64_t hidden, config.Count("intermediate_size", 1, kMaxWidth));
@@ -40,7 +40,7 @@ absl::Status ReadSizes(const JsonFields& config, TranslatedKeys& keys) {
 }
 
 // The function of the feed-forward's gate, of which the architecture computes one.
-absl::Status CheckActivation(const JsonFields& config, const ModelType& type) {
+absl::Status CheckActivation(const JsonFileFields& config, const ModelType& type) {
   const char* field = config.Has("hidden_activation") ? "hidden_activation" : "hidden_act";
   BATON_ASSIGN_OR_RETURN(const std::string activation, config.TextOr(field, type.activation));
   if (activation != type.activation) {
@@ -51,9 +51,9 @@ absl::Status CheckActivation(const JsonFields& config, const ModelType& type) {
 }
 
 // Whether the weights are E4M3 with scales of blocks.
-absl::StatusOr<bool> ReadQuantisation(const JsonFields& config, const ModelType& type) {
+absl::StatusOr<bool> ReadQuantisation(const JsonFileFields& config, const ModelType& type) {
   if (!config.Has("quantization_config")) return false;
-  BATON_ASSIGN_OR_RETURN(const JsonFields quantisation, config.Object("quantization_config"));
+  BATON_ASSIGN_OR_RETURN(const JsonFileFields quantisation, config.Object("quantization_config"));
   BATON_ASSIGN_OR_RETURN(const std::string method, quantisation.TextOr("quant_method", ""));
   if (type.mxfp4_method != nullptr && method == type.mxfp4_method) return false;
   if (method == "fp8" && quantisation.Has("weight_block_size")) {
@@ -69,7 +69,8 @@ absl::StatusOr<bool> ReadQuantisation(const JsonFields& config, const ModelType&
 }
 
 // GGUF's number of the type that most weights have; the config may not say.
-absl::Status ReadType(const JsonFields& config, const ModelType& model, GgufMetadata& metadata) {
+absl::Status ReadType(const JsonFileFields& config, const ModelType& model,
+                      GgufMetadata& metadata) {
   if (model.mxfp4_method != nullptr && config.Has("quantization_config")) {
     metadata.Uint32("general.file_type", 38);
     return absl::OkStatus();
@@ -85,10 +86,10 @@ absl::Status ReadType(const JsonFields& config, const ModelType& model, GgufMeta
 
 }  // namespace
 
-absl::StatusOr<TranslatedConfig> TranslateConfig(const JsonFields& file) {
+absl::StatusOr<TranslatedConfig> TranslateConfig(const JsonFileFields& file) {
   TranslatedConfig translated = {.type = nullptr, .keys = {}};
   translated.multimodal = file.Has("text_config");
-  JsonFields config = file;
+  JsonFileFields config = file;
   if (translated.multimodal) {
     BATON_ASSIGN_OR_RETURN(config, file.Object("text_config"));
   }
@@ -115,7 +116,7 @@ absl::StatusOr<TranslatedConfig> TranslateConfig(const JsonFields& file) {
   }
   keys.Count("context_length", keys.context_length);
   BATON_ASSIGN_OR_RETURN(translated.scaled_e4m3, ReadQuantisation(file, *translated.type));
-  const JsonFields& tie = config.Has("tie_word_embeddings") ? config : file;
+  const JsonFileFields& tie = config.Has("tie_word_embeddings") ? config : file;
   BATON_ASSIGN_OR_RETURN(translated.tied, tie.BoolOr("tie_word_embeddings", translated.type->tied));
   return translated;
 }

@@ -18,6 +18,6 @@ struct TranslatedConfig {
 };
 
 // INVALID_ARGUMENT or UNIMPLEMENTED names the file, the field and what is supported.
-absl::StatusOr<TranslatedConfig> TranslateConfig(const JsonFields& config);
+absl::StatusOr<TranslatedConfig> TranslateConfig(const JsonFileFields& config);
 
 }  // namespace baton

@@ -44,7 +44,7 @@ struct Shards {
 absl::StatusOr<Shards> ReadIndex(const std::string& path, absl::Span<const uint8_t> bytes) {
   BATON_ASSIGN_OR_RETURN(const nlohmann::json json,
                          ParseJsonObject(AsText(bytes), path, kIndexLimits));
-  const JsonFields fields(json, path);
+  const JsonFileFields fields(json, path);
   BATON_RETURN_IF_ERROR(fields.Object("weight_map").status());
   Shards shards;
   for (const auto& [tensor, shard] : json["weight_map"].items()) {

@@ -50,12 +50,12 @@ absl::StatusOr<Json> ParseJsonObject(absl::string_view text, const std::string& 
   return *std::move(json);
 }
 
-const Json* JsonFields::Find(const char* field) const {
+const Json* JsonFileFields::Find(const char* field) const {
   const auto found = object_->find(field);
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
 
-std::vector<std::string> JsonFields::Names() const {
+std::vector<std::string> JsonFileFields::Names() const {
   std::vector<std::string> names;
   for (const auto& [name, value] : object_->items()) {
     if (!value.is_null()) names.push_back(name);
@@ -63,27 +63,28 @@ std::vector<std::string> JsonFields::Names() const {
   return names;
 }
 
-JsonFields JsonFields::WithDefaults(const Json& defaults, Json& both) const {
+JsonFileFields JsonFileFields::WithDefaults(const Json& defaults, Json& both) const {
   both = defaults;
   both.update(*object_);
-  return JsonFields(both, name_, prefix_);
+  return JsonFileFields(both, name_, prefix_);
 }
 
-absl::Status JsonFields::Invalid(absl::string_view field, absl::string_view what) const {
+absl::Status JsonFileFields::Invalid(absl::string_view field, absl::string_view what) const {
   return absl::InvalidArgumentError(absl::StrCat(name_, ": ", prefix_, field, " ", what));
 }
 
-absl::Status JsonFields::Unsupported(absl::string_view field, absl::string_view what) const {
+absl::Status JsonFileFields::Unsupported(absl::string_view field, absl::string_view what) const {
   return absl::UnimplementedError(absl::StrCat(name_, ": ", prefix_, field, " ", what));
 }
 
-absl::StatusOr<const Json*> JsonFields::Get(const char* field) const {
+absl::StatusOr<const Json*> JsonFileFields::Get(const char* field) const {
   const Json* value = Find(field);
   if (value == nullptr) return Invalid(field, "is missing; fetch the file again");
   return value;
 }
 
-absl::StatusOr<uint64_t> JsonFields::Count(const char* field, uint64_t min, uint64_t max) const {
+absl::StatusOr<uint64_t> JsonFileFields::Count(const char* field, uint64_t min,
+                                               uint64_t max) const {
   BATON_ASSIGN_OR_RETURN(const Json* value, Get(field));
   // Some writers have whole numbers with a point.
   const double number = value->is_number() ? value->get<double>() : -1;
@@ -94,12 +95,12 @@ absl::StatusOr<uint64_t> JsonFields::Count(const char* field, uint64_t min, uint
   return static_cast<uint64_t>(number);
 }
 
-absl::StatusOr<uint64_t> JsonFields::CountOr(const char* field, uint64_t min, uint64_t max,
-                                             uint64_t otherwise) const {
+absl::StatusOr<uint64_t> JsonFileFields::CountOr(const char* field, uint64_t min, uint64_t max,
+                                                 uint64_t otherwise) const {
   return Has(field) ? Count(field, min, max) : otherwise;
 }
 
-absl::StatusOr<double> JsonFields::Number(const char* field) const {
+absl::StatusOr<double> JsonFileFields::Number(const char* field) const {
   BATON_ASSIGN_OR_RETURN(const Json* value, Get(field));
   if (!value->is_number() || !std::isfinite(value->get<double>())) {
     return Invalid(field, "is no number");
@@ -107,40 +108,41 @@ absl::StatusOr<double> JsonFields::Number(const char* field) const {
   return value->get<double>();
 }
 
-absl::StatusOr<double> JsonFields::NumberOr(const char* field, double otherwise) const {
+absl::StatusOr<double> JsonFileFields::NumberOr(const char* field, double otherwise) const {
   return Has(field) ? Number(field) : otherwise;
 }
 
-absl::StatusOr<bool> JsonFields::BoolOr(const char* field, bool otherwise) const {
+absl::StatusOr<bool> JsonFileFields::BoolOr(const char* field, bool otherwise) const {
   const Json* value = Find(field);
   if (value == nullptr) return otherwise;
   if (!value->is_boolean()) return Invalid(field, "is neither true nor false");
   return value->get<bool>();
 }
 
-absl::StatusOr<std::string> JsonFields::Text(const char* field) const {
+absl::StatusOr<std::string> JsonFileFields::Text(const char* field) const {
   BATON_ASSIGN_OR_RETURN(const Json* value, Get(field));
   if (!value->is_string()) return Invalid(field, "is no string");
   return value->get<std::string>();
 }
 
-absl::StatusOr<std::string> JsonFields::TextOr(const char* field,
-                                               const std::string& otherwise) const {
+absl::StatusOr<std::string> JsonFileFields::TextOr(const char* field,
+                                                   const std::string& otherwise) const {
   return Has(field) ? Text(field) : otherwise;
 }
 
-absl::StatusOr<JsonFields> JsonFields::ObjectOr(const char* field, const Json& otherwise) const {
+absl::StatusOr<JsonFileFields> JsonFileFields::ObjectOr(const char* field,
+                                                        const Json& otherwise) const {
   if (Has(field)) return Object(field);
-  return JsonFields(otherwise, name_, absl::StrCat(prefix_, field, "."));
+  return JsonFileFields(otherwise, name_, absl::StrCat(prefix_, field, "."));
 }
 
-absl::StatusOr<JsonFields> JsonFields::Object(const char* field) const {
+absl::StatusOr<JsonFileFields> JsonFileFields::Object(const char* field) const {
   BATON_ASSIGN_OR_RETURN(const Json* value, Get(field));
   if (!value->is_object()) return Invalid(field, "is no object");
-  return JsonFields(*value, name_, absl::StrCat(prefix_, field, "."));
+  return JsonFileFields(*value, name_, absl::StrCat(prefix_, field, "."));
 }
 
-absl::StatusOr<std::vector<double>> JsonFields::Numbers(const char* field) const {
+absl::StatusOr<std::vector<double>> JsonFileFields::Numbers(const char* field) const {
   BATON_ASSIGN_OR_RETURN(const Json* value, Get(field));
   std::vector<double> numbers;
   bool good = value->is_array();
@@ -152,7 +154,7 @@ absl::StatusOr<std::vector<double>> JsonFields::Numbers(const char* field) const
   return numbers;
 }
 
-absl::StatusOr<std::vector<std::string>> JsonFields::Texts(const char* field) const {
+absl::StatusOr<std::vector<std::string>> JsonFileFields::Texts(const char* field) const {
   BATON_ASSIGN_OR_RETURN(const Json* value, Get(field));
   std::vector<std::string> texts;
   bool good = value->is_array();

@@ -27,10 +27,10 @@ absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, const std
 
 // The fields of an object. Borrows it. A field that is null counts as missing. Errors are
 // INVALID_ARGUMENT and name the file and the field.
-class JsonFields {
+class JsonFileFields {
  public:
   // `name`: of the file. REQUIRES: `object` is one.
-  JsonFields(const nlohmann::json& object, std::string name, std::string prefix = "")
+  JsonFileFields(const nlohmann::json& object, std::string name, std::string prefix = "")
       : object_(&object), name_(std::move(name)), prefix_(std::move(prefix)) {}
 
   bool Has(const char* field) const { return Find(field) != nullptr; }
@@ -45,13 +45,13 @@ class JsonFields {
   absl::StatusOr<bool> BoolOr(const char* field, bool otherwise) const;
   absl::StatusOr<std::string> Text(const char* field) const;
   absl::StatusOr<std::string> TextOr(const char* field, const std::string& otherwise) const;
-  absl::StatusOr<JsonFields> Object(const char* field) const;
+  absl::StatusOr<JsonFileFields> Object(const char* field) const;
   // The object at `field`, else `otherwise`, which must outlive what is returned.
-  absl::StatusOr<JsonFields> ObjectOr(const char* field, const nlohmann::json& otherwise) const;
+  absl::StatusOr<JsonFileFields> ObjectOr(const char* field, const nlohmann::json& otherwise) const;
   absl::StatusOr<std::vector<double>> Numbers(const char* field) const;
   absl::StatusOr<std::vector<std::string>> Texts(const char* field) const;
   // The fields, and those of `defaults` that are missing. `both` is to outlive what is returned.
-  JsonFields WithDefaults(const nlohmann::json& defaults, nlohmann::json& both) const;
+  JsonFileFields WithDefaults(const nlohmann::json& defaults, nlohmann::json& both) const;
   // The field as it is; null if it is missing.
   const nlohmann::json* Find(const char* field) const;
 

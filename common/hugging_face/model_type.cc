@@ -91,7 +91,7 @@ constexpr TensorName kGptOssNames[] = {
 
 // Up to its length a window that the architecture's keys cannot tell changes nothing, so the
 // context ends there.
-absl::Status EndContextAtWindow(const JsonFields& config, TranslatedKeys& keys) {
+absl::Status EndContextAtWindow(const JsonFileFields& config, TranslatedKeys& keys) {
   if (!config.Has("sliding_window")) return absl::OkStatus();
   BATON_ASSIGN_OR_RETURN(const uint64_t window, config.Count("sliding_window", 1, kMaxPositions));
   keys.context_length = std::min(keys.context_length, window);
@@ -99,7 +99,7 @@ absl::Status EndContextAtWindow(const JsonFields& config, TranslatedKeys& keys) 
 }
 
 // Whether layer_types lists a layer with a window.
-absl::StatusOr<bool> ListsWindows(const JsonFields& config) {
+absl::StatusOr<bool> ListsWindows(const JsonFileFields& config) {
   if (!config.Has("layer_types")) return false;
   BATON_ASSIGN_OR_RETURN(const std::vector<std::string> types, config.Texts("layer_types"));
   bool windows = false;
@@ -113,13 +113,14 @@ absl::StatusOr<bool> ListsWindows(const JsonFields& config) {
   return windows;
 }
 
-absl::Status ReadQwen2(const JsonFields& config, TranslatedKeys& keys) {
+absl::Status ReadQwen2(const JsonFileFields& config, TranslatedKeys& keys) {
   BATON_ASSIGN_OR_RETURN(const bool windows, config.BoolOr("use_sliding_window", false));
   BATON_ASSIGN_OR_RETURN(const bool listed, ListsWindows(config));
   return windows || listed ? EndContextAtWindow(config, keys) : absl::OkStatus();
 }
 
-absl::Status ReadExperts(const JsonFields& config, const char* count_field, TranslatedKeys& keys) {
+absl::Status ReadExperts(const JsonFileFields& config, const char* count_field,
+                         TranslatedKeys& keys) {
   BATON_ASSIGN_OR_RETURN(const uint64_t experts, config.Count(count_field, 1, 65536));
   BATON_ASSIGN_OR_RETURN(const uint64_t used, config.Count("num_experts_per_tok", 1, experts));
   keys.Count("expert_count", experts);
@@ -127,12 +128,12 @@ absl::Status ReadExperts(const JsonFields& config, const char* count_field, Tran
   return absl::OkStatus();
 }
 
-absl::Status ReadMixtral(const JsonFields& config, TranslatedKeys& keys) {
+absl::Status ReadMixtral(const JsonFileFields& config, TranslatedKeys& keys) {
   BATON_RETURN_IF_ERROR(EndContextAtWindow(config, keys));
   return ReadExperts(config, "num_local_experts", keys);
 }
 
-absl::Status ReadQwen3Moe(const JsonFields& config, TranslatedKeys& keys) {
+absl::Status ReadQwen3Moe(const JsonFileFields& config, TranslatedKeys& keys) {
   BATON_RETURN_IF_ERROR(ReadQwen2(config, keys));
   BATON_ASSIGN_OR_RETURN(const bool normed, config.BoolOr("norm_topk_prob", false));
   if (!normed) return config.Unsupported("norm_topk_prob", "is not true, which alone is supported");
@@ -149,7 +150,7 @@ absl::Status ReadQwen3Moe(const JsonFields& config, TranslatedKeys& keys) {
   return ReadExperts(config, "num_experts", keys);
 }
 
-absl::Status ReadGemma3(const JsonFields& config, TranslatedKeys& keys) {
+absl::Status ReadGemma3(const JsonFileFields& config, TranslatedKeys& keys) {
   BATON_ASSIGN_OR_RETURN(const double scalar, config.NumberOr("query_pre_attn_scalar", 256));
   // The one model whose scale is that of width / heads is known by its layers.
   const auto expected =
@@ -170,7 +171,7 @@ absl::Status ReadGemma3(const JsonFields& config, TranslatedKeys& keys) {
   return ReadWindowFields(config, /*default_period=*/6, keys);
 }
 
-absl::Status ReadSmolLm3(const JsonFields& config, TranslatedKeys& keys) {
+absl::Status ReadSmolLm3(const JsonFileFields& config, TranslatedKeys& keys) {
   BATON_RETURN_IF_ERROR(ReadQwen2(config, keys));
   if (!config.Has("no_rope_layers")) {
     BATON_ASSIGN_OR_RETURN(const uint64_t interval,
@@ -189,7 +190,7 @@ absl::Status ReadSmolLm3(const JsonFields& config, TranslatedKeys& keys) {
   return absl::OkStatus();
 }
 
-absl::Status ReadGranite(const JsonFields& config, TranslatedKeys& keys) {
+absl::Status ReadGranite(const JsonFileFields& config, TranslatedKeys& keys) {
   for (const auto& [theirs, ours] : {std::pair("embedding_multiplier", "embedding_scale"),
                                      std::pair("residual_multiplier", "residual_scale"),
                                      std::pair("attention_multiplier", "attention.scale"),
@@ -201,7 +202,7 @@ absl::Status ReadGranite(const JsonFields& config, TranslatedKeys& keys) {
   return absl::OkStatus();
 }
 
-absl::Status ReadGraniteMoe(const JsonFields& config, TranslatedKeys& keys) {
+absl::Status ReadGraniteMoe(const JsonFileFields& config, TranslatedKeys& keys) {
   BATON_RETURN_IF_ERROR(ReadGranite(config, keys));
   BATON_ASSIGN_OR_RETURN(const uint64_t shared,
                          config.CountOr("shared_intermediate_size", 0, kMaxWidth, 0));
@@ -209,15 +210,15 @@ absl::Status ReadGraniteMoe(const JsonFields& config, TranslatedKeys& keys) {
   return ReadExperts(config, "num_local_experts", keys);
 }
 
-absl::Status ReadPhi3(const JsonFields& config, TranslatedKeys& keys) {
+absl::Status ReadPhi3(const JsonFileFields& config, TranslatedKeys& keys) {
   return ReadWindowFields(config, /*default_period=*/0, keys);
 }
 
-absl::Status ReadOlmo3(const JsonFields& config, TranslatedKeys& keys) {
+absl::Status ReadOlmo3(const JsonFileFields& config, TranslatedKeys& keys) {
   return ReadWindowFields(config, /*default_period=*/4, keys);
 }
 
-absl::Status ReadGptOss(const JsonFields& config, TranslatedKeys& keys) {
+absl::Status ReadGptOss(const JsonFileFields& config, TranslatedKeys& keys) {
   BATON_ASSIGN_OR_RETURN(const double limit, config.NumberOr("swiglu_limit", 7));
   if (limit != 7) {
     return config.Unsupported("swiglu_limit", absl::StrCat("is ", limit, "; supported is 7"));

@@ -41,7 +41,7 @@ struct ModelType {
   bool norms_plus_one = false;
   const char* activation = "silu";
   // Reads the fields that not every architecture has. Null: there are none.
-  absl::Status (*read)(const JsonFields& config, TranslatedKeys& keys) = nullptr;
+  absl::Status (*read)(const JsonFileFields& config, TranslatedKeys& keys) = nullptr;
   // Names that differ from those that most architectures have (CommonNames), or come on top.
   absl::Span<const TensorName> names = {};
   // The quant_method whose weights are those of TensorRule::kMxfp4. Null: there is none.

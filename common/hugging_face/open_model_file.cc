@@ -32,7 +32,7 @@ absl::StatusOr<GgufFile> OpenFolder(const std::string& folder, GgufFile::Part pa
   const absl::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
   BATON_ASSIGN_OR_RETURN(const nlohmann::json json,
                          ParseJsonObject(text, config_path, kConfigLimits));
-  const JsonFields config(json, config_path);
+  const JsonFileFields config(json, config_path);
   BATON_ASSIGN_OR_RETURN(TranslatedConfig translated, TranslateConfig(config));
   BATON_RETURN_IF_ERROR(ReadTokenizerKeys(folder, config, parts.files, translated.keys.metadata));
   if (part == GgufFile::Part::kTokenizer) {

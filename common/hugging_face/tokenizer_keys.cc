@@ -33,7 +33,7 @@ absl::StatusOr<std::optional<absl::string_view>> ReadFile(const std::string& pat
 }
 
 // Adds the ids at `field`, a number or several, to `ids`.
-absl::Status AddIds(const JsonFields& fields, const char* field, std::vector<int32_t>& ids) {
+absl::Status AddIds(const JsonFileFields& fields, const char* field, std::vector<int32_t>& ids) {
   const nlohmann::json* value = fields.Find(field);
   if (value == nullptr) return absl::OkStatus();
   if (value->is_array()) {
@@ -53,7 +53,7 @@ absl::Status AddIds(const JsonFields& fields, const char* field, std::vector<int
 
 // Adds the id of the token that `field` of tokenizer_config.json names by its text, if the file
 // says which one that is.
-void AddNamedId(const JsonFields& settings, const char* field, std::vector<int32_t>& ids) {
+void AddNamedId(const JsonFileFields& settings, const char* field, std::vector<int32_t>& ids) {
   const nlohmann::json* token = settings.Find(field);
   const nlohmann::json* added = settings.Find("added_tokens_decoder");
   if (token == nullptr || added == nullptr || !added->is_object()) return;
@@ -70,13 +70,13 @@ void AddNamedId(const JsonFields& settings, const char* field, std::vector<int32
   }
 }
 
-absl::Status WriteIds(const JsonFields& config, const JsonFields& generation,
-                      const JsonFields& settings, GgufMetadata& metadata) {
+absl::Status WriteIds(const JsonFileFields& config, const JsonFileFields& generation,
+                      const JsonFileFields& settings, GgufMetadata& metadata) {
   std::vector<int32_t> begins;
   std::vector<int32_t> ends;
   AddNamedId(settings, "bos_token", begins);
   AddNamedId(settings, "eos_token", ends);
-  for (const JsonFields* fields : {&config, &generation}) {
+  for (const JsonFileFields* fields : {&config, &generation}) {
     BATON_RETURN_IF_ERROR(AddIds(*fields, "bos_token_id", begins));
     BATON_RETURN_IF_ERROR(AddIds(*fields, "eos_token_id", ends));
   }
@@ -95,7 +95,7 @@ absl::Status WriteIds(const JsonFields& config, const JsonFields& generation,
   return absl::OkStatus();
 }
 
-absl::Status WriteSampling(const JsonFields& generation, GgufMetadata& metadata) {
+absl::Status WriteSampling(const JsonFileFields& generation, GgufMetadata& metadata) {
   for (const auto& [theirs, ours] :
        {std::pair("temperature", "general.sampling.temp"),
         std::pair("top_p", "general.sampling.top_p"), std::pair("min_p", "general.sampling.min_p"),
@@ -116,7 +116,7 @@ struct Templates {
 
 // The templates in tokenizer_config.json: a text, or several with names, of which "default" is the
 // usual one and "tool_use" that for tools.
-absl::StatusOr<Templates> TemplatesOf(const JsonFields& settings) {
+absl::StatusOr<Templates> TemplatesOf(const JsonFileFields& settings) {
   const nlohmann::json* value = settings.Find("chat_template");
   Templates templates;
   if (value == nullptr || value->is_string()) {
@@ -151,7 +151,7 @@ absl::StatusOr<nlohmann::json> ReadSettings(const std::string& path, ModelFiles&
 
 }  // namespace
 
-absl::Status ReadTokenizerKeys(const std::string& folder, const JsonFields& config,
+absl::Status ReadTokenizerKeys(const std::string& folder, const JsonFileFields& config,
                                ModelFiles& files, GgufMetadata& metadata) {
   const std::string tokenizer_path = absl::StrCat(folder, "/tokenizer.json");
   BATON_ASSIGN_OR_RETURN(const std::optional<absl::string_view> tokenizer,
@@ -167,12 +167,12 @@ absl::Status ReadTokenizerKeys(const std::string& folder, const JsonFields& conf
   const std::string generation_path = absl::StrCat(folder, "/generation_config.json");
   BATON_ASSIGN_OR_RETURN(const nlohmann::json generation_json,
                          ReadSettings(generation_path, files));
-  const JsonFields generation(generation_json, generation_path);
+  const JsonFileFields generation(generation_json, generation_path);
   BATON_RETURN_IF_ERROR(WriteSampling(generation, metadata));
 
   const std::string settings_path = absl::StrCat(folder, "/tokenizer_config.json");
   BATON_ASSIGN_OR_RETURN(const nlohmann::json settings_json, ReadSettings(settings_path, files));
-  const JsonFields settings(settings_json, settings_path);
+  const JsonFileFields settings(settings_json, settings_path);
   BATON_RETURN_IF_ERROR(WriteIds(config, generation, settings, metadata));
   for (const auto& [theirs, ours] : {std::pair("add_bos_token", "tokenizer.ggml.add_bos_token"),
                                      std::pair("add_eos_token", "tokenizer.ggml.add_eos_token")}) {

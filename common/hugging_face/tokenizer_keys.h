@@ -30,7 +30,7 @@ namespace baton {
 
 // Adds the files to `files` and the keys to `metadata`. Of the files only tokenizer.json must be
 // there. Errors name the file, the field and the remedy.
-absl::Status ReadTokenizerKeys(const std::string& folder, const JsonFields& config,
+absl::Status ReadTokenizerKeys(const std::string& folder, const JsonFileFields& config,
                                ModelFiles& files, GgufMetadata& metadata);
 
 }  // namespace baton

@@ -19,8 +19,8 @@ constexpr double kTwoPi = 6.283185307179586;
 // How a config's rope fields are read: the whole object, the parameters of the layers without a
 // window, and the rules of the model type.
 struct RopeSource {
-  const JsonFields& config;
-  const JsonFields& rope;
+  const JsonFileFields& config;
+  const JsonFileFields& rope;
   const RopeRules& rules;
 };
 
@@ -28,14 +28,14 @@ struct RopeSource {
 absl::StatusOr<uint64_t> OriginalContext(const RopeSource& source, const TranslatedKeys& keys) {
   constexpr char kField[] = "original_max_position_embeddings";
   const bool at_top = !source.rules.by_layer_type && source.config.Has(kField);
-  const JsonFields& place = at_top ? source.config : source.rope;
+  const JsonFileFields& place = at_top ? source.config : source.rope;
   return place.CountOr(kField, 2, kMaxPositions, std::max<uint64_t>(keys.context_length, 2));
 }
 
 // Llama 3's scaling: the frequency base^(-2i/n) is divided by 1 where its wavelength is short, by
 // the factor where it is long, and between by something between. Returns the divisors.
 absl::Status ReadLlama3(const RopeSource& source, double base, TranslatedKeys& keys) {
-  const JsonFields& rope = source.rope;
+  const JsonFileFields& rope = source.rope;
   BATON_ASSIGN_OR_RETURN(const double factor, rope.Number("factor"));
   BATON_ASSIGN_OR_RETURN(const double low, rope.Number("low_freq_factor"));
   BATON_ASSIGN_OR_RETURN(const double high, rope.Number("high_freq_factor"));
@@ -56,7 +56,7 @@ absl::Status ReadLlama3(const RopeSource& source, double base, TranslatedKeys& k
 double Magnitude(double factor, double scale) { return 1 + 0.1 * scale * Log(factor); }
 
 absl::Status ReadYarn(const RopeSource& source, TranslatedKeys& keys) {
-  const JsonFields& rope = source.rope;
+  const JsonFileFields& rope = source.rope;
   BATON_ASSIGN_OR_RETURN(const double factor, rope.Number("factor"));
   if (factor < 1) return rope.Invalid("factor", "is below 1");
   BATON_ASSIGN_OR_RETURN(const uint64_t original, OriginalContext(source, keys));
@@ -93,7 +93,8 @@ absl::Status ReadYarn(const RopeSource& source, TranslatedKeys& keys) {
 }
 
 // Queries that grow with their position, which Ministral 3 computes beside YaRN.
-absl::Status ReadQueryScale(const JsonFields& rope, const std::string& type, TranslatedKeys& keys) {
+absl::Status ReadQueryScale(const JsonFileFields& rope, const std::string& type,
+                            TranslatedKeys& keys) {
   constexpr char kField[] = "llama_4_scaling_beta";
   if (!rope.Has(kField)) return absl::OkStatus();
   BATON_ASSIGN_OR_RETURN(const double beta, rope.Number(kField));
@@ -104,7 +105,7 @@ absl::Status ReadQueryScale(const JsonFields& rope, const std::string& type, Tra
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<float>> Factors(const JsonFields& rope, const char* field,
+absl::StatusOr<std::vector<float>> Factors(const JsonFileFields& rope, const char* field,
                                            const TranslatedKeys& keys) {
   BATON_ASSIGN_OR_RETURN(const std::vector<double> numbers, rope.Numbers(field));
   std::vector<float> factors(numbers.begin(), numbers.end());
@@ -117,7 +118,7 @@ absl::StatusOr<std::vector<float>> Factors(const JsonFields& rope, const char* f
 }
 
 absl::Status ReadLongRope(const RopeSource& source, TranslatedKeys& keys) {
-  const JsonFields& rope = source.rope;
+  const JsonFileFields& rope = source.rope;
   BATON_ASSIGN_OR_RETURN(keys.rope_factors_long, Factors(rope, "long_factor", keys));
   BATON_ASSIGN_OR_RETURN(keys.rope_factors_short, Factors(rope, "short_factor", keys));
   BATON_ASSIGN_OR_RETURN(const uint64_t original, OriginalContext(source, keys));
@@ -132,7 +133,7 @@ absl::Status ReadLongRope(const RopeSource& source, TranslatedKeys& keys) {
 }
 
 // The type of scaling; "default" means none.
-absl::StatusOr<std::string> ScalingType(const JsonFields& rope, const RopeRules& rules) {
+absl::StatusOr<std::string> ScalingType(const JsonFileFields& rope, const RopeRules& rules) {
   BATON_ASSIGN_OR_RETURN(const std::string older, rope.TextOr("type", "default"));
   BATON_ASSIGN_OR_RETURN(const std::string type, rope.TextOr("rope_type", older));
   if (type == "su" || (rules.long_only && type == "yarn")) return "longrope";
@@ -144,7 +145,7 @@ absl::StatusOr<std::string> ScalingType(const JsonFields& rope, const RopeRules&
 }
 
 absl::Status ReadScaling(const RopeSource& source, double base, TranslatedKeys& keys) {
-  const JsonFields& rope = source.rope;
+  const JsonFileFields& rope = source.rope;
   BATON_ASSIGN_OR_RETURN(const std::string type, ScalingType(rope, source.rules));
   BATON_RETURN_IF_ERROR(ReadQueryScale(rope, type, keys));
   if (type == "default") return absl::OkStatus();
@@ -163,7 +164,7 @@ absl::Status ReadScaling(const RopeSource& source, double base, TranslatedKeys& 
 }
 
 // Refuses fields that are not among `known`.
-absl::Status CheckKnown(const JsonFields& object, absl::Span<const char* const> known) {
+absl::Status CheckKnown(const JsonFileFields& object, absl::Span<const char* const> known) {
   for (const std::string& name : object.Names()) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     return object.Unsupported(LogSafe(name), absl::StrCat("is not supported; supported are ",
@@ -195,17 +196,17 @@ constexpr const char* kRopeFields[] = {"rope_theta",
 constexpr const char* kLayerTypes[] = {"full_attention", "sliding_attention"};
 
 // An object's field, else the one at the top.
-absl::StatusOr<double> InEither(const JsonFields& rope, const JsonFields& config, const char* field,
-                                double otherwise) {
+absl::StatusOr<double> InEither(const JsonFileFields& rope, const JsonFileFields& config,
+                                const char* field, double otherwise) {
   return (rope.Has(field) ? rope : config).NumberOr(field, otherwise);
 }
 
 // How much of each head is rotated.
-absl::Status ReadShare(const JsonFields& config, const JsonFields& rope, bool partial,
+absl::Status ReadShare(const JsonFileFields& config, const JsonFileFields& rope, bool partial,
                        TranslatedKeys& keys) {
   constexpr char kField[] = "partial_rotary_factor";
   BATON_ASSIGN_OR_RETURN(const double share, InEither(rope, config, kField, 1));
-  const JsonFields& place = rope.Has(kField) ? rope : config;
+  const JsonFileFields& place = rope.Has(kField) ? rope : config;
   if (!partial && share != 1) {
     return place.Unsupported(kField, "is not 1, which alone is supported");
   }
@@ -217,8 +218,8 @@ absl::Status ReadShare(const JsonFields& config, const JsonFields& rope, bool pa
   return absl::OkStatus();
 }
 
-absl::Status ReadRope(const JsonFields& config, const JsonFields& rope, const RopeRules& rules,
-                      double* base, TranslatedKeys& keys) {
+absl::Status ReadRope(const JsonFileFields& config, const JsonFileFields& rope,
+                      const RopeRules& rules, double* base, TranslatedKeys& keys) {
   BATON_RETURN_IF_ERROR(CheckKnown(rope, kRopeFields));
   BATON_RETURN_IF_ERROR(ReadShare(config, rope, rules.partial, keys));
   BATON_ASSIGN_OR_RETURN(*base, InEither(rope, config, "rope_theta", rules.base));
@@ -229,8 +230,8 @@ absl::Status ReadRope(const JsonFields& config, const JsonFields& rope, const Ro
 }
 
 // The layers with a window: a base, and nothing else.
-absl::Status ReadLocalRope(const JsonFields& config, const JsonFields& rope, const RopeRules& rules,
-                           double base, TranslatedKeys& keys) {
+absl::Status ReadLocalRope(const JsonFileFields& config, const JsonFileFields& rope,
+                           const RopeRules& rules, double base, TranslatedKeys& keys) {
   BATON_RETURN_IF_ERROR(CheckKnown(rope, kRopeFields));
   BATON_RETURN_IF_ERROR(ReadShare(config, rope, /*partial=*/false, keys));
   BATON_ASSIGN_OR_RETURN(const std::string type, ScalingType(rope, rules));
@@ -255,25 +256,25 @@ absl::Status ReadLocalRope(const JsonFields& config, const JsonFields& rope, con
 
 }  // namespace
 
-absl::Status ReadRopeFields(const JsonFields& config, const RopeRules& rules,
+absl::Status ReadRopeFields(const JsonFileFields& config, const RopeRules& rules,
                             TranslatedKeys& keys) {
   const nlohmann::json none = nlohmann::json::object();
-  BATON_ASSIGN_OR_RETURN(const JsonFields older, config.ObjectOr("rope_scaling", none));
-  BATON_ASSIGN_OR_RETURN(const JsonFields newer, config.ObjectOr("rope_parameters", none));
+  BATON_ASSIGN_OR_RETURN(const JsonFileFields older, config.ObjectOr("rope_scaling", none));
+  BATON_ASSIGN_OR_RETURN(const JsonFileFields newer, config.ObjectOr("rope_parameters", none));
   const bool scaled = !older.Names().empty();
   double base = 0;
   if (!rules.by_layer_type) return ReadRope(config, scaled ? older : newer, rules, &base, keys);
   BATON_RETURN_IF_ERROR(CheckKnown(newer, kLayerTypes));
-  BATON_ASSIGN_OR_RETURN(const JsonFields local, newer.ObjectOr("sliding_attention", none));
-  BATON_ASSIGN_OR_RETURN(const JsonFields full, newer.ObjectOr("full_attention", none));
+  BATON_ASSIGN_OR_RETURN(const JsonFileFields local, newer.ObjectOr("sliding_attention", none));
+  BATON_ASSIGN_OR_RETURN(const JsonFileFields full, newer.ObjectOr("full_attention", none));
   const nlohmann::json* own = newer.Find("full_attention");
   nlohmann::json both;
-  const JsonFields scaling = older.WithDefaults(own == nullptr ? none : *own, both);
+  const JsonFileFields scaling = older.WithDefaults(own == nullptr ? none : *own, both);
   BATON_RETURN_IF_ERROR(ReadRope(config, scaled ? scaling : full, rules, &base, keys));
   return ReadLocalRope(config, local, rules, base, keys);
 }
 
-absl::Status ReadWindowFields(const JsonFields& config, uint64_t default_period,
+absl::Status ReadWindowFields(const JsonFileFields& config, uint64_t default_period,
                               TranslatedKeys& keys) {
   if (!config.Has("sliding_window")) return absl::OkStatus();
   BATON_ASSIGN_OR_RETURN(const uint64_t window, config.Count("sliding_window", 1, kMaxPositions));

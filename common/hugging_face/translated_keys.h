@@ -63,12 +63,13 @@ struct RopeRules {
 // rope_theta, partial_rotary_factor and `local_base_field` at the top count where the object has
 // none, and original_max_position_embeddings at the top goes over the object's. A field of the
 // objects that is not known is refused by name. REQUIRES: the sizes in `keys` but rope_dim are set.
-absl::Status ReadRopeFields(const JsonFields& config, const RopeRules& rules, TranslatedKeys& keys);
+absl::Status ReadRopeFields(const JsonFileFields& config, const RopeRules& rules,
+                            TranslatedKeys& keys);
 
 // Writes the sliding window of an architecture that computes one, and which layers have it:
 // `default_period`, the layers from one without a window to the next, is what the architecture's
 // key means if it is missing; 0: it is not written.
-absl::Status ReadWindowFields(const JsonFields& config, uint64_t default_period,
+absl::Status ReadWindowFields(const JsonFileFields& config, uint64_t default_period,
                               TranslatedKeys& keys);
 
 }  // namespace baton

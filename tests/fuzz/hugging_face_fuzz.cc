@@ -36,7 +36,7 @@ absl::Status ReadFolder(absl::string_view config_text, std::string weights) {
   BATON_ASSIGN_OR_RETURN(const nlohmann::json json,
                          baton::ParseJsonObject(config_text, "config.json", kLimits));
   BATON_ASSIGN_OR_RETURN(baton::TranslatedConfig translated,
-                         baton::TranslateConfig(baton::JsonFields(json, "config.json")));
+                         baton::TranslateConfig(baton::JsonFileFields(json, "config.json")));
   baton::ModelParts parts;
   parts.path = "fuzz";
   const absl::Span<const uint8_t> bytes = parts.files.Add("w.safetensors", std::move(weights));

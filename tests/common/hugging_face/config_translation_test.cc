@@ -22,7 +22,7 @@ nlohmann::json SmallLlama() {
 }
 
 absl::StatusOr<TranslatedConfig> Translated(const nlohmann::json& config) {
-  return TranslateConfig(JsonFields(config, "config.json"));
+  return TranslateConfig(JsonFileFields(config, "config.json"));
 }
 
 std::string TranslationFault(const nlohmann::json& config) {

@@ -49,11 +49,11 @@ TEST(JsonText, LimitsAreKeptWhateverComesBehind) {
               HasSubstr("nested deeper than 32"));
 }
 
-TEST(JsonFields, HaveTheTypeAndTheRangeThatIsAskedFor) {
+TEST(JsonFileFields, HaveTheTypeAndTheRangeThatIsAskedFor) {
   const auto json = nlohmann::json::parse(
       R"({"count": 7, "real": 2.5, "whole": 8.0, "yes": true, "text": "t", "none": null,
           "negative": -1, "numbers": [1, 2.5], "mixed": [1, "a"], "object": {"inner": 3}})");
-  const JsonFields fields(json, "f.json");
+  const JsonFileFields fields(json, "f.json");
   EXPECT_EQ(*fields.Count("count", 7, 7), 7u);
   EXPECT_EQ(*fields.Count("whole", 1, 8), 8u);
   EXPECT_EQ(*fields.CountOr("none", 0, 9, 4), 4u);

@@ -27,7 +27,7 @@ std::string ReadFault(const std::string& name, const char* config) {
   TranslatedKeys keys;
   keys.prefix = KnownType(name).name;
   keys.layers = 4;
-  return std::string(KnownType(name).read(JsonFields(json, "config.json"), keys).message());
+  return std::string(KnownType(name).read(JsonFileFields(json, "config.json"), keys).message());
 }
 
 TEST(ModelTypes, AreFoundByTheirNameInTheConfig) {
@@ -91,13 +91,13 @@ TEST(ModelTypes, EndTheContextAtAWindowThatNobodyComputes) {
   const nlohmann::json json = {{"sliding_window", 5}};
   TranslatedKeys keys;
   keys.context_length = 16;
-  ASSERT_TRUE(KnownType("qwen2").read(JsonFields(json, "config.json"), keys).ok());
+  ASSERT_TRUE(KnownType("qwen2").read(JsonFileFields(json, "config.json"), keys).ok());
   EXPECT_EQ(keys.context_length, 16u) << "it is not in use";
   const nlohmann::json listed = {{"sliding_window", 9},
                                  {"layer_types", {"full_attention", "sliding_attention"}}};
-  ASSERT_TRUE(KnownType("smollm3").read(JsonFields(listed, "config.json"), keys).ok());
+  ASSERT_TRUE(KnownType("smollm3").read(JsonFileFields(listed, "config.json"), keys).ok());
   EXPECT_EQ(keys.context_length, 9u) << "a layer that is listed has it";
-  ASSERT_TRUE(KnownType("mistral").read(JsonFields(json, "config.json"), keys).ok());
+  ASSERT_TRUE(KnownType("mistral").read(JsonFileFields(json, "config.json"), keys).ok());
   EXPECT_EQ(keys.context_length, 5u);
 }
 

@@ -128,7 +128,7 @@ FieldsJson OtherValue(const std::string& type, const std::string& field, const F
 
 // All that a config says, as the rest of Baton sees it; an error's text begins with "config.json".
 std::string Meaning(const FieldsJson& config) {
-  const auto translated = TranslateConfig(JsonFields(config, "config.json"));
+  const auto translated = TranslateConfig(JsonFileFields(config, "config.json"));
   if (!translated.ok()) return std::string(translated.status().message());
   const TranslatedKeys& keys = translated->keys;
   std::string meaning = absl::StrCat(keys.metadata.bytes(), "|", translated->tied, "|");

@@ -26,7 +26,7 @@ class TranslatedKeysTest : public ::testing::Test {
   absl::Status ReadRope(const char* config, const RopeRules& rules = {}) {
     keys_.metadata = {};
     const nlohmann::json json = nlohmann::json::parse(config);
-    return ReadRopeFields(JsonFields(json, "config.json"), rules, keys_);
+    return ReadRopeFields(JsonFileFields(json, "config.json"), rules, keys_);
   }
   double BaseOf(const char* config, const RopeRules& rules = {}) {
     EXPECT_EQ(ReadRope(config, rules), absl::OkStatus());
@@ -34,7 +34,7 @@ class TranslatedKeysTest : public ::testing::Test {
   }
   absl::Status ReadWindow(const char* config, uint64_t default_period) {
     const nlohmann::json json = nlohmann::json::parse(config);
-    return ReadWindowFields(JsonFields(json, "config.json"), default_period, keys_);
+    return ReadWindowFields(JsonFileFields(json, "config.json"), default_period, keys_);
   }
   GgufFile File() const {
     auto file = GgufFile::Parse(GgufHeader(keys_.metadata, 0), "made.gguf");
