@@ -190,7 +190,8 @@ Assignment Dispatcher::Assign(const ChooseWorkers& ask, const ReadyWorkers::Cand
                            .prompt_tokens = prompt_tokens,
                            .computed_tokens = ask.needs.whole_prompt
                                                   ? prompt_tokens
-                                                  : prompt_tokens - computes.cached_tokens};
+                                                  : prompt_tokens - computes.cached_tokens,
+                           .alone = ask.needs.alone};
   return {.attempt = ask.attempt,
           .prefill = parts_.fleet.Find(terms.prefill),
           .decode = parts_.fleet.Find(terms.decode),

@@ -19,6 +19,7 @@ Lease::Lease(Fleet& fleet, const Terms& terms) : fleet_(&fleet), terms_(terms) {
     if (worker == nullptr) continue;
     WorkerSnapshot& seen = worker->seen;
     ++seen.own_sequences;
+    seen.own_alone += terms.alone ? 1 : 0;
     ++seen.sequences_since;
     seen.tokens_since += terms.prompt_tokens;
     if (worker == prompt_worker) {
@@ -71,6 +72,12 @@ void Lease::PromptComes() {
 bool Lease::PromptComputed() {
   PromptComes();
   if (!std::exchange(prompt_waits_, false)) return false;
+  for (const uint64_t id : {terms_.prefill, terms_.decode}) {
+    Worker* worker = fleet_->Find(id);
+    if (!terms_.alone || worker == nullptr) continue;
+    Subtract(worker->seen.own_alone, 1);
+    fleet_->LoadChanged(*worker);
+  }
   const uint64_t prompt_worker = terms_.prefill != 0 ? terms_.prefill : terms_.decode;
   if (Worker* worker = fleet_->Find(prompt_worker)) {
     Subtract(worker->seen.own_prompts, 1);

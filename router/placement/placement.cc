@@ -80,6 +80,7 @@ class Chooser {
   bool allows_prefill_workers() const {
     return options_.disaggregation != Disaggregation::kNever && !prefill_.empty();
   }
+  bool MayOpen(const WorkerSnapshot& worker) const { return !needs_.alone || HasNoPrompts(worker); }
   int Wish(const WorkerSnapshot& worker) const {
     if (worker.id == needs_.prefer_decode) return 0;
     return std::count(needs_.avoid.begin(), needs_.avoid.end(), worker.id) == 0 ? 1 : 2;
@@ -196,6 +197,7 @@ Chooser::Partner Chooser::FindPartner(const WorkerSnapshot& decode,
     if (worker.identity != decode.identity) continue;
     if (!partner.best.has_value()) partner.best = candidate.index;
     if (waits ? !HasRoomForWaitingPrompt(worker) : !HasRoomForPrompt(worker)) continue;
+    if (!MayOpen(worker)) continue;
     const LinkEstimate link = link_(worker.id, decode.id);
     const int reluctance = link.bad ? kBadLink : Wish(worker) > 1 ? kAvoided : kFine;
     const double cost = candidate.cost + absl::ToDoubleSeconds(link.exposed);
@@ -233,7 +235,7 @@ Placement Chooser::Choose() const {
   if (allows_prefill_workers()) prefill = RankPrefill();
   if (!needs_.decode && !prefill.empty()) {
     for (const Ranked& p : prefill) {
-      if (HasRoomForPrompt(prefill_[p.index])) {
+      if (HasRoomForPrompt(prefill_[p.index]) && MayOpen(prefill_[p.index])) {
         return {.outcome = Outcome::kPlaced, .prefill = p.index, .decode = {}};
       }
     }
@@ -250,7 +252,7 @@ Placement Chooser::Choose() const {
             : options_.disaggregation != Disaggregation::kAlways;
     if (!local && !partner.best.has_value()) continue;
     if (result.outcome == Outcome::kNoneIsReady) result.outcome = Outcome::kWait;
-    if (!worker.takes_requests) continue;
+    if (!Takes(worker) || !MayOpen(worker)) continue;
     if (local && HasRoomForPrompt(worker) && result.outcome != Outcome::kPlaced) {
       return {.outcome = Outcome::kPlaced, .prefill = {}, .decode = d.index};
     }

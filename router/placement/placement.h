@@ -44,6 +44,7 @@ struct WorkerSnapshot {
   uint32_t own_prompts = 0;        // sequences whose prompts it has not computed yet
   uint32_t own_postponed = 0;      // prompts whose decode workers have no memory so far
   uint32_t own_prompt_tokens = 0;  // tokens of own_prompts that it does not hold
+  uint32_t own_alone = 0;          // attempts that open alone, with prompts still to be computed
   // What this router gave it since that report, less what has ended since:
   int32_t sequences_since = 0;
   int64_t prompt_tokens_since = 0;       // to be prefilled there
@@ -67,15 +68,23 @@ inline bool Fits(const WorkerSnapshot& worker, const WorkerNeeds& needs) {
          (worker.total_blocks == 0 || stored >= needs.prompt_tokens);
 }
 
+// The worker takes more from this router: it works, and nothing opens alone on it.
+inline bool Takes(const WorkerSnapshot& worker) {
+  return worker.takes_requests && worker.own_alone == 0;
+}
+// An attempt may open alone on the worker: no prompt of this router is to be computed for it.
+inline bool HasNoPrompts(const WorkerSnapshot& worker) {
+  return worker.own_prompts == 0 && worker.own_arriving == 0;
+}
 // A worker that has so many prompts before it takes no more from this router.
 inline constexpr uint32_t kMaxQueuedPrompts = 2;
 inline bool HasRoomForPrompt(const WorkerSnapshot& worker) {
-  return worker.takes_requests && worker.own_prompts - worker.own_postponed < kMaxQueuedPrompts;
+  return Takes(worker) && worker.own_prompts - worker.own_postponed < kMaxQueuedPrompts;
 }
 // For one whose decode worker has no memory either: it would only join those that wait for theirs,
 // and who waits in the router is served in its order.
 inline bool HasRoomForWaitingPrompt(const WorkerSnapshot& worker) {
-  return worker.takes_requests && worker.own_prompts < kMaxQueuedPrompts;
+  return Takes(worker) && worker.own_prompts < kMaxQueuedPrompts;
 }
 
 struct PlacementOptions {

@@ -47,7 +47,7 @@ void ReadyWorkers::Remove(uint64_t id) {
 void ReadyWorkers::Changed(uint64_t id) {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return;
-  PutInto(kTakes, found->second, found->second.worker->takes_requests);
+  PutInto(kTakes, found->second, Takes(*found->second.worker));
   PutInto(kWithRoom, found->second, HasRoomForPrompt(*found->second.worker));
 }
 

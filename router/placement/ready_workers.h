@@ -36,7 +36,7 @@ class ReadyWorkers {
   // REQUIRES: no worker of that id is in it; identity and max_model_len do not change.
   void Add(Role role, const WorkerSnapshot& worker);
   void Remove(uint64_t id);
-  // After own_prompts or takes_requests may have changed. Unknown ids are ignored.
+  // After own_prompts, own_alone or takes_requests may have changed. Unknown ids are ignored.
   void Changed(uint64_t id);
 
   // Candidates for Place, which could serve the request. Of each identity: some that `turn` draws,

@@ -37,8 +37,7 @@ struct AttemptCalls {
   bool prefill_open = false;
   bool prefill_finished = false;  // the prefill worker has told where its time went
   bool decode_exact = true;       // as the decode worker says at each choice's end
-  // Prompt tokens that are computed, as last reported. None while the prompt waits on its worker:
-  // that worker's death says nothing about the request.
+  // Prompt tokens that are computed, as last reported. None while the prompt waits on its worker.
   std::optional<uint32_t> computed_tokens{};
 };
 

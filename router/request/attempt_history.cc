@@ -15,6 +15,7 @@ AttemptHistory::Verdict AttemptHistory::Broke(const std::optional<Place>& died, 
   if (gained) {
     breaks_ = 0;
     isolate_ = false;
+    opens_alone_ = false;
   }
   if (++breaks_ == 1) first_break_ = now;
   if (died.has_value()) {
@@ -25,7 +26,9 @@ AttemptHistory::Verdict AttemptHistory::Broke(const std::optional<Place>& died, 
     if (died->phase == Place::Phase::kDecode) {
       near = ++decode_deaths_[died->output_index / kGuessedOutputs];
     }
-    isolate_ |= near >= kDeathsBeforeIsolation;
+    const bool opening = died->phase == Place::Phase::kOpening;
+    opens_alone_ |= opening && near >= kDeathsBeforeIsolation;
+    isolate_ |= !opening && near >= kDeathsBeforeIsolation;
   }
   return now - first_break_ >= patience_ && breaks_ > 1 ? Verdict::kGiveUp : Verdict::kResume;
 }

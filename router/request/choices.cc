@@ -159,6 +159,7 @@ Choices Choices::Fork(const ChoiceProgress& choice) const {
 
 Attempt Choices::Next(uint32_t number, WorkerNeeds needs) const {
   const Attempt& last = attempt();
+  needs.alone = past_.history.opens_alone();
   return {.number = number,
           .needs = std::move(needs),
           .choices = BeginChoices(request_, last.choices),

@@ -29,6 +29,12 @@ bool IsDeath(const absl::Status& cause) {
   return !cause.ok() && (reason.empty() || reason == kReasonWorkerLost);
 }
 
+// A death, as far as it shows where nothing was heard of the worker: what gRPC says itself of a
+// message that it does not send has no reason either.
+bool IsDeathUnheard(const absl::Status& cause) {
+  return absl::IsUnavailable(cause) && IsDeath(cause);
+}
+
 bool IsTransferFailure(const absl::Status& status) {
   return ErrorReason(status) == kReasonKvTransferFailed;
 }
@@ -80,6 +86,8 @@ Breakage PrefillBroken(const Attempt& attempt, bool prompt_computed, const absl:
   const std::optional<uint32_t> computed_tokens = attempt.calls.computed_tokens;
   if (IsDeath(cause) && computed_tokens.has_value() && !prompt_computed) {
     breakage.died = {.phase = Phase::kPrefill, .computed_tokens = *computed_tokens};
+  } else if (IsDeathUnheard(cause) && !prompt_computed) {
+    breakage.died = {.phase = Phase::kOpening};
   }
   return breakage;
 }
@@ -97,7 +105,9 @@ Breakage DecodeBroken(const Attempt& attempt, const absl::Status& cause) {
   }
   const std::optional<uint32_t> computed_tokens = attempt.calls.computed_tokens;
   if (!IsDeath(cause)) return breakage;
-  if (attempt.committed()) {
+  if (!attempt.accepted()) {
+    if (IsDeathUnheard(cause)) breakage.died = {.phase = Phase::kOpening};
+  } else if (attempt.committed()) {
     breakage.died = {.phase = Phase::kDecode};
   } else if (attempt.local() && computed_tokens.has_value()) {
     breakage.died = {.phase = Phase::kPrefill, .computed_tokens = *computed_tokens};

@@ -23,8 +23,8 @@ bool IsDistrust(const absl::Status& status);
 // How an attempt ended early: by a worker's death, a broken transfer, a refusal, a drain.
 struct Breakage {
   absl::Status failure;  // what the client is told if no attempt follows
-  // Where the worker died that computed the request; none: no worker died, or it had not begun. The
-  // output index is each choice's own: NextNeeds fills it in.
+  // Where the worker died that opened or computed the request; none: no worker died, or the request
+  // waited there. The output index is each choice's own: NextNeeds fills it in.
   std::optional<AttemptHistory::Place> died{};
   std::vector<uint64_t> avoid{};  // ids of the workers that broke it
 };

@@ -252,6 +252,8 @@ void Coverage::Add(const Coverage& other) {
   deaths_in_runs += other.deaths_in_runs;
   told_kills += other.told_kills;
   untold_kills += other.untold_kills;
+  opening_kills += other.opening_kills;
+  opened_alone += other.opened_alone;
   runs_by_grammar += other.runs_by_grammar;
   replayed_grammars += other.replayed_grammars;
   scored += other.scored;
@@ -306,7 +308,8 @@ std::string Coverage::Table() const {
       " answers with log probabilities of the prompt, ", scored_again,
       " further attempts that compute them, ", deaths_in_runs, " deaths of a step with guesses, ",
       told_kills, " deaths by an output where the router knew, ", untold_kills,
-      " where it did not, ", blocks_of_refused, " blocks of refused guesses, ", stops_in_runs,
+      " where it did not, ", opening_kills, " deaths of opening a request, ", opened_alone,
+      " of them alone, ", blocks_of_refused, " blocks of refused guesses, ", stops_in_runs,
       " stop strings with tokens behind them, ", blocks_behind_windows,
       " blocks given back behind a window, ", window_pages_left_out,
       " pages before a window not sent, ", messages, " messages delivered, ", steps,
@@ -363,6 +366,8 @@ std::string Coverage::Missing() const {
   want(deaths_in_runs, "a worker that dies of a step with guesses");
   want(told_kills, "a worker that dies of an output where the router knows");
   want(untold_kills, "a worker that dies of an output where the router does not know");
+  want(opening_kills, "a worker that dies of opening a request");
+  want(opened_alone, "a worker that dies of opening a request alone");
   want(blocks_of_refused, "a block given back with refused guesses");
   want(blocks_behind_windows, "a block given back because it is out of the window");
   want(window_pages_left_out, "a push that leaves out pages before the window");

@@ -34,6 +34,7 @@ constexpr std::array<Kind, kFaultKinds> kKinds = {{
     {"deadline", 300},
     {"deadly prompt", 60},
     {"deadly output", 60},
+    {"deadly opening", 40},
     {"cut", 0},
     {"half cut", 0},
     {"black hole", 0},

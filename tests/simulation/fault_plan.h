@@ -40,6 +40,7 @@ enum class Fault {
   kDeadline,
   kDeadlyPrompt,  // whoever computes it dies
   kDeadlyOutput,
+  kDeadlyOpening,  // whoever opens it dies
   // At a time, on a worker or a request.
   kCut,
   kHalfCut,        // one side notices, the other much later

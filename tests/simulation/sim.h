@@ -58,6 +58,7 @@ struct SimRequest {
   int deadly_output = -1;
   uint32_t deadly_choice = 0;
   int deadly_chunk = -1;
+  bool deadly_opening = false;  // whoever opens it dies
   // A worker that died of it, by the attempt that it computed, and what it had told before.
   struct Kill {
     bool decoded = false;  // it died in a decode, else in a prompt

@@ -124,6 +124,27 @@ TEST_F(DispatcherTest, WhoFindsNoRoomIsPlacedInTurnWhenALeaseIsGivenBack) {
   loop_->Run([this] { EXPECT_EQ(order_, (std::vector<uint64_t>{5, 1, 2, 3, 4})); });
 }
 
+TEST_F(DispatcherTest, WhoOpensAloneIsPlacedBesideNobodyAndNobodyBesideIt) {
+  loop_->Run([this] {
+    EnterAndAsk(1);
+    dispatcher_->PlaceWaiting();
+    Enter(2);
+    ChooseWorkers alone = AskFor(1);
+    alone.needs.alone = true;
+    dispatcher_->Ask(2, alone);
+    EnterAndAsk(3);
+    dispatcher_->PlaceWaiting();
+    EXPECT_EQ(order_, (std::vector<uint64_t>{1})) << "the prefill worker has a prompt";
+    given_.at({1, 1}).lease.PromptComputed();
+    dispatcher_->PlaceWaiting();
+    EXPECT_EQ(order_, (std::vector<uint64_t>{1, 2}));
+    EXPECT_TRUE(given_.at({2, 1}).lease.terms().alone);
+    given_.at({2, 1}).lease.PromptComputed();
+    dispatcher_->PlaceWaiting();
+    EXPECT_EQ(order_, (std::vector<uint64_t>{1, 2, 3}));
+  });
+}
+
 TEST_F(DispatcherTest, EveryAskOfARequestIsAnswered) {
   loop_->Run([this] {
     Enter(1);

@@ -28,6 +28,7 @@ class LeaseTest : public testing::Test {
     EXPECT_EQ(seen.own_prompts, 0u);
     EXPECT_EQ(seen.own_postponed, 0u);
     EXPECT_EQ(seen.own_prompt_tokens, 0u);
+    EXPECT_EQ(seen.own_alone, 0u);
     EXPECT_EQ(seen.sequences_since, 0);
     EXPECT_EQ(seen.prompt_tokens_since, 0);
   }
@@ -54,6 +55,17 @@ TEST_F(LeaseTest, GivesAllOfItBackWhenItEnds) {
   { const Lease lease = LeaseOfBoth(); }
   ExpectNothingIsCounted(prefill_.seen());
   ExpectNothingIsCounted(decode_.seen());
+}
+
+TEST_F(LeaseTest, OfAnAttemptThatOpensAloneHoldsBothWorkersUntilThePromptIsComputed) {
+  Lease lease(fleet_, {.prefill = prefill_.id(), .decode = decode_.id(), .alone = true});
+  EXPECT_FALSE(Takes(prefill_.seen()));
+  EXPECT_FALSE(Takes(decode_.seen()));
+  EXPECT_TRUE(lease.PromptComputed());
+  EXPECT_TRUE(Takes(prefill_.seen()));
+  EXPECT_TRUE(Takes(decode_.seen()));
+  EXPECT_FALSE(lease.PromptComputed());
+  EXPECT_EQ(prefill_.seen().own_alone, 0u);
 }
 
 TEST_F(LeaseTest, ThatWasMovedFromGivesNothingBack) {

@@ -51,6 +51,36 @@ TEST(Placement, TakesAWorkerThatBrokeTheRequestOnlyWhereThereIsNoOther) {
   EXPECT_EQ(Place(needs, p, d, {}, 0).decode, 0u);
 }
 
+TEST(Placement, WhoOpensAloneWaitsForWorkersThatNoPromptIsToBeComputedFor) {
+  std::vector<WorkerSnapshot> p{IdleWorker(1), IdleWorker(2)}, d{IdleWorker(3), IdleWorker(4)};
+  p[0].own_prompts = 1;
+  d[0].own_arriving = 1;
+  p[1].own_sequences = d[1].own_sequences = 9;  // sequences that have their prompts
+  WorkerNeeds needs = kNeeds;
+  needs.alone = true;
+  const Placement placement = Place(needs, p, d, {}, 0);
+  EXPECT_EQ(placement.prefill, 1u);
+  EXPECT_EQ(placement.decode, 1u);
+  d[1].own_arriving = 1;
+  EXPECT_EQ(Place(needs, p, d, {}, 0).outcome, Outcome::kWait);
+  d[1].own_arriving = 0;
+  p[1].own_prompts = 1;
+  EXPECT_EQ(Place(needs, p, d, {.disaggregation = Disaggregation::kAlways}, 0).outcome,
+            Outcome::kWait);
+  needs.decode = false;
+  EXPECT_EQ(Place(needs, p, d, {}, 0).outcome, Outcome::kWait);
+}
+
+TEST(Placement, AWorkerOnWhichAnAttemptOpensAloneTakesNothingElse) {
+  std::vector<WorkerSnapshot> p{IdleWorker(1), IdleWorker(2)}, d{IdleWorker(3), IdleWorker(4)};
+  p[0].own_alone = d[0].own_alone = 1;
+  EXPECT_EQ(Place(kNeeds, p, d, {}, 0).prefill, 1u);
+  EXPECT_EQ(Place(kNeeds, p, d, {}, 0).decode, 1u);
+  d[1].own_alone = 1;
+  EXPECT_EQ(Place(kNeeds, p, d, {}, 0).outcome, Outcome::kWait);
+  EXPECT_EQ(Place(kNeeds, {}, d, {}, 0).outcome, Outcome::kWait);
+}
+
 TEST(Placement, PrefersTheDecodeWorkerThatHoldsPagesOfTheRequest) {
   std::vector<WorkerSnapshot> p{IdleWorker(1)}, d{IdleWorker(2), IdleWorker(3)};
   d[1].own_sequences = 9;

@@ -27,6 +27,29 @@ TEST(AttemptHistory, ARequestThatKillsItsWorkersAtOnePlaceRunsAloneAndThenNoMore
   EXPECT_EQ(history.Broke(AtOutput(5), false, now), Verdict::kPoison);
 }
 
+TEST(AttemptHistory, ARequestThatKillsWhoeverOpensItOpensAloneAndThenNoMore) {
+  AttemptHistory history(kPatience);
+  const absl::Time now = absl::UnixEpoch();
+  const Place opening = {.phase = Place::Phase::kOpening, .output_index = 3};
+  EXPECT_EQ(history.Broke(opening, false, now), Verdict::kResume);
+  EXPECT_FALSE(history.opens_alone());
+  EXPECT_EQ(history.Broke(opening, false, now), Verdict::kResume);
+  EXPECT_TRUE(history.opens_alone());
+  EXPECT_FALSE(history.isolate()) << "its steps are those of others";
+  EXPECT_EQ(history.Broke(AtOutput(3), false, now), Verdict::kResume) << "another place";
+  EXPECT_EQ(history.Broke(opening, false, now), Verdict::kResume);
+  EXPECT_EQ(history.Broke(opening, false, now), Verdict::kPoison);
+}
+
+TEST(AttemptHistory, AnAttemptThatDecodedLetsTheNextOnesOpenBesideOthers) {
+  AttemptHistory history(kPatience);
+  const absl::Time now = absl::UnixEpoch();
+  for (int i = 0; i < 2; ++i) history.Broke(Place{.phase = Place::Phase::kOpening}, false, now);
+  EXPECT_TRUE(history.opens_alone());
+  history.Broke(AtOutput(40), true, now);
+  EXPECT_FALSE(history.opens_alone());
+}
+
 TEST(AttemptHistory, DeathsElsewhereDoNotMakeItPoison) {
   AttemptHistory history(kPatience);
   absl::Time now = absl::UnixEpoch();

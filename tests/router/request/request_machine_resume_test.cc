@@ -304,17 +304,33 @@ TEST(RequestResume, ARequestThatKillsFourWorkersAtOnePlaceIsPoison) {
   }
 }
 
-TEST(RequestResume, AWorkerThatDiesBeforeItBeginsTheRequestDoesNotCountAgainstIt) {
-  for (const bool local : {false, true}) {
+TEST(RequestResume, ARequestThatKillsFourWorkersThatOpenItIsPoison) {
+  for (const bool by_decode : {false, true}) {
     MachineHarness harness(MachineHarness::Spec(9));
-    for (int death = 0; death < 8; ++death) {
+    for (int death = 0; death < 4; ++death) {
       ASSERT_EQ(harness.terminals(), 0) << death;
       WaitForChoice(harness, death);
-      harness.Choose(!local, true);
-      harness.DecodeAccepts();
+      EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.alone, death >= 2);
+      harness.Choose(true, true);
       EXPECT_FALSE(harness.Last<OpenDecode>()->start.start().sequence().isolate()) << death;
-      local ? harness.DecodeEnds(kKilled) : harness.PrefillEnds(kKilled);
+      if (!by_decode) harness.DecodeAccepts();
+      by_decode ? harness.DecodeEnds(kKilled) : harness.PrefillEnds(kKilled);
     }
+    EXPECT_EQ(harness.failure().code(), absl::StatusCode::kInternal);
+    EXPECT_EQ(ErrorReason(harness.failure()), kReasonPoisonRequest);
+  }
+}
+
+TEST(RequestResume, AWorkerThatDiesWithAPromptThatWaitsThereDoesNotCountAgainstIt) {
+  MachineHarness harness(MachineHarness::Spec(9));
+  for (int death = 0; death < 8; ++death) {
+    ASSERT_EQ(harness.terminals(), 0) << death;
+    WaitForChoice(harness, death);
+    harness.Choose(false, true);
+    harness.DecodeAccepts();
+    EXPECT_FALSE(harness.Last<OpenDecode>()->start.start().sequence().isolate()) << death;
+    EXPECT_FALSE(harness.Last<ChooseWorkers>()->needs.alone) << death;
+    harness.DecodeEnds(kKilled);
   }
 }
 

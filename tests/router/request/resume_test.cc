@@ -50,11 +50,24 @@ TEST(Breakage, NamesTheStageAndTheWorkerThatBroke) {
   EXPECT_EQ(told(PrefillBroken(Taken(), true, kDied)), "transfer p KV_TRANSFER_FAILED");
 }
 
-TEST(Breakage, IsADeathOnlyWhereAWorkerDiedThatHadBegunTheRequest) {
-  Attempt waits = Taken();
+TEST(Breakage, IsADeathAtTheOpeningWhereTheWorkerDiedBeforeItsFirstWord) {
+  using Phase = AttemptHistory::Place::Phase;
+  Attempt opening = Taken(Attempt::Opening{});
+  opening.accept_by = absl::UnixEpoch();
+  EXPECT_EQ(DecodeBroken(opening, kDied).died->phase, Phase::kOpening);
+  EXPECT_EQ(PrefillBroken(Taken(), false, kDied).died->phase, Phase::kOpening);
+  const absl::Status refused =
+      WithErrorInfo(absl::UnavailableError("full"), {kReasonDraining, kStageQueue, "d", {}});
+  EXPECT_FALSE(DecodeBroken(opening, refused).died.has_value()) << "it lives";
+  const absl::Status too_large = absl::ResourceExhaustedError("larger than max");
+  EXPECT_FALSE(DecodeBroken(opening, too_large).died.has_value()) << "gRPC says so itself";
+  EXPECT_FALSE(PrefillBroken(Taken(), false, too_large).died.has_value());
+  EXPECT_FALSE(DecodeBroken(Taken(), kDied).died.has_value()) << "it has accepted, and waits";
+}
+
+TEST(Breakage, IsADeathInThePromptOrTheDecodeWhereAWorkerDiedThatHadBegunThere) {
   Attempt begun = Taken();
   begun.calls.computed_tokens = 700;
-  EXPECT_FALSE(PrefillBroken(waits, false, kDied).died.has_value());
   ASSERT_TRUE(PrefillBroken(begun, false, kDied).died.has_value());
   EXPECT_EQ(PrefillBroken(begun, false, kDied).died->computed_tokens, 700u);
   EXPECT_FALSE(PrefillBroken(begun, true, kDied).died.has_value()) << "it had computed all";

@@ -69,6 +69,10 @@ void DecodeCalls::Start(ControlNetwork::CallId rpc, const internal::v1::DecodeSt
   }
   AttemptFence& fence = parts_.table.fence();
   SimAttempt attempt = AttemptFrom(sim_, rpc, start.sequence());
+  if (attempt.right->deadly_opening) {
+    attempt.right->kills[attempt.attempt] = {};
+    return core_.Work(0, [this] { sim_.kill_worker(false, core_.id().index); });
+  }
   attempt.pusher = start.pusher();
   if (!start.prefill_locally()) {
     if (absl::Status trusted = parts_.audit.CheckTrusted(attempt); !trusted.ok()) {

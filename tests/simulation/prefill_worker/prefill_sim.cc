@@ -90,6 +90,10 @@ void PrefillSim::Received(ControlNetwork::CallId rpc, const PrefillRequest& requ
         rpc, WorkerFullStatus("too many prompts wait", core_.id().address(), kStageQueue));
   }
   SimAttempt attempt = AttemptFrom(sim_, rpc, request.sequence());
+  if (attempt.right->deadly_opening) {
+    attempt.right->kills[attempt.attempt] = {};
+    return core_.Work(0, [this] { sim_.kill_worker(true, core_.id().index); });
+  }
   if (!request.decode_address().empty()) {
     if (absl::Status same = CheckSameIdentity(core_.identity(), request.decode_identity());
         !same.ok()) {

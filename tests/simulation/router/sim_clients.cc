@@ -112,6 +112,7 @@ void SimClients::DrawDeath(SimRequest& right, size_t tokens) {
   if (output > 1 && sim_.Strikes(Fault::kDeadlyOutput)) {
     right.deadly_output = static_cast<int>(sim_.random.Between(1, output - 1));
   }
+  right.deadly_opening = sim_.Strikes(Fault::kDeadlyOpening);
 }
 
 // What has to come.

@@ -54,6 +54,7 @@ bool IsTold(const SimRequest::Kill& kill, const Attempt& attempt, size_t outputs
 
 void ToldKills::Handled(const SimRequest& right, const RequestEvent& event, const Attempt* attempt,
                         size_t outputs) {
+  if (right.deadly_opening) return HandledOpening(right, event, attempt);
   // A chunk that kills may be computed by the other choices too.
   if (right.deadly_output < 0 || right.deadly_chunk >= 0) return;
   Chain& chain = chains_[right.index];
@@ -76,6 +77,22 @@ void ToldKills::Handled(const SimRequest& right, const RequestEvent& event, cons
   if (chain.kills > most) {
     sim_.Violation("request ", right.index, " kills ", chain.kills, " workers by output ",
                    right.deadly_output, ", and all that they told was heard");
+  }
+}
+
+void ToldKills::HandledOpening(const SimRequest& right, const RequestEvent& event,
+                               const Attempt* attempt) {
+  Chain& chain = chains_[right.index];
+  const std::optional<Attempt>& left = chain.running;
+  const bool told = left.has_value() && (attempt == nullptr || attempt->number != left->number) &&
+                    right.kills.count(left->number) > 0 && IsDeathIn(event, left->number);
+  chain.kills += told ? 1 : 0;
+  sim_.coverage.opening_kills += told ? 1 : 0;
+  sim_.coverage.opened_alone += told && left->needs.alone ? 1 : 0;
+  chain.running.reset();
+  if (attempt != nullptr) chain.running = *attempt;
+  if (chain.kills > kDeathsThatEnd) {
+    sim_.Violation("request ", right.index, " kills ", chain.kills, " workers that open it");
   }
 }
 

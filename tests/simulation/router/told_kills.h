@@ -12,10 +12,9 @@
 namespace baton {
 
 // Not every death is told. A worker's last messages may be lost with its connection, and a slow one
-// loses them each time. Then the router knows another place than the one where the worker died. Or
-// it knows none, because it has not heard that the worker had begun: it counts no such death, since
-// whoever waits in line behind what kills would be refused for it. Nor does it count the death of a
-// worker whose attempt it has given up. What bounds all these is the request's patience.
+// loses them each time. Then the router knows another place than the one where the worker died: if
+// it has not heard a word of that worker, the opening. Nor does it count the death of a worker whose
+// attempt it has given up. What bounds all these is the request's patience.
 class ToldKills {
  public:
   explicit ToldKills(Sim& sim) : sim_(sim) {}
@@ -26,6 +25,9 @@ class ToldKills {
                size_t outputs);
 
  private:
+  // The same of a request that kills whoever opens it: the router hears of each such death.
+  void HandledOpening(const SimRequest& right, const RequestEvent& event, const Attempt* attempt);
+
   struct Chain {                     // the attempts at a deadly choice, one after another
     std::optional<Attempt> running;  // as it was after the event before
     int kills = 0;                   // those that were told
