@@ -107,7 +107,7 @@ void KeysNewCommand::AddFlags(FlagSet& flags) {
   flags.AddInt("tokens-per-minute", tokens_per_minute_, 0, std::numeric_limits<int>::max(),
                "of the tenant's prompts and outputs; 0: no limit");
   flags.AddInt("streams", streams_, 0, std::numeric_limits<int>::max(),
-               "of the tenant's answers at a time; 0: no limit");
+               "of the tenant's answers at a time, each choice (n) is one; 0: no limit");
   constexpr int kLeast = std::numeric_limits<int>::min();
   constexpr int kMost = std::numeric_limits<int>::max();
   flags.AddInt("min-priority", min_priority_, kLeast, kMost, "the lowest number it may ask for");

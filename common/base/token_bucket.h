@@ -7,8 +7,8 @@
 
 namespace baton {
 
-// Fills by `per_second` up to `capacity`, and is full at first. Not thread-safe; `now` never goes
-// back.
+// Fills by `per_second` up to `capacity`, and is full at first. Not thread-safe. A `now` that is
+// earlier than a previous one counts as that one, so no time fills the bucket twice.
 class TokenBucket {
  public:
   TokenBucket(double per_second, double capacity)
@@ -32,6 +32,8 @@ class TokenBucket {
     Fill(now);
     level_ -= amount;
   }
+  // Puts `amount` back, up to the capacity.
+  void Give(double amount) { level_ = std::min(capacity_, level_ + amount); }
   // Takes `amount` if so much is inside.
   bool TryTake(double amount, absl::Time now) {
     if (Until(amount, now) > absl::ZeroDuration()) return false;
@@ -45,9 +47,10 @@ class TokenBucket {
 
  private:
   void Fill(absl::Time now) {
-    const double seconds =
-        filled_ == absl::InfinitePast() ? 0 : absl::ToDoubleSeconds(now - filled_);
-    level_ = std::min(capacity_, level_ + std::max(seconds, 0.0) * per_second_);
+    if (filled_ == absl::InfinitePast()) filled_ = now;
+    if (now <= filled_) return;
+    const double seconds = absl::ToDoubleSeconds(now - filled_);
+    level_ = std::min(capacity_, level_ + seconds * per_second_);
     filled_ = now;
   }
 

@@ -52,20 +52,30 @@ absl::Status Intake::CheckOpen() const {
   return refusing_.load() ? RouterDraining() : CheckMemory();
 }
 
-absl::StatusOr<Intake::Place> Intake::AdmitOne(const Caller& caller,
-                                               const v1::GenerateRequest& request,
-                                               absl::Time received, absl::Time deadline) {
-  BATON_ASSIGN_OR_RETURN(Quotas::Use use, parts_.quotas.Begin(caller, received));
+Quotas::Ask Intake::AskOf(const v1::GenerateRequest& request) const {
   const v1::SamplingParams& sampling = request.sampling_params();
-  const uint64_t tokens = parts_.admission.ExpectedTokens(
+  const uint32_t choices = std::max(sampling.n(), 1u);
+  if (!sampling.has_max_tokens()) return {.streams = choices, .tokens = ExpectedTokens(request)};
+  return {.streams = choices,
+          .tokens = AboutPromptTokens(request) + uint64_t{sampling.max_tokens()} * choices};
+}
+
+uint64_t Intake::ExpectedTokens(const v1::GenerateRequest& request) const {
+  const v1::SamplingParams& sampling = request.sampling_params();
+  return parts_.admission.ExpectedTokens(
       AboutPromptTokens(request), sampling.has_max_tokens() ? sampling.max_tokens() : UINT32_MAX,
       std::min(std::max(sampling.n(), 1u), kMaxChoices));
+}
+
+absl::StatusOr<Intake::Place> Intake::AdmitOne(const Caller& caller,
+                                               const v1::GenerateRequest& request, Quotas::Use use,
+                                               absl::Time received, absl::Time deadline) {
   BATON_ASSIGN_OR_RETURN(Admission::Ticket ticket,
                          parts_.admission.Admit({.tenant = caller.tenant,
                                                  .user = request.user().substr(0, kMaxNameBytes),
                                                  .priority = caller.Clamp(request.priority()),
                                                  .bytes = request.ByteSizeLong(),
-                                                 .tokens = tokens,
+                                                 .tokens = ExpectedTokens(request),
                                                  .time_left = deadline - received},
                                                 received));
   BATON_RETURN_IF_ERROR(BATON_FAILPOINT_STATUS("router.before_admit"));
@@ -81,10 +91,15 @@ absl::StatusOr<std::vector<Intake::Place>> Intake::Admit(
     const Caller& caller, absl::Span<const v1::GenerateRequest* const> requests,
     absl::Time received, absl::Time deadline) {
   absl::Status status = deadline <= received + kNoTime ? DeadlinePassed(kStageQueue) : CheckOpen();
+  std::vector<Quotas::Ask> asks;
+  for (const v1::GenerateRequest* request : requests) asks.push_back(AskOf(*request));
+  absl::StatusOr<std::vector<Quotas::Use>> uses =
+      status.ok() ? parts_.quotas.Begin(caller, asks, received) : status;
+  status = uses.status();
   std::vector<Place> places;
-  for (const v1::GenerateRequest* request : requests) {
-    if (!status.ok()) break;
-    absl::StatusOr<Place> place = AdmitOne(caller, *request, received, deadline);
+  for (size_t i = 0; i < requests.size() && status.ok(); ++i) {
+    absl::StatusOr<Place> place =
+        AdmitOne(caller, *requests[i], std::move((*uses)[i]), received, deadline);
     status = place.status();
     if (place.ok()) places.push_back(*std::move(place));
   }

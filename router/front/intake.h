@@ -98,8 +98,12 @@ class Intake {
  private:
   struct Running;  // what preparing a request needs
 
+  // What the request takes of its tenant's quotas.
+  Quotas::Ask AskOf(const v1::GenerateRequest& request) const;
+  // Tokens of prompt and outputs, as far as they are known before the prompt is tokenised.
+  uint64_t ExpectedTokens(const v1::GenerateRequest& request) const;
   absl::StatusOr<Place> AdmitOne(const Caller& caller, const v1::GenerateRequest& request,
-                                 absl::Time received, absl::Time deadline);
+                                 Quotas::Use use, absl::Time received, absl::Time deadline);
   absl::StatusOr<RequestSpec> Prepare(const Running& running);
   // Has the grammar compiled where there is one, and hands over.
   void HandOver(Running running, absl::StatusOr<RequestSpec> spec);

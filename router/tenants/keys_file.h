@@ -3,7 +3,7 @@
 //   [tenants."acme"]
 //   requests-per-second = 20     # what is left out is not limited
 //   tokens-per-minute = 600000   # of prompts and outputs together
-//   streams = 16                 # answers at a time
+//   streams = 16                 # answers at a time: each choice of each prompt is one
 //   min-priority = 0             # the range of its requests' `priority`; these are the defaults
 //   max-priority = 2147483647
 //   share = "docs"               # tenants with equal names share cached prefixes

@@ -1,16 +1,19 @@
 // What the declared tenants use of what they may.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 
 #include "common/base/token_bucket.h"
 #include "common/net/metrics.h"
@@ -19,12 +22,19 @@
 namespace baton {
 
 // Thread-safe. Outlives its uses. Callers of tenants that the keys file does not declare are not
-// limited and not counted. `now` is any clock that never goes back.
+// limited and not counted.
 class Quotas {
   struct Account;
 
  public:
-  // One request, from its admission to its end: a stream that gives itself back.
+  // What one request asks for. A client that sends a list of prompts sends a request for each.
+  struct Ask {
+    uint32_t streams = 1;  // sequences that are generated: its choices. At least 1
+    uint64_t tokens = 0;   // the most that prompt and outputs may come to, or an estimate
+  };
+
+  // One request, from its admission to its end. It gives its streams back, and of the tokens that
+  // were reserved for it those that it did not use.
   class Use {
    public:
     Use() = default;
@@ -32,12 +42,15 @@ class Quotas {
     Use& operator=(Use&& other) noexcept {
       std::swap(quotas_, other.quotas_);
       std::swap(account_, other.account_);
-      std::swap(charged_, other.charged_);
+      std::swap(streams_, other.streams_);
+      std::swap(reserved_, other.reserved_);
+      std::swap(used_, other.used_);
       return *this;
     }
     ~Use() { End(); }
 
-    // The request has used so many tokens by now, of prompt and output.
+    // The request has used this many tokens by now, of prompt and outputs. What exceeds the
+    // reservation is charged at once.
     void ChargeUpTo(uint64_t tokens, absl::Time now);
     void End();
 
@@ -45,37 +58,58 @@ class Quotas {
     friend class Quotas;
     Quotas* quotas_ = nullptr;
     Account* account_ = nullptr;
-    uint64_t charged_ = 0;  // tokens
+    uint32_t streams_ = 0;
+    double reserved_ = 0;  // tokens that were charged at its begin
+    uint64_t used_ = 0;    // tokens
   };
 
   // Borrows `metrics`, whose labels name declared tenants only.
   explicit Quotas(Metrics& metrics) : metrics_(metrics) {}
 
-  // RESOURCE_EXHAUSTED with RetryInfo, and a reason of ErrorInfo, where the tenant is at a limit:
-  // TENANT_REQUESTS, TENANT_TOKENS or TENANT_STREAMS. Tokens are charged when they are used, so a
-  // tenant may owe what its running requests used; it gets nothing new until that is made up for.
-  absl::StatusOr<Use> Begin(const Caller& caller, absl::Time now);
-  // Whether Begin would refuse now, as it does; nothing is taken.
+  // A use for each of the requests that one client sends together, or for none of them. Takes their
+  // streams, and charges their tokens, of each at most what the tenant may use in a minute.
+  // RESOURCE_EXHAUSTED with RetryInfo and a reason of ErrorInfo if the tenant is at a limit:
+  // TENANT_REQUESTS, TENANT_TOKENS or TENANT_STREAMS. A tenant whose running requests use more than
+  // was reserved owes it, and gets nothing new until that is made up for. INVALID_ARGUMENT with the
+  // same reasons names the field of a GenerateRequest if the requests alone exceed a limit, so that
+  // they would be refused at any time.
+  absl::StatusOr<std::vector<Use>> Begin(const Caller& caller, absl::Span<const Ask> asks,
+                                         absl::Time now);
+  // Returns what Begin would return now for one request of one stream. Takes nothing.
   absl::Status Check(const Caller& caller, absl::Time now);
-  // A request that is no stream. TENANT_REQUESTS as above.
+  // Counts a request that is no stream. TENANT_REQUESTS as above.
   absl::Status CountRequest(const Caller& caller, absl::Time now);
+  // The same for a request that has a text tokenised. TENANT_TOKENS too.
+  absl::Status CountTokenizing(const Caller& caller, absl::Time now);
+  // Charges tokens of a text that was tokenised and is not generated from: at most what the tenant
+  // may use in a minute.
+  void ChargeText(const Caller& caller, uint64_t tokens, absl::Time now);
 
  private:
   struct Account {
     TokenBucket requests, tokens;
-    uint32_t streams = 0;
+    uint64_t streams = 0;
     Counter requests_total, tokens_total;
   };
 
   Account& AccountOf(const Caller& caller, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether there is room for another stream and its request.
-  absl::Status CheckStream(const Caller& caller, Account& account, absl::Time now)
+  // Whether the requests would fit if the tenant had nothing else.
+  absl::Status CheckAlone(const Caller& caller, absl::Span<const Ask> asks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckRequests(const Caller& caller, Account& account, absl::Time now)
+  // Whether there is room for that many requests and their streams. REQUIRES: CheckAlone is OK.
+  absl::Status CheckRoom(const Caller& caller, Account& account, absl::Span<const Ask> asks,
+                         absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckTokens(const Caller& caller, Account& account, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckRequests(const Caller& caller, Account& account, size_t requests,
+                             absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void TakeRequest(Account& account, absl::Time now);
   absl::Status Refuse(const Caller& caller, const char* reason, const std::string& why,
                       absl::Duration wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Refuses requests that ask for more than the tenant may ever have.
+  absl::Status RefuseField(const Caller& caller, const char* reason, const char* field,
+                           const std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountRefusal(const Caller& caller, const char* reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Metrics& metrics_;
   absl::Mutex mutex_;

@@ -85,6 +85,55 @@ TEST_F(IdentityTest, ATenantIsHeldToItsLimitsAndOthersAreNot) {
   EXPECT_EQ(Metric("baton_tenant_tokens_total", "other"), 8) << "prompt and output";
 }
 
+TEST_F(IdentityTest, EachChoiceOfARequestIsAStreamOfItsTenant) {
+  Declare("acme", {.streams = 4});
+  workers_[1]->Behave({.between_tokens = absl::Milliseconds(1)});
+  Start();
+  v1::GenerateRequest three = Request("abc", 50000);
+  three.mutable_sampling_params()->set_n(3);
+  grpc::ClientContext running;
+  running.AddMetadata("authorization", "Bearer " + keys_of_["acme"]);
+  const auto reader = stub_->Generate(&running, three);
+  v1::GenerateResponse first;
+  ASSERT_TRUE(reader->Read(&first));
+  v1::GenerateRequest request = Request("abc", 5);
+  request.mutable_sampling_params()->set_n(2);
+  EXPECT_EQ(ErrorReason(Ask(keys_of_["acme"], request).status), "TENANT_STREAMS");
+  EXPECT_TRUE(Ask(keys_of_["other"], request).status.ok());
+  request.mutable_sampling_params()->set_n(1);
+  EXPECT_TRUE(Ask(keys_of_["acme"], request).status.ok());
+  request.mutable_sampling_params()->set_n(5);
+  const absl::Status never = Ask(keys_of_["acme"], request).status;
+  EXPECT_EQ(never.code(), absl::StatusCode::kInvalidArgument) << never;
+  ASSERT_EQ(FieldViolations(never).size(), 1u) << never;
+  EXPECT_EQ(FieldViolations(never)[0].field, "sampling_params.n");
+  running.TryCancel();
+  while (reader->Read(&first)) continue;
+  reader->Finish();
+  Eventually([&] { return router_->RunningRequests() == 0; });
+  request.mutable_sampling_params()->set_n(4);
+  Eventually([&] { return Ask(keys_of_["acme"], request).status.ok(); });
+}
+
+TEST_F(IdentityTest, TokensThatARequestMayMakeAreChargedWhileItRuns) {
+  Declare("acme", {.tokens_per_minute = 20});
+  workers_[1]->Behave({.between_tokens = absl::Seconds(1)});
+  Start();
+  grpc::ClientContext running;
+  running.AddMetadata("authorization", "Bearer " + keys_of_["acme"]);
+  v1::GenerateRequest large = Request("abc", 10);
+  large.mutable_sampling_params()->set_n(2);
+  const auto reader = stub_->Generate(&running, large);
+  v1::GenerateResponse first;
+  ASSERT_TRUE(reader->Read(&first));
+  EXPECT_EQ(ErrorReason(Ask(keys_of_["acme"], Request("abc", 5)).status), "TENANT_TOKENS");
+  workers_[1]->Behave({});
+  running.TryCancel();
+  while (reader->Read(&first)) continue;
+  reader->Finish();
+  Eventually([&] { return Ask(keys_of_["acme"], Request("abc", 5)).status.ok(); });
+}
+
 // The columns of the keys in the table of who may call what; the access table has those of the
 // certificates. No method names another's request, so that there is none for another tenant's key.
 TEST_F(IdentityTest, EveryMethodIsOpenToKnownKeysOnly) {

@@ -77,6 +77,51 @@ TEST_F(WebAccessTest, ATenantAtItsLimitIsToldSoBeforeItsBodyIsRead) {
   unlink(path.c_str());
 }
 
+TEST_F(WebAccessTest, ChoicesAndPromptsOfAListAreStreamsOfTheirTenant) {
+  const std::string path = testing::TempDir() + "web_streams_test.toml";
+  const std::string key = MakeApiKey();
+  KeysFile file;
+  file.keys.push_back({.hash = HashApiKey(key), .tenant = "acme"});
+  file.tenants["acme"] = {.streams = 3};
+  ASSERT_TRUE(WriteKeysFile(path, file).ok());
+  const std::unique_ptr<ApiKeys> keys = *ApiKeys::Load(path, metrics_, absl::Minutes(1));
+  options_.keys = keys.get();
+  AddPrefill();
+  AddDecode();
+  StartHttp();
+  const httplib::Headers headers = {{"x-api-key", key}};
+  Json request = Completion("abc", 5);
+  const auto expect_refused = [&](const std::string& path, const char* param) {
+    httplib::Result refused = Post(path, request, headers);
+    Eventually([&] {  // the answer before has ended
+      if (refused->status != 429) return true;
+      refused = Post(path, request, headers);
+      return false;
+    });
+    EXPECT_EQ(refused->status, 400) << refused->body;
+    EXPECT_FALSE(refused->has_header("retry-after"));
+    const Json error = Json::parse(refused->body)["error"];
+    EXPECT_EQ(error["param"], param);
+    EXPECT_EQ(error["code"], "tenant_streams");
+    EXPECT_THAT(error["message"].get<std::string>(), testing::HasSubstr("may have 3"));
+  };
+  request["n"] = 3;
+  EXPECT_EQ(Post("/v1/completions", request, headers)->status, 200);
+  request["n"] = 4;
+  expect_refused("/v1/completions", "n");
+  request["n"] = 1;
+  request["prompt"] = {"a", "b", "c"};
+  Eventually([&] { return Post("/v1/completions", request, headers)->status == 200; });
+  request["n"] = 2;
+  expect_refused("/v1/completions", "prompt");
+  request["n"] = 4;
+  request.erase("prompt");
+  request["messages"] = {{{"role", "user"}, {"content", "a"}}};
+  expect_refused("/v1/chat/completions", "n");
+  Stop();
+  unlink(path.c_str());
+}
+
 TEST_F(WebAccessTest, WhoseCertificateCountsNoMoreIsAskedForAKey) {
   StartHttp();
   const HttpResponse answer =
