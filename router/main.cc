@@ -35,6 +35,9 @@ namespace {
 constexpr char kProgram[] = "baton-router";
 // How long the spans of the last requests may take to be written and sent, when all else has ended.
 constexpr absl::Duration kLastTraces = absl::Seconds(2);
+// How long after --shutdown-timeout a text that is being tokenised, or another thread that does not
+// return, may hold up the end.
+constexpr absl::Duration kForcedEnd = absl::Seconds(5);
 
 absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const RouterFlags& flags) {
   absl::StatusOr<GgufFile> file = OpenModelFile(flags.model, GgufFile::Part::kTokenizer);
@@ -131,7 +134,10 @@ DrainHooks HooksOf(Router& router, HttpServer* http) {
   const auto drained = [&router, http] {
     return router.RunningRequests() == 0 && (http == nullptr || http->unfinished_answers() == 0);
   };
-  return {.begin = begin, .drained = drained, .end_rest = [&router] { router.EndAll(); }};
+  return {.begin = begin,
+          .drained = drained,
+          .end_rest = [&router] { router.EndAll(); },
+          .forced_end = kForcedEnd};
 }
 
 int Main(int argc, char** argv) {

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,6 +60,25 @@ void OnSignal(int signal) {
   const uint64_t one = 1;
   const ssize_t written = write(shutdown_event.load(), &one, sizeof(one));
   static_cast<void>(written);
+}
+
+void OnForcedEnd(int signal) {
+  constexpr char kWhy[] =
+      "ended by force: what the process waits for did not return after --shutdown-timeout\n";
+  const ssize_t written = write(STDERR_FILENO, kWhy, sizeof(kWhy) - 1);
+  static_cast<void>(written);
+  _exit(kSignalExitBase + signal);
+}
+
+// Ends the process by force if it still runs after `time`. A timer of the system does it: whatever
+// the threads do, none of them has to help.
+void EndByForceAfter(absl::Duration time) {
+  if (time == absl::InfiniteDuration()) return;
+  struct sigaction action {};
+  action.sa_handler = OnForcedEnd;
+  sigaction(SIGALRM, &action, nullptr);
+  const itimerval timer{.it_interval = {}, .it_value = absl::ToTimeval(time)};
+  setitimer(ITIMER_REAL, &timer, nullptr);
 }
 
 // Logs the messages of gRPC. Failed handshakes are reported nowhere else, but anybody who connects
@@ -349,6 +369,7 @@ int ServerProcess::Run(const DrainHooks& hooks) {
   }
   const absl::Duration timeout = rep_->options.flags.shutdown_timeout;
   LogInfo("draining for at most {}; a second signal ends at once", absl::FormatDuration(timeout));
+  EndByForceAfter(timeout + hooks.forced_end);
   rep_->health.SetState(ServerState::kDraining);
   if (hooks.begin) hooks.begin();
 

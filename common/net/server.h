@@ -37,6 +37,9 @@ struct DrainHooks {
   // Ends calls that still run, Watch streams too. Called once: when drained, or 5 s before the end
   // of --shutdown-timeout (after half of it, if it is shorter than 10 s).
   std::function<void()> end_rest{};
+  // A process that still runs this long after --shutdown-timeout, since something that it waits for
+  // does not return, is ended by force, with a line on stderr and exit code 142. Infinite: never.
+  absl::Duration forced_end = absl::InfiniteDuration();
 };
 
 // The server of a process, which has only one, since it takes SIGTERM and SIGINT. Create, Serve and

@@ -99,6 +99,7 @@ absl::Status LoadSpm(const GgufFile& file, TokenizerParts& parts) {
   constexpr absl::string_view kPrefix = "tokenizer.ggml.add_space_prefix";
   parts.add_bos = true;
   parts.adds_space_prefix = true;
+  parts.shrinks_text_by = kSentencePieceSpace.size();  // where a token has a plain space
   if (file.Has(kPrefix)) {
     BATON_ASSIGN_OR_RETURN(parts.adds_space_prefix, file.GetBool(kPrefix));
   }

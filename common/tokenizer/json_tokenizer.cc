@@ -24,6 +24,26 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMaxJsonBytes = size_t{256} << 20;
+// Normal form C makes a text shorter by less than this: 9 bytes of Hangul letters become 3, and no
+// other characters gain as much.
+constexpr size_t kNormalFormCShrinksBy = 4;
+
+// How much shorter than a text its tokens' bytes may be: TokenizerParts.shrinks_text_by.
+size_t ShrinksTextBy(const JsonPipeline& pipeline, const CharacterEncoder::Options& options,
+                     const Vocabulary& vocabulary) {
+  for (const SplitRule& rule : pipeline.rules) {
+    if (rule.behavior == SplitRule::Behavior::kRemoved) return 0;
+  }
+  if (options.fuse_unknown) {  // any number of characters may become one token
+    for (int byte = 0; byte < 256; ++byte) {
+      const bool known = vocabulary.byte_piece(static_cast<uint8_t>(byte)).has_value();
+      if (!options.byte_fallback || !known) return 0;
+    }
+  }
+  // A text may have U+2581 where a token has a plain space.
+  const size_t spaces = pipeline.byte_level ? 1 : kSentencePieceSpace.size();
+  return pipeline.normal_form_c ? std::max(kNormalFormCShrinksBy, spaces) : spaces;
+}
 
 // The tokens of a tokenizer.json, by id. Ids that nothing names are of the kind unused.
 struct JsonTokens {
@@ -202,6 +222,7 @@ absl::Status Assemble(const Json& json, const JsonPipeline& pipeline, JsonTokens
   BATON_ASSIGN_OR_RETURN(PreTokenizer pre_tokenizer, PreTokenizer::Create(pipeline.rules));
   BATON_ASSIGN_OR_RETURN(const bool whole, BoolField(model, "model", "ignore_merges", false));
   if (pipeline.byte_level) {
+    parts.shrinks_text_by = ShrinksTextBy(pipeline, {}, *parts.vocabulary);
     BATON_ASSIGN_OR_RETURN(
         ByteLevelEncoder encoder,
         ByteLevelEncoder::Create(
@@ -216,6 +237,7 @@ absl::Status Assemble(const Json& json, const JsonPipeline& pipeline, JsonTokens
                                     .takes_known_pieces_whole = whole};
   BATON_ASSIGN_OR_RETURN(options.byte_fallback, BoolField(model, "model", "byte_fallback", false));
   BATON_ASSIGN_OR_RETURN(options.fuse_unknown, BoolField(model, "model", "fuse_unk", false));
+  parts.shrinks_text_by = ShrinksTextBy(pipeline, options, *parts.vocabulary);
   parts.adds_space_prefix = pipeline.strips_first_space;
   parts.encoder = std::make_unique<const CharacterEncoder>(
       std::move(pre_tokenizer), *parts.vocabulary, std::move(merges), options);

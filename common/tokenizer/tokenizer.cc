@@ -21,6 +21,8 @@
 namespace baton {
 namespace {
 
+constexpr size_t kMaxUtf8Bytes = 4;
+
 // Bytes [begin, end) of a text.
 struct Range {
   size_t begin;
@@ -38,11 +40,25 @@ absl::StatusOr<std::vector<int32_t>> IdsOf(EncodedText encoded, bool lossy) {
   return std::move(encoded.ids);
 }
 
+// See Tokenizer::max_bytes_of_token.
+std::optional<size_t> MaxBytesOfToken(const TokenizerParts& parts) {
+  for (const auto& [id, rule] : parts.literal_rules) {
+    if (rule.takes_space_before || rule.takes_space_after) return std::nullopt;
+  }
+  size_t longest = kMaxUtf8Bytes;  // the unknown token stands for any character
+  for (int32_t id = 0; id < parts.vocabulary->size(); ++id) {
+    longest = std::max(longest, parts.vocabulary->bytes(id).size());
+  }
+  if (parts.shrinks_text_by == 0) return std::nullopt;
+  return longest * parts.shrinks_text_by;
+}
+
 }  // namespace
 
 struct Tokenizer::Rep {
   TokenizerParts parts;
   std::string digest;
+  std::optional<size_t> max_bytes_of_token;
 
   // Encodes `text`. With `continues` no space is put in front of it.
   EncodedText Encode(absl::string_view text, absl::Span<const Range> trusted,
@@ -75,6 +91,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const GgufFile& file)
     hash.UpdateInteger<uint64_t>(tokens);
     rep->digest = hash.Finish();
   }
+  rep->max_bytes_of_token = MaxBytesOfToken(rep->parts);
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(rep)));
 }
 
@@ -167,6 +184,7 @@ bool Tokenizer::IsSpecial(int32_t id) const { return rep_->parts.vocabulary->IsS
 const std::vector<int32_t>& Tokenizer::end_of_generation_ids() const {
   return rep_->parts.end_of_generation_ids;
 }
+std::optional<size_t> Tokenizer::max_bytes_of_token() const { return rep_->max_bytes_of_token; }
 absl::string_view Tokenizer::TokenBytes(int32_t id) const {
   return rep_->parts.vocabulary->bytes(id);
 }

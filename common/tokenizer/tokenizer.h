@@ -3,6 +3,7 @@
 // under "tokenizer.huggingface.json": BPE over bytes or characters.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -58,6 +59,11 @@ class Tokenizer {
   // The tokens that end a generation unless ignore_eos is set: those that the file names by their
   // ids, and those of known formats (end_of_generation.h). Ascending.
   const std::vector<int32_t>& end_of_generation_ids() const;
+
+  // The most bytes of a text that one token may come from: of a text of n bytes at least n / this
+  // many tokens are made. Nothing if no such bound is known: the tokenizer leaves out parts of a
+  // text, or joins any number of unknown characters, or a token takes the spaces beside it.
+  std::optional<size_t> max_bytes_of_token() const;
 
   // The bytes that a token stands for; for a special token its literal. They live as long as the
   // tokenizer. The text that continues a prompt is these bytes, one token's after the other's.

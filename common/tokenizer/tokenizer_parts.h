@@ -27,7 +27,9 @@ struct TokenizerParts {
   std::optional<int32_t> eos_id;
   bool add_bos = false;
   bool add_eos = false;
-  bool adds_space_prefix = false;              // the encoder puts a space in front of a text
+  bool adds_space_prefix = false;  // the encoder puts a space in front of a text
+  // A text has at most this many times the bytes of its tokens; 0: any number of them.
+  size_t shrinks_text_by = 1;
   std::vector<int32_t> end_of_generation_ids;  // ascending
   std::string chat_template;                   // empty: none
   std::string tool_chat_template;              // for chats with tools; empty: the one above

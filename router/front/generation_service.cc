@@ -52,7 +52,8 @@ absl::Status GenerationServiceImpl::LetIn(const grpc::CallbackServerContext& con
                                           absl::string_view method, Caller& caller) {
   BATON_RETURN_IF_ERROR(intake_.CheckMemory());
   BATON_ASSIGN_OR_RETURN(caller, parts_.door.Identify(context, method));
-  return parts_.quotas.CountRequest(caller, SteadyNow());
+  return method == kTokenizeMethod ? parts_.quotas.CountTokenizing(caller, SteadyNow())
+                                   : parts_.quotas.CountRequest(caller, SteadyNow());
 }
 
 absl::StatusOr<Intake::Place> GenerationServiceImpl::LetIn(
@@ -102,16 +103,21 @@ void GenerationServiceImpl::Refuse(const Caller& caller, const absl::Status& sta
 template <typename Request>
 grpc::ServerUnaryReactor* GenerationServiceImpl::AnswerOnPool(
     grpc::CallbackServerContext* context, absl::string_view method,
-    const Received<Request>& request, std::function<absl::Status()> answer) {
+    const Received<Request>& request, uint64_t cost,
+    std::function<absl::Status(const Caller&)> answer) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   Caller caller;
   absl::Status status = LetIn(*context, method, caller);
   if (status.ok()) status = request.status;
   if (status.ok()) status = parts_.model.Validate(request.message);
-  const auto run = [reactor, answer = std::move(answer)] {
-    reactor->Finish(ToGrpcStatus(answer()));
+  PreparingPool::Job job{.tenant = caller.tenant,
+                         .cost = cost,
+                         .cancelled = [context] { return context->IsCancelled(); },
+                         .run = nullptr};
+  job.run = [reactor, caller, answer = std::move(answer)](const absl::Status& may_run) {
+    reactor->Finish(ToGrpcStatus(may_run.ok() ? answer(caller) : may_run));
   };
-  if (status.ok() && !parts_.pool.TryRun(run)) status = TokenizersBusy();
+  if (status.ok() && !parts_.pool.TryRun(std::move(job))) status = TokenizersBusy();
   if (!status.ok()) Refuse(caller, status, reactor);
   return reactor;
 }
@@ -119,19 +125,28 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::AnswerOnPool(
 grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(
     grpc::CallbackServerContext* context, const Received<v1::TokenizeRequest>* request,
     v1::TokenizeResponse* response) {
-  return AnswerOnPool(context, kTokenizeMethod, *request, [this, request, response] {
-    BATON_ASSIGN_OR_RETURN(*response, parts_.model.Tokenize(request->message, parts_.fleet.Get()));
+  const uint64_t about = AboutTokens(request->message.text().size());
+  const auto answer = [this, request, response, about](const Caller& caller) -> absl::Status {
+    absl::StatusOr<v1::TokenizeResponse> made =
+        parts_.model.Tokenize(request->message, parts_.fleet.Get());
+    const uint64_t tokens = made.ok() ? static_cast<uint64_t>(made->token_ids_size()) : about;
+    parts_.quotas.ChargeText(caller, tokens, SteadyNow());
+    BATON_RETURN_IF_ERROR(made.status());
+    *response = *std::move(made);
     return absl::OkStatus();
-  });
+  };
+  return AnswerOnPool(context, kTokenizeMethod, *request, about, answer);
 }
 
 grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(
     grpc::CallbackServerContext* context, const Received<v1::DetokenizeRequest>* request,
     v1::DetokenizeResponse* response) {
-  return AnswerOnPool(context, kDetokenizeMethod, *request, [this, request, response] {
+  const auto answer = [this, request, response](const Caller&) -> absl::Status {
     BATON_ASSIGN_OR_RETURN(*response, parts_.model.Detokenize(request->message));
     return absl::OkStatus();
-  });
+  };
+  const auto ids = static_cast<uint64_t>(request->message.token_ids_size());
+  return AnswerOnPool(context, kDetokenizeMethod, *request, ids, answer);
 }
 
 grpc::ServerUnaryReactor* GenerationServiceImpl::ListModels(

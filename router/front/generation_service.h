@@ -39,11 +39,12 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
   // Ends a call that is refused, at once or later.
   void Refuse(const Caller& caller, const absl::Status& status, grpc::ServerUnaryReactor* reactor);
   // Validates and lets in, then runs `answer` on the pool, since tokenising takes time that belongs
-  // to gRPC's threads.
+  // to gRPC's threads. `cost` as that of the pool's jobs.
   template <typename Request>
   grpc::ServerUnaryReactor* AnswerOnPool(grpc::CallbackServerContext* context,
                                          absl::string_view method, const Received<Request>& request,
-                                         std::function<absl::Status()> answer);
+                                         uint64_t cost,
+                                         std::function<absl::Status(const Caller&)> answer);
 
   Intake& intake_;
   const Intake::Parts parts_;

@@ -17,19 +17,6 @@ namespace {
 // gRPC knows deadlines to the millisecond, rounded up: with that little left one has passed.
 constexpr absl::Duration kNoTime = absl::Milliseconds(2);
 
-// An estimate, before the prompt is tokenised.
-uint64_t AboutPromptTokens(const v1::GenerateRequest& request) {
-  constexpr uint64_t kBytesPerToken = 4;
-  switch (request.input_case()) {
-    case v1::GenerateRequest::kPromptTokenIds:
-      return static_cast<uint64_t>(request.prompt_token_ids().ids_size());
-    case v1::GenerateRequest::kChat:  // with its tools, which templates write out
-      return request.chat().ByteSizeLong() / kBytesPerToken;
-    default:
-      return request.prompt().size() / kBytesPerToken;
-  }
-}
-
 }  // namespace
 
 // `request` and `call` live until the runner has heard of both the preparing's and the call's end.
@@ -42,6 +29,7 @@ struct Intake::Running {
   absl::Time deadline;
   std::shared_ptr<const TraceContext> trace;
   Settled settled;
+  uint64_t tokenised = 0;  // tokens that its text was made into, or about as much work
 };
 
 absl::Status Intake::CheckMemory() const {
@@ -130,8 +118,12 @@ void Intake::Start(Place place, const v1::GenerateRequest& request,
                          use = std::move(place.use)]() mutable {
     parts_.runner.Arrived(number, std::move(owned), std::move(ticket), std::move(use));
   });
-  auto prepare = [this, running = std::move(running)]() mutable {
-    absl::StatusOr<RequestSpec> spec = Prepare(running);
+  PreparingPool::Job prepare{.tenant = running.caller.tenant,
+                             .cost = AboutPromptTokens(request),
+                             .cancelled = [call = running.call] { return call->cancelled(); },
+                             .run = nullptr};
+  prepare.run = [this, running = std::move(running)](const absl::Status& may_run) mutable {
+    absl::StatusOr<RequestSpec> spec = may_run.ok() ? Prepare(running) : may_run;
     HandOver(std::move(running), std::move(spec));
   };
   if (!parts_.pool.TryRun(std::move(prepare))) {
@@ -141,11 +133,10 @@ void Intake::Start(Place place, const v1::GenerateRequest& request,
   }
 }
 
-absl::StatusOr<RequestSpec> Intake::Prepare(const Running& running) {
-  if (running.call->cancelled()) return absl::CancelledError("the client cancelled the call");
+absl::StatusOr<RequestSpec> Intake::Prepare(Running& running) {
   absl::StatusOr<RequestSpec> spec =
       parts_.model.Prepare(*running.request, parts_.fleet.Get(), parts_.disaggregation,
-                           RandomUint64(), parts_.pool.stopping());
+                           RandomUint64(), parts_.pool.stopping(), &running.tokenised);
   if (parts_.pool.stopping().load()) return RouterDraining();
   if (!spec.ok()) return spec;
   spec->id_high = RandomUint64();
@@ -182,6 +173,8 @@ void Intake::HandOver(Running running, absl::StatusOr<RequestSpec> spec) {
 }
 
 void Intake::Prepared(const Running& running, absl::StatusOr<RequestSpec> spec) {
+  // The tokens of another prompt are charged by the runner, with those of its answer.
+  if (!spec.ok()) parts_.quotas.ChargeText(running.caller, running.tokenised, SteadyNow());
   if (spec.ok() && running.settled) {
     running.settled(static_cast<uint32_t>(spec->prompt_token_ids.size()));
   }

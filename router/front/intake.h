@@ -104,7 +104,7 @@ class Intake {
   uint64_t ExpectedTokens(const v1::GenerateRequest& request) const;
   absl::StatusOr<Place> AdmitOne(const Caller& caller, const v1::GenerateRequest& request,
                                  Quotas::Use use, absl::Time received, absl::Time deadline);
-  absl::StatusOr<RequestSpec> Prepare(const Running& running);
+  absl::StatusOr<RequestSpec> Prepare(Running& running);
   // Has the grammar compiled where there is one, and hands over.
   void HandOver(Running running, absl::StatusOr<RequestSpec> spec);
   void Prepared(const Running& running, absl::StatusOr<RequestSpec> spec);

@@ -48,6 +48,17 @@ EncodeOptions EncodeOptionsOf(const Request& request) {
 
 }  // namespace
 
+uint64_t AboutPromptTokens(const v1::GenerateRequest& request) {
+  switch (request.input_case()) {
+    case v1::GenerateRequest::kPromptTokenIds:
+      return static_cast<uint64_t>(request.prompt_token_ids().ids_size());
+    case v1::GenerateRequest::kChat:  // with its tools, which templates write out
+      return AboutTokens(request.chat().ByteSizeLong());
+    default:
+      return AboutTokens(request.prompt().size());
+  }
+}
+
 absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const GgufFile& file,
                                                                const std::string& served_name,
                                                                v1::SamplingParams defaults) {
@@ -186,12 +197,20 @@ absl::Status ServedModel::Validate(const v1::DetokenizeRequest& request) const {
 absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& request,
                                                  const FleetSummary& fleet,
                                                  Disaggregation disaggregation, uint64_t seed,
-                                                 const std::atomic<bool>& stopping) const {
-  BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, PromptTokens(request, stopping));
-  if (tokens.empty()) return InvalidField("prompt", "must not be empty");
+                                                 const std::atomic<bool>& stopping,
+                                                 uint64_t* tokenised) const {
   const uint32_t everywhere = MaxModelLen(fleet);
   const uint32_t longest =
       std::max(everywhere, std::min(context_length_, fleet.LongestRequest(disaggregation)));
+  if (tokenised != nullptr) *tokenised = 0;
+  BATON_RETURN_IF_ERROR(CheckBytes("prompt", request.prompt().size(), longest));
+  const auto encoded = PromptTokens(request, stopping, longest);
+  if (tokenised != nullptr) {
+    *tokenised = encoded.ok() ? encoded->size() : AboutPromptTokens(request);
+  }
+  BATON_RETURN_IF_ERROR(encoded.status());
+  const std::vector<int32_t>& tokens = *encoded;
+  if (tokens.empty()) return InvalidField("prompt", "must not be empty");
   const auto prompt_tokens = static_cast<uint32_t>(tokens.size());
   BATON_RETURN_IF_ERROR(CheckContextLength(
       prompt_tokens, request.sampling_params(),
@@ -234,15 +253,28 @@ absl::Status ServedModel::CheckEcho(const std::vector<uint32_t>& prompt) const {
                                            kMaxPromptBytes, " are echoed"));
 }
 
-absl::StatusOr<std::vector<int32_t>> ServedModel::PromptTokens(
-    const v1::GenerateRequest& request, const std::atomic<bool>& stopping) const {
+absl::Status ServedModel::CheckBytes(absl::string_view field, size_t bytes,
+                                     uint32_t context) const {
+  const std::optional<size_t> of_token = tokenizer_->max_bytes_of_token();
+  if (!of_token.has_value() || bytes / *of_token <= context) return absl::OkStatus();
+  return WithErrorInfo(
+      InvalidField(field, absl::StrCat("has ", bytes, " bytes of text, the context of ", context,
+                                       " tokens holds at most ", context * uint64_t{*of_token},
+                                       "; shorten it")),
+      {.reason = kReasonContextLengthExceeded,
+       .metadata = {{"max_model_len", absl::StrCat(context)}}});
+}
+
+absl::StatusOr<std::vector<int32_t>> ServedModel::PromptTokens(const v1::GenerateRequest& request,
+                                                               const std::atomic<bool>& stopping,
+                                                               uint32_t context) const {
   switch (request.input_case()) {
     case v1::GenerateRequest::kPromptTokenIds: {
       const auto& ids = request.prompt_token_ids().ids();
       return std::vector<int32_t>(ids.begin(), ids.end());
     }
     case v1::GenerateRequest::kChat:
-      return ChatTokens(request, stopping);
+      return ChatTokens(request, stopping, context);
     default:
       return TextTokens("prompt", request.prompt(), EncodeOptionsOf(request));
   }
@@ -270,8 +302,9 @@ ChatTemplateOptions ServedModel::TemplateOptions(const v1::ChatInput& chat) cons
       .variables = JsonOf(chat.chat_template_kwargs())};
 }
 
-absl::StatusOr<std::vector<int32_t>> ServedModel::ChatTokens(
-    const v1::GenerateRequest& request, const std::atomic<bool>& stopping) const {
+absl::StatusOr<std::vector<int32_t>> ServedModel::ChatTokens(const v1::GenerateRequest& request,
+                                                             const std::atomic<bool>& stopping,
+                                                             uint32_t context) const {
   ChatTemplateOptions options = TemplateOptions(request.chat());
   options.cancelled = &stopping;
   absl::StatusOr<std::vector<TextPiece>> pieces =
@@ -284,6 +317,9 @@ absl::StatusOr<std::vector<int32_t>> ServedModel::ChatTokens(
     }
     return InvalidField("chat.messages", why);
   }
+  size_t bytes = 0;
+  for (const TextPiece& piece : *pieces) bytes += piece.text.size();
+  BATON_RETURN_IF_ERROR(CheckBytes("chat.messages", bytes, context));
   absl::StatusOr<std::vector<int32_t>> encoded =
       tokenizer_->Encode(absl::MakeConstSpan(*pieces), /*add_special_tokens=*/false);
   if (!encoded.ok()) return InvalidChat(request.chat(), encoded.status());

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +27,11 @@
 
 namespace baton {
 
+// About how many tokens so many bytes of text come to.
+constexpr uint64_t AboutTokens(size_t bytes) { return bytes / 4; }
+// About how many tokens the prompt comes to, before it is tokenised.
+uint64_t AboutPromptTokens(const v1::GenerateRequest& request);
+
 // Immutable after Load and thread-safe.
 class ServedModel {
  public:
@@ -43,14 +51,21 @@ class ServedModel {
   // Tokenises, checks token limits, fills every default. `seed` is taken where the request has
   // none. What no ready worker could ever hold is INVALID_ARGUMENT. Leaves ids, tenant and times of
   // the spec to the caller, and the grammar; the caller may also change its priority and salt. Once
-  // `stopping` is true, a chat template ends with an error.
+  // `stopping` is true, a chat template ends with an error. A text that has more bytes than the
+  // longest context holds is refused before it is tokenised. `tokenised`, if it is not null, becomes
+  // the number of tokens that the prompt was made into, also if it is refused: 0 if it was not
+  // tokenised, an estimate if that failed.
   absl::StatusOr<RequestSpec> Prepare(const v1::GenerateRequest& request, const FleetSummary& fleet,
                                       Disaggregation disaggregation, uint64_t seed,
-                                      const std::atomic<bool>& stopping) const;
+                                      const std::atomic<bool>& stopping,
+                                      uint64_t* tokenised = nullptr) const;
 
-  // REQUIRES of all three: Validate(request) is OK. The prompt as Prepare tokenises it.
+  // REQUIRES of all three: Validate(request) is OK. The prompt as Prepare tokenises it, however
+  // long it is.
   absl::StatusOr<std::vector<int32_t>> PromptTokens(const v1::GenerateRequest& request,
-                                                    const std::atomic<bool>& stopping) const;
+                                                    const std::atomic<bool>& stopping) const {
+    return PromptTokens(request, stopping, std::numeric_limits<uint32_t>::max());
+  }
   absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
                                                 const FleetSummary& fleet) const;
   absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request) const;
@@ -77,6 +92,12 @@ class ServedModel {
   void LearnTemplate();
   RequestLimits Limits() const;
   absl::Status CheckEcho(const std::vector<uint32_t>& prompt) const;
+  // INVALID_ARGUMENT names `field`, whose text of `bytes` is longer than `context` tokens can be.
+  absl::Status CheckBytes(absl::string_view field, size_t bytes, uint32_t context) const;
+  // A chat that is longer than `context` tokens can be is refused before it is tokenised.
+  absl::StatusOr<std::vector<int32_t>> PromptTokens(const v1::GenerateRequest& request,
+                                                    const std::atomic<bool>& stopping,
+                                                    uint32_t context) const;
   // INVALID_ARGUMENT names `field`, whose content `text` is.
   absl::StatusOr<std::vector<int32_t>> TextTokens(absl::string_view field, const std::string& text,
                                                   const EncodeOptions& options) const;
@@ -84,7 +105,8 @@ class ServedModel {
   // Whether the prompts of chats with these variables end inside the reasoning.
   bool OpensReasoning(const v1::ChatInput& chat) const;
   absl::StatusOr<std::vector<int32_t>> ChatTokens(const v1::GenerateRequest& request,
-                                                  const std::atomic<bool>& stopping) const;
+                                                  const std::atomic<bool>& stopping,
+                                                  uint32_t context) const;
   // The error of a chat whose rendered text could not be encoded (`rendered` says why): names the
   // field that it comes from.
   absl::Status InvalidChat(const v1::ChatInput& chat, const absl::Status& rendered) const;

@@ -94,6 +94,7 @@ void Connection::Close() {
   if (exchange_gone_) ResetAtClose(descriptor_->native_handle());
   EndUnfinished();
   phase_ = Phase::kClosed;
+  closed_.store(true);
   parser_.reset();
   input_ = std::string();
   stream_.reset();

@@ -30,7 +30,8 @@
 
 namespace baton {
 
-// Belongs to one I/O thread, which calls everything; only references to it may be elsewhere.
+// Belongs to one I/O thread, which calls everything but closed(); only references to it may be
+// elsewhere.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // What connections share; outlives their Close.
@@ -60,6 +61,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Drain();
   // The exchange that is open learns that its client is gone.
   void Close();
+  // Returns whether Close was called. Thread-safe.
+  bool closed() const { return closed_.load(); }
 
   // The following are HttpExchange's functions, of that exchange.
   void OnGone(uint64_t exchange, std::function<void()> gone);
@@ -137,6 +140,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<ByteStream> stream_;
 
   Phase phase_ = Phase::kHandshake;
+  std::atomic<bool> closed_ = false;
   bool draining_;
   bool input_ended_ = false;
   bool watches_input_ = false;

@@ -31,6 +31,10 @@ class HttpExchange {
   // REQUIRES: at most once.
   virtual void OnGone(std::function<void()> gone) = 0;
 
+  // Returns whether the client has left, so that nobody needs an answer. Work on a request that
+  // waits begins with this question.
+  virtual bool gone() const = 0;
+
   // The whole answer. REQUIRES: once, and not with BeginEvents.
   virtual void Respond(HttpResponse response) = 0;
 

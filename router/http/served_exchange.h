@@ -39,6 +39,7 @@ class ServedExchange final : public HttpExchange {
       connection->OnGone(id, std::move(gone));
     });
   }
+  bool gone() const override { return connection_->closed(); }
   void Respond(HttpResponse response) override {
     ended_ = true;
     mailbox_->Post([connection = connection_, id = id_, response = std::move(response)]() mutable {

@@ -153,6 +153,8 @@ void RequestRunner::Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec,
                              const TokenTable& table) {
   Request& request = *Find(number);
   request.prepared = true;
+  // Its tokens were made, whatever becomes of the request.
+  if (spec.ok()) request.use.ChargeUpTo(spec->prompt_token_ids.size(), parts_.loop.Now());
   if (!request.ended && !spec.ok()) return EndClient(request, spec.status(), "");
   if (request.ended) return request.client->FinishWith(request.end_status);
   BATON_FAILPOINT("router.prepared");

@@ -37,11 +37,12 @@ class HttpAnswer::Writer final : public ClientWriter {
 };
 
 HttpAnswer::HttpAnswer(std::shared_ptr<HttpExchange> exchange, ApiRequest request, Api api,
-                       std::string request_id, PreparingPool& pool)
+                       std::string request_id, std::string tenant, PreparingPool& pool)
     : exchange_(std::move(exchange)),
       request_(std::move(request)),
       api_(api),
       request_id_(std::move(request_id)),
+      tenant_(std::move(tenant)),
       pool_(pool),
       calls_(request_.prompts.size()),
       unsettled_(request_.prompts.size()),
@@ -132,7 +133,10 @@ void HttpAnswer::RespondWhole() {
     response.headers.push_back({kRequestIdHeader, self->request_id_});
     self->exchange_->Respond(std::move(response));
   };
-  if (!pool_.TryRun(respond)) respond();
+  // The answer is there, and is given whatever the pool has to say.
+  PreparingPool::Job job{.tenant = tenant_,
+                         .run = [respond](const absl::Status& /*may_run*/) { respond(); }};
+  if (!pool_.TryRun(std::move(job))) respond();
 }
 
 void HttpAnswer::Break() {

@@ -25,7 +25,7 @@ namespace baton {
 class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
  public:
   HttpAnswer(std::shared_ptr<HttpExchange> exchange, ApiRequest request, Api api,
-             std::string request_id, PreparingPool& pool);
+             std::string request_id, std::string tenant, PreparingPool& pool);
 
   const std::vector<v1::GenerateRequest>& prompts() const { return request_.prompts; }
 
@@ -62,6 +62,7 @@ class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
   const ApiRequest request_;
   const Api api_;
   const std::string request_id_;
+  const std::string tenant_;
   PreparingPool& pool_;
 
   // Of the exchange's thread.

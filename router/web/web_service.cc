@@ -182,9 +182,7 @@ absl::StatusOr<ApiRequest> WebService::Translate(const Call& call) const {
 
 absl::StatusOr<std::string> WebService::TokenizeBodyFor(const Call& call) const {
   BATON_ASSIGN_OR_RETURN(const TokenizeCall tokenize, ReadTokenizeRequest(call.request().body));
-  BATON_RETURN_IF_ERROR(parts_.model.Validate(tokenize.request));
-  BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
-                         parts_.model.PromptTokens(tokenize.request, parts_.pool.stopping()));
+  BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, TokensOf(call, tokenize.request));
   std::optional<std::vector<std::string>> texts;
   if (tokenize.return_token_strs || tokenize.with_pieces) {
     texts.emplace();
@@ -241,10 +239,26 @@ absl::StatusOr<std::string> WebService::BodyFor(const Call& call) const {
 absl::StatusOr<std::string> WebService::CountTokensBodyFor(const Call& call) const {
   BATON_ASSIGN_OR_RETURN(const v1::GenerateRequest request,
                          ReadCountTokens(call.request().body, ContextOf(call)));
-  BATON_RETURN_IF_ERROR(parts_.model.Validate(request));
-  BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
-                         parts_.model.PromptTokens(request, parts_.pool.stopping()));
+  BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, TokensOf(call, request));
   return CountTokensBody(static_cast<uint32_t>(ids.size()));
+}
+
+absl::StatusOr<std::vector<int32_t>> WebService::TokensOf(
+    const Call& call, const v1::GenerateRequest& request) const {
+  BATON_RETURN_IF_ERROR(parts_.model.Validate(request));
+  absl::StatusOr<std::vector<int32_t>> ids =
+      parts_.model.PromptTokens(request, parts_.pool.stopping());
+  parts_.quotas.ChargeText(call.caller, ids.ok() ? ids->size() : AboutPromptTokens(request),
+                           SteadyNow());
+  return ids;
+}
+
+PreparingPool::Job WebService::JobOf(const Call& call,
+                                     absl::AnyInvocable<void(const absl::Status& may_run)> run) {
+  return {.tenant = call.caller.tenant,
+          .cost = AboutTokens(call.request().body.size()),
+          .cancelled = [exchange = call.exchange] { return exchange->gone(); },
+          .run = std::move(run)};
 }
 
 void WebService::Generate(const Call& call) {
@@ -255,8 +269,8 @@ void WebService::Generate(const Call& call) {
     intake_.CountRefused(body.status());
     return Refuse(call, body.status());
   }
-  auto run = [this, call, waits = *std::move(body)]() mutable {
-    absl::StatusOr<ApiRequest> request = Translate(call);
+  auto run = [this, call, waits = *std::move(body)](const absl::Status& may_run) mutable {
+    absl::StatusOr<ApiRequest> request = may_run.ok() ? Translate(call) : may_run;
     if (!request.ok()) {
       intake_.CountRefused(request.status());
       return call.Refuse(request.status());
@@ -273,33 +287,38 @@ void WebService::Generate(const Call& call) {
                      .state = call.request().Header(kTraceStateHeader)},
                     place);
     }
-    const auto answer = std::make_shared<HttpAnswer>(call.exchange, *std::move(request),
-                                                     call.found.api, call.request_id, parts_.pool);
+    const auto answer =
+        std::make_shared<HttpAnswer>(call.exchange, *std::move(request), call.found.api,
+                                     call.request_id, call.caller.tenant, parts_.pool);
     for (size_t i = 0; i < places->size(); ++i) {
       intake_.Start(std::move((*places)[i]), answer->prompts()[i], answer->NewWriter(i),
                     [answer, i](uint32_t tokens) { answer->Settled(i, tokens); });
     }
     answer->Started();
   };
-  if (parts_.pool.TryRun(std::move(run))) return;
+  if (parts_.pool.TryRun(JobOf(call, std::move(run)))) return;
   intake_.CountRefused(TokenizersBusy());
   call.Refuse(TokenizersBusy());
 }
 
 void WebService::AnswerOnPool(const Call& call) {
-  if (const absl::Status status = parts_.quotas.CountRequest(call.caller, call.received);
+  const bool tokenizes =
+      call.found.route == Route::kTokenize || call.found.route == Route::kCountTokens;
+  if (const absl::Status status = tokenizes
+                                      ? parts_.quotas.CountTokenizing(call.caller, call.received)
+                                      : parts_.quotas.CountRequest(call.caller, call.received);
       !status.ok()) {
     return Refuse(call, status);
   }
   absl::StatusOr<Admission::Body> waits =
       parts_.admission.AdmitBody(call.request().body.size(), call.received);
   if (!waits.ok()) return Refuse(call, waits.status());
-  auto run = [this, call, waits = *std::move(waits)] {
-    absl::StatusOr<std::string> body = BodyFor(call);
+  auto run = [this, call, waits = *std::move(waits)](const absl::Status& may_run) {
+    absl::StatusOr<std::string> body = may_run.ok() ? BodyFor(call) : may_run;
     if (!body.ok()) return call.Refuse(body.status());
     call.Respond(JsonResponse(200, *std::move(body)));
   };
-  if (!parts_.pool.TryRun(std::move(run))) call.Refuse(TokenizersBusy());
+  if (!parts_.pool.TryRun(JobOf(call, std::move(run)))) call.Refuse(TokenizersBusy());
 }
 
 }  // namespace baton

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 
 #include "common/certificates/peer_trust.h"
@@ -55,6 +56,12 @@ class WebService {
   absl::StatusOr<std::string> BodyFor(const Call& call) const;
   absl::StatusOr<std::string> TokenizeBodyFor(const Call& call) const;
   absl::StatusOr<std::string> CountTokensBodyFor(const Call& call) const;
+  // Validates the request, tokenises its prompt and charges the tokens.
+  absl::StatusOr<std::vector<int32_t>> TokensOf(const Call& call,
+                                                const v1::GenerateRequest& request) const;
+  // A job of the call for the pool.
+  static PreparingPool::Job JobOf(const Call& call,
+                                  absl::AnyInvocable<void(const absl::Status& may_run)> run);
   std::string TokenizerInfoBodyFor() const;
 
   Intake& intake_;

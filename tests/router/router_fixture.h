@@ -148,7 +148,8 @@ class RouterFixture : public testing::Test {
   std::shared_ptr<absl::Notification> HoldTokenizers() {
     auto until = std::make_shared<absl::Notification>();
     for (int i = 0; i < options_.tokenizer_threads; ++i) {
-      EXPECT_TRUE(router_->pool_->TryRun([until] { until->WaitForNotification(); }));
+      EXPECT_TRUE(router_->pool_->TryRun(
+          {.run = [until](const absl::Status&) { until->WaitForNotification(); }}));
     }
     return until;
   }

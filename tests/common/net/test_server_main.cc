@@ -1,6 +1,8 @@
 // A server process for tests: prints its addresses on stdout once it serves.
 #include <cstdio>
 
+#include "absl/time/clock.h"
+
 #include "common/net/server.h"
 #include "tests/common/net/test_service.h"
 
@@ -9,6 +11,8 @@ int main(int argc, char** argv) {
   ServerFlags flags;
   FlagSet flag_set("test-server", "Serves nothing of use.");
   AddServerFlags(flag_set, flags);
+  bool hangs = false;
+  flag_set.AddBool("hangs", hangs, "After the drain, wait for what does not return");
   flag_set.ParseOrExit(argc, argv);
   if (const absl::Status status = ValidateServerFlags(flags); !status.ok()) {
     return ExitUsage("test-server", status);
@@ -25,6 +29,10 @@ int main(int argc, char** argv) {
   std::printf("%s %s %s\n", (*server)->listen_address().c_str(),
               (*server)->health_address().c_str(), (*server)->metrics_address().c_str());
   std::fflush(stdout);
-  return (*server)->Run(
-      {.drained = [&] { return service.running() == 0; }, .end_rest = [&] { service.Stop(); }});
+  const int code =
+      (*server)->Run({.drained = [&] { return service.running() == 0; },
+                      .end_rest = [&] { service.Stop(); },
+                      .forced_end = hangs ? absl::Milliseconds(100) : absl::InfiniteDuration()});
+  while (hangs) absl::SleepFor(absl::Hours(1));
+  return code;
 }

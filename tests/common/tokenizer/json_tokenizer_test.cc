@@ -1,5 +1,6 @@
 #include "common/tokenizer/json_tokenizer.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,25 @@ TEST(JsonTokenizer, TakesAPieceThatIsATokenWholeWhereMergesAreIgnored) {
   EXPECT_THAT(Encode(json, "abb", kPlain), ElementsAre(3, 1));
   json["model"]["ignore_merges"] = true;
   EXPECT_THAT(Encode(json, "abb", kPlain), ElementsAre(4));
+}
+
+TEST(JsonTokenizer, KnowsHowManyBytesOfATextATokenMayComeFrom) {
+  const auto most = [](const nlohmann::json& json) {
+    return (*LoadJson(json))->max_bytes_of_token();
+  };
+  nlohmann::json bytes = ByteLevelJson();
+  EXPECT_EQ(most(bytes), 4u) << "no token is longer than a character may be";
+  bytes["normalizer"] = {{"type", "NFC"}};
+  EXPECT_EQ(most(bytes), 16u);
+  nlohmann::json removes = bytes;
+  removes["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Removed";
+  EXPECT_EQ(most(removes), std::nullopt);
+  bytes["added_tokens"][0]["lstrip"] = true;
+  EXPECT_EQ(most(bytes), std::nullopt) << "it takes any number of spaces";
+  nlohmann::json characters = CharacterJson();
+  EXPECT_EQ(most(characters), std::nullopt) << "unknown characters are one token";
+  characters["model"]["fuse_unk"] = false;
+  EXPECT_EQ(most(characters), 15u) << "a token has 5 bytes, and spaces may have 3";
 }
 
 TEST(JsonTokenizer, MergesMayBeStringsOrPairs) {

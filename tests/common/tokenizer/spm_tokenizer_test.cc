@@ -81,6 +81,17 @@ TEST(SpmTokenizer, EncodesTheReferenceStringsLikeTheReference) {
   EXPECT_EQ(strings, 168);
 }
 
+// A text may write U+2581, three bytes, where a token has a space.
+TEST(SpmTokenizer, ATextHasAtLeastTheTokensThatItsBytesNeed) {
+  const size_t most = Llama().max_bytes_of_token().value_or(0);
+  ASSERT_GT(most, 0u);
+  for (const char* part : {" ", "▁", "a", "▁a", "\n", "éa"}) {
+    std::string text;
+    for (int i = 0; i < 1000; ++i) text += part;
+    EXPECT_GE(Encode(Llama(), text, kContinues).size() * most, text.size()) << part;
+  }
+}
+
 TEST(SpmTokenizer, KnowsTheFactsOfTheVocabulary) {
   EXPECT_EQ(Llama().vocab_size(), 32000);
   EXPECT_EQ(Llama().bos_id(), 1);

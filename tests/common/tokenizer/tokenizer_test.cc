@@ -132,6 +132,21 @@ TEST(Tokenizer, UntrustedTextNeverBecomesASpecialToken) {
   }
 }
 
+TEST(Tokenizer, ATextHasAtLeastTheTokensThatItsBytesNeed) {
+  const size_t most = SmolLm2().max_bytes_of_token().value_or(0);
+  ASSERT_GT(most, 0u);
+  EXPECT_LT(most, 200u);
+  std::vector<std::string> texts = {std::string(10'000, ' '), std::string(10'000, '\n')};
+  for (int32_t id = 0; id < SmolLm2().vocab_size(); id += 97) {
+    std::string text;
+    while (text.size() < 1000) absl::StrAppend(&text, SmolLm2().TokenBytes(id));
+    texts.push_back(std::move(text));
+  }
+  for (const std::string& text : texts) {
+    EXPECT_GE(Encode(SmolLm2(), text, kLossy).size() * most, text.size()) << text.substr(0, 50);
+  }
+}
+
 TEST(Tokenizer, AnyTokensBytesComeBack) {
   std::mt19937 random(3);
   for (int round = 0; round < 20'000; ++round) {

@@ -134,6 +134,38 @@ TEST_F(IdentityTest, TokensThatARequestMayMakeAreChargedWhileItRuns) {
   Eventually([&] { return Ask(keys_of_["acme"], Request("abc", 5)).status.ok(); });
 }
 
+TEST_F(IdentityTest, TokensOfARefusedPromptAndOfATextThatIsTokenisedAreCharged) {
+  for (const char* tenant : {"acme", "other"}) Declare(tenant, {.tokens_per_minute = 10});
+  Start();
+  const Answer refused = Ask(keys_of_["acme"], Request(std::string(kContext + 1, 'a'), 5));
+  EXPECT_EQ(ErrorReason(refused.status), kReasonContextLengthExceeded) << refused.status;
+  EXPECT_EQ(Metric("baton_tenant_tokens_total", "acme"), kContext + 1);
+  EXPECT_EQ(ErrorReason(Ask(keys_of_["acme"], Request("abc", 5)).status), "TENANT_TOKENS");
+
+  const auto tokenize = [&] {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer " + keys_of_["other"]);
+    v1::TokenizeRequest request;
+    request.set_text(std::string(1000, 'a'));
+    v1::TokenizeResponse response;
+    return FromGrpcStatus(stub_->Tokenize(&context, request, &response));
+  };
+  EXPECT_TRUE(tokenize().ok());
+  EXPECT_EQ(Metric("baton_tenant_tokens_total", "other"), 1000);
+  const absl::Status later = tokenize();
+  EXPECT_EQ(ErrorReason(later), "TENANT_TOKENS") << later;
+  EXPECT_LT(RetryDelay(later).value_or(absl::InfiniteDuration()), absl::Minutes(1))
+      << "one text costs no more than a minute";
+}
+
+TEST_F(IdentityTest, APromptIsChargedOnceItIsTokenisedAlsoIfNoWorkerTakesIt) {
+  Start();
+  workers_[1]->Kill();
+  Eventually([&] { return router_->fleet().ready_decode == 0; });
+  EXPECT_FALSE(Ask(keys_of_["acme"], Request("abc", 5)).status.ok());
+  EXPECT_EQ(Metric("baton_tenant_tokens_total", "acme"), 3);
+}
+
 // The columns of the keys in the table of who may call what; the access table has those of the
 // certificates. No method names another's request, so that there is none for another tenant's key.
 TEST_F(IdentityTest, EveryMethodIsOpenToKnownKeysOnly) {

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "common/rpc/status.h"
 #include "tests/support/gguf_builder.h"
 
 namespace baton {
@@ -80,6 +81,53 @@ TEST(ServedModel, AFieldHasTheClientsValueElseTheModelsElseTheApis) {
   EXPECT_EQ(spec->sampling.repetition_penalty(), 1);
   EXPECT_EQ(spec->sampling.seed(), 7u);
   EXPECT_THAT(spec->sampling.stop(), ElementsAre("b"));
+}
+
+// No token of that model stands for more than 4 bytes, those of a character.
+TEST(ServedModel, ATextThatNoContextHoldsIsRefusedBeforeItIsTokenised) {
+  const auto model = Load("{{ messages[0].content }}");
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::atomic<bool> stops = false;
+  uint64_t tokenised = 1;
+  const auto prepared = [&](const v1::GenerateRequest& request) {
+    return (*model)->Prepare(request, {}, Disaggregation::kAlways, 0, stops, &tokenised).status();
+  };
+  v1::GenerateRequest request;
+  request.set_prompt(std::string(404, 'a'));
+  absl::Status refused = prepared(request);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+  EXPECT_EQ(ErrorReason(refused), kReasonContextLengthExceeded);
+  ASSERT_EQ(FieldViolations(refused).size(), 1u);
+  EXPECT_EQ(FieldViolations(refused)[0].field, "prompt");
+  EXPECT_THAT(FieldViolations(refused)[0].description,
+              AllOf(HasSubstr("has 404 bytes"), HasSubstr("at most 400")));
+  EXPECT_EQ(tokenised, 0u);
+  const auto tokens = (*model)->PromptTokens(request, stops);
+  ASSERT_TRUE(tokens.ok()) << "who only counts them may: " << tokens.status();
+  EXPECT_EQ(tokens->size(), 404u);
+
+  v1::GenerateRequest chat;
+  chat.mutable_chat()->add_messages()->set_role("user");
+  chat.mutable_chat()->mutable_messages(0)->set_content(std::string(404, 'a'));
+  refused = prepared(chat);
+  ASSERT_EQ(FieldViolations(refused).size(), 1u) << refused;
+  EXPECT_EQ(FieldViolations(refused)[0].field, "chat.messages");
+  EXPECT_THAT(FieldViolations(refused)[0].description, HasSubstr("has 404 bytes"));
+}
+
+TEST(ServedModel, TellsHowMuchWasTokenisedOfAPromptThatIsRefused) {
+  const auto model = Load("x");
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::atomic<bool> stops = false;
+  const auto tokenised = [&](const std::string& prompt) {
+    v1::GenerateRequest request;
+    request.set_prompt(prompt);
+    uint64_t tokens = 0;
+    EXPECT_FALSE((*model)->Prepare(request, {}, Disaggregation::kAlways, 0, stops, &tokens).ok());
+    return tokens;
+  };
+  EXPECT_EQ(tokenised(std::string(101, 'a')), 101u) << "more than the context";
+  EXPECT_EQ(tokenised(std::string(39, 'a') + "?"), 10u) << "no token is known for it";
 }
 
 // A chat with the tool "a", whose name a vocabulary of two letters knows.

@@ -353,6 +353,19 @@ TEST_F(HttpServerTest, AnAnswerIsUnfinishedUntilAllOfItIsWrittenOrItsClientIsGon
   EXPECT_TRUE(Eventually(all_finished));
 }
 
+TEST_F(HttpServerTest, WhoeverWorksOnAnAnswerMayAskWhetherItsClientHasLeft) {
+  Start();
+  std::shared_ptr<HttpExchange> exchange;
+  {
+    HttpSocket client(server_->address());
+    client.Send(kGet);
+    exchange = Next();
+    EXPECT_FALSE(exchange->gone());
+    client.Reset();
+  }
+  EXPECT_TRUE(Eventually([&] { return exchange->gone(); }));
+}
+
 TEST_F(HttpServerTest, AnExchangeThatOutlivesTheServerDoesNothing) {
   Start({.threads = 2});
   HttpSocket client(server_->address());

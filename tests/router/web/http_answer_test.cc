@@ -55,7 +55,8 @@ class HttpAnswerTest : public testing::Test {
   void Start(ApiRequest request) {
     const size_t prompts = request.prompts.size();
     const auto answer =
-        std::make_shared<HttpAnswer>(exchange_, std::move(request), Api::kOpenAi, "mine", pool_);
+        std::make_shared<HttpAnswer>(exchange_, std::move(request), Api::kOpenAi, "mine",
+                                     /*tenant=*/"", pool_);
     answer_ = answer;
     for (size_t i = 0; i < prompts; ++i) {
       auto call = std::make_unique<Call>();
@@ -182,12 +183,12 @@ TEST_F(HttpAnswerTest, AWholeBodyIsMadeByThePool) {
 }
 
 TEST_F(HttpAnswerTest, AWholeBodyIsMadeAtOnceWhereThePoolIsBusy) {
-  ASSERT_TRUE(pool_.TryRun([this] {
+  ASSERT_TRUE(pool_.TryRun({.run = [this](const absl::Status&) {
     pool_is_busy_.Notify();
     pool_may_go_on_.WaitForNotification();
-  }));
+  }}));
   pool_is_busy_.WaitForNotification();
-  ASSERT_TRUE(pool_.TryRun([] {}));
+  ASSERT_TRUE(pool_.TryRun({.run = [](const absl::Status&) {}}));
   EXPECT_EQ(WhereAWholeBodyIsMade(), std::this_thread::get_id());
   pool_may_go_on_.Notify();
 }

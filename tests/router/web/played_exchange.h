@@ -1,6 +1,7 @@
 // An exchange without a connection, of which a test sees what is asked for.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <string>
@@ -25,6 +26,7 @@ class PlayedExchange final : public HttpExchange {
     tasks_.push_back(std::move(task));
   }
   void OnGone(std::function<void()> gone) override { gone_ = std::move(gone); }
+  bool gone() const override { return left_; }
   void Respond(HttpResponse answer) override {
     Post([this, answer = std::move(answer)] {
       EXPECT_FALSE(begun || over()) << "an exchange has one answer";
@@ -91,7 +93,7 @@ class PlayedExchange final : public HttpExchange {
   std::function<void()> gone_;
   std::vector<std::function<void(bool ok)>> unwritten_;
   bool reads_ = true;
-  bool left_ = false;
+  std::atomic<bool> left_ = false;
   absl::Mutex mutex_;
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
 };

@@ -122,6 +122,33 @@ TEST_F(WebAccessTest, ChoicesAndPromptsOfAListAreStreamsOfTheirTenant) {
   unlink(path.c_str());
 }
 
+TEST_F(WebAccessTest, TextsThatAreTokenisedCountAgainstTheTokensOfTheirTenant) {
+  const std::string path = testing::TempDir() + "web_tokens_test.toml";
+  KeysFile file;
+  std::vector<std::string> shown;
+  for (const char* tenant : {"a", "b"}) {
+    shown.push_back(MakeApiKey());
+    file.keys.push_back({.hash = HashApiKey(shown.back()), .tenant = tenant});
+    file.tenants[tenant] = {.tokens_per_minute = 10};
+  }
+  ASSERT_TRUE(WriteKeysFile(path, file).ok());
+  const std::unique_ptr<ApiKeys> keys = *ApiKeys::Load(path, metrics_, absl::Minutes(1));
+  options_.keys = keys.get();
+  StartHttp();
+  const Json text = {{"prompt", std::string(100, 'a')}};
+  const Json chat = {{"model", "letters"},
+                     {"messages", {{{"role", "user"}, {"content", std::string(100, 'a')}}}}};
+  const std::vector<std::pair<std::string, Json>> calls = {{"/tokenize", text},
+                                                           {"/v1/messages/count_tokens", chat}};
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const auto& [route, body] = calls[i];
+    EXPECT_EQ(Post(route, body, {{"x-api-key", shown[i]}})->status, 200) << route;
+    EXPECT_EQ(Post(route, body, {{"x-api-key", shown[i]}})->status, 429) << route;
+  }
+  Stop();
+  unlink(path.c_str());
+}
+
 TEST_F(WebAccessTest, WhoseCertificateCountsNoMoreIsAskedForAKey) {
   StartHttp();
   const HttpResponse answer =
