@@ -1,4 +1,5 @@
 // baton-router: clients' requests in, work for prefill and decode workers out.
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,6 +39,11 @@ constexpr absl::Duration kLastTraces = absl::Seconds(2);
 // How long after --shutdown-timeout a text that is being tokenised, or another thread that does not
 // return, may hold up the end.
 constexpr absl::Duration kForcedEnd = absl::Seconds(5);
+// Allocations of this size and more, such as long bodies and answers, are mappings of their own and
+// go back to the system as soon as they are freed. By default glibc raises its threshold with each
+// one that is freed, and then takes such allocations from heaps, which keep freed memory below the
+// last allocation in use.
+constexpr int kMmapThresholdBytes = 256 << 10;
 
 absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const RouterFlags& flags) {
   absl::StatusOr<GgufFile> file = OpenModelFile(flags.model, GgufFile::Part::kTokenizer);
@@ -142,6 +148,7 @@ DrainHooks HooksOf(Router& router, HttpServer* http) {
 
 int Main(int argc, char** argv) {
   IgnoreSigpipe();
+  mallopt(M_MMAP_THRESHOLD, kMmapThresholdBytes);
   RouterFlags flags;
   FlagSet flag_set(kProgram, "Routes generation requests to prefill and decode workers.");
   flags.AddTo(flag_set);
