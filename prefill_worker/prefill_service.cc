@@ -24,7 +24,7 @@ PrefillService::PrefillService(Engine& engine, ChannelCache& channels,
 }
 
 grpc::ServerWriteReactor<PrefillResponse>* PrefillService::Prefill(
-    grpc::CallbackServerContext*, const Received<PrefillRequest>* request) {
+    grpc::CallbackServerContext*, std::unique_ptr<Received<PrefillRequest>> request) {
   if (draining_) return new RefusedPrefill(DrainingStatus(options_.worker_name, kStageQueue));
   if (!request->status.ok()) return new RefusedPrefill(request->status);
   if (absl::Status failure = BATON_FAILPOINT_STATUS("prefill.before_call"); !failure.ok()) {

@@ -33,7 +33,8 @@ class PrefillService final : public ReceivingService<internal::v1::PrefillServic
 
  private:
   grpc::ServerWriteReactor<internal::v1::PrefillResponse>* Prefill(
-      grpc::CallbackServerContext* context, const Received<internal::v1::PrefillRequest>* request);
+      grpc::CallbackServerContext* context,
+      std::unique_ptr<Received<internal::v1::PrefillRequest>> request);
 
   // Shared with the calls, because the last call may end on any thread.
   struct Calls {

@@ -98,7 +98,7 @@ void HealthService::SetServingStatus(bool serving) {
 }
 
 grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* context,
-                                               const Request* request,
+                                               std::unique_ptr<Request> request,
                                                HealthCheckResponse* response) {
   absl::Status status = request->status;
   if (status.ok()) {
@@ -117,7 +117,7 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* cont
 }
 
 grpc::ServerWriteReactor<HealthCheckResponse>* HealthService::Watch(
-    grpc::CallbackServerContext* /*context*/, const Request* request) {
+    grpc::CallbackServerContext* /*context*/, std::unique_ptr<Request> request) {
   if (!request->status.ok()) return new RefusedWatch(request->status);
   const std::string& service = request->message.service();
   absl::MutexLock lock(&mutex_);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -31,10 +32,11 @@ class HealthService final : public ReceivingService<grpc::health::v1::Health>,
   using Request = Received<grpc::health::v1::HealthCheckRequest>;
   class Watcher;
 
-  grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* context, const Request* request,
+  grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* context,
+                                  std::unique_ptr<Request> request,
                                   grpc::health::v1::HealthCheckResponse* response);
   grpc::ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* Watch(
-      grpc::CallbackServerContext* context, const Request* request);
+      grpc::CallbackServerContext* context, std::unique_ptr<Request> request);
   void Remove(Watcher* watcher);
 
   absl::Mutex mutex_;

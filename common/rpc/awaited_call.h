@@ -71,8 +71,9 @@ class StreamAnswer final : public grpc::ServerCallbackWriter<Response> {
 };
 
 // One call. `Request` is a Received (receiving_service.h), and says so when the call ends without a
-// message. `AnswerKind` is UnaryAnswer or StreamAnswer. Thread-safe; keeps itself alive until gRPC
-// is done with it, and the message and the response with it.
+// message. `AnswerKind` is UnaryAnswer or StreamAnswer. Thread-safe; keeps itself and the response
+// alive until gRPC is done with the call. The message belongs to the handler, so that a call that
+// is refused and ends later keeps no message.
 template <typename Request, typename Response, template <typename, typename> typename AnswerKind>
 class AwaitedCall final
     : public grpc::ServerBidiReactor<Request, Response>,
@@ -81,7 +82,8 @@ class AwaitedCall final
   using Answer = AnswerKind<grpc::ServerBidiReactor<Request, Response>, Response>;
   using Reactor = typename Answer::Reactor;
   // Makes the reactor of a call that waits for no message any more.
-  using Handle = std::function<Reactor*(grpc::CallbackServerContext*, const Request*, Answer&)>;
+  using Handle =
+      std::function<Reactor*(grpc::CallbackServerContext*, std::unique_ptr<Request>, Answer&)>;
 
   // What gRPC calls for each call of a method. Borrows `silent`, which ends calls whose message
   // does not come.
@@ -103,15 +105,15 @@ class AwaitedCall final
     id_ = silent_.Add([weak = this->weak_from_this()](const absl::Status& status) {
       if (const auto call = weak.lock(); call != nullptr) call->EndAwaiting(status);
     });
-    this->StartRead(&request_);
+    this->StartRead(request_.get());
   }
   void OnReadDone(bool ok) override {
     silent_.Spoke(id_);
     const bool cancelled_before = !ok && context_->IsCancelled();
     if (cancelled_before) return EndAwaiting(absl::CancelledError("the call was cancelled"));
-    if (!ok) request_.status = absl::InvalidArgumentError("the call has no message");
+    if (!ok) request_->status = absl::InvalidArgumentError("the call has no message");
     if (!awaiting_.exchange(false)) return;
-    Reactor* const reactor = handle_(context_, &request_, answer_);
+    Reactor* const reactor = handle_(context_, std::move(request_), answer_);
     reactor_ = reactor;
     const bool cancelled = handled_or_cancelled_.exchange(true);
     answer_.Bind(reactor);
@@ -136,7 +138,7 @@ class AwaitedCall final
   grpc::CallbackServerContext* const context_;
   std::shared_ptr<AwaitedCall> self_;
   uint64_t id_ = 0;
-  Request request_;
+  std::unique_ptr<Request> request_ = std::make_unique<Request>();  // null once it is handled
   Answer answer_;
   std::atomic<bool> awaiting_ = true;        // neither handled nor ended
   std::atomic<Reactor*> reactor_ = nullptr;  // null before the message has come

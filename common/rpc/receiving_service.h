@@ -4,7 +4,9 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -28,7 +30,8 @@ struct Received {
 };
 
 // Base class of a service. `Generated` is the class that protoc generates for it. The
-// constructor of the derived class adds every method; gRPC's threads then call them.
+// constructor of the derived class adds every method; gRPC's threads then call them. A method owns
+// its message.
 template <typename Generated>
 class ReceivingService : public Generated::Service {
  protected:
@@ -39,23 +42,24 @@ class ReceivingService : public Generated::Service {
   template <typename Derived, typename Request, typename Response>
   void Add(const std::string& method,
            grpc::ServerUnaryReactor* (Derived::*handle)(grpc::CallbackServerContext*,
-                                                        const Received<Request>*, Response*)) {
+                                                        std::unique_ptr<Received<Request>>,
+                                                        Response*)) {
     using Call = AwaitedCall<Received<Request>, Response, UnaryAnswer>;
-    AddAwaited<Request, Call>(
-        method, [this, handle](grpc::CallbackServerContext* context,
-                               const Received<Request>* request, typename Call::Answer& answer) {
-          return (static_cast<Derived*>(this)->*handle)(context, request, answer.response());
-        });
+    AddAwaited<Request, Call>(method, [this, handle](grpc::CallbackServerContext* context,
+                                                     std::unique_ptr<Received<Request>> request,
+                                                     typename Call::Answer& answer) {
+      return (static_cast<Derived*>(this)->*handle)(context, std::move(request), answer.response());
+    });
   }
   template <typename Derived, typename Request, typename Response>
   void Add(const std::string& method,
-           grpc::ServerWriteReactor<Response>* (Derived::*handle)(grpc::CallbackServerContext*,
-                                                                  const Received<Request>*)) {
+           grpc::ServerWriteReactor<Response>* (Derived::*handle)(
+               grpc::CallbackServerContext*, std::unique_ptr<Received<Request>>)) {
     using Call = AwaitedCall<Received<Request>, Response, StreamAnswer>;
     AddAwaited<Request, Call>(
         method, [this, handle](grpc::CallbackServerContext* context,
-                               const Received<Request>* request, typename Call::Answer&) {
-          return (static_cast<Derived*>(this)->*handle)(context, request);
+                               std::unique_ptr<Received<Request>> request, typename Call::Answer&) {
+          return (static_cast<Derived*>(this)->*handle)(context, std::move(request));
         });
   }
   template <typename Derived, typename Request, typename Response>

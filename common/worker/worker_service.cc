@@ -209,7 +209,8 @@ WorkerService::~WorkerService() {
 }
 
 grpc::ServerWriteReactor<WatchResponse>* WorkerService::Watch(
-    grpc::CallbackServerContext* context, const Received<internal::v1::WatchRequest>* request) {
+    grpc::CallbackServerContext* context,
+    std::unique_ptr<Received<internal::v1::WatchRequest>> request) {
   if (!request->status.ok()) return new RefusedWatch(request->status);
   const std::string& router = request->message.router();
   if (!router.empty() && router.size() != kWatchingRouterBytes) {

@@ -66,7 +66,8 @@ class WorkerService final : public ReceivingService<internal::v1::WorkerService>
  private:
   class Watcher;
   grpc::ServerWriteReactor<internal::v1::WatchResponse>* Watch(
-      grpc::CallbackServerContext* context, const Received<internal::v1::WatchRequest>* request);
+      grpc::CallbackServerContext* context,
+      std::unique_ptr<Received<internal::v1::WatchRequest>> request);
   // Ends the streams of `router` that `peer` has, and says whether there is room for one more.
   absl::Status TakePlace(const std::string& peer, const std::string& router)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

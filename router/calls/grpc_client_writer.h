@@ -1,21 +1,30 @@
 // A client's Generate stream over gRPC's callback API.
 #pragma once
 
+#include <memory>
+#include <utility>
+
 #include "absl/status/status.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 
 #include "baton/v1/generation.pb.h"
+#include "common/rpc/receiving_service.h"
 #include "common/rpc/status.h"
 #include "router/calls/client_call.h"
 
 namespace baton {
 
-// What the service returns to gRPC for a call that was admitted. Owned by its ClientCall.
+// The reactor that the service returns to gRPC for a call that was admitted. Owned by its
+// ClientCall; owns the call's request.
 class GrpcClientWriter final : public ClientWriter,
                                public grpc::ServerWriteReactor<v1::GenerateResponse> {
  public:
-  explicit GrpcClientWriter(grpc::CallbackServerContext* context) : context_(context) {}
+  GrpcClientWriter(grpc::CallbackServerContext* context,
+                   std::unique_ptr<const Received<v1::GenerateRequest>> request)
+      : context_(context), request_(std::move(request)) {}
+
+  const v1::GenerateRequest& request() const { return request_->message; }
 
   void Attach(ClientCall& call) override { call_ = &call; }
   void StartWrite(const v1::GenerateResponse* response) override {
@@ -32,6 +41,7 @@ class GrpcClientWriter final : public ClientWriter,
   void OnDone() override { call_->OnDone(); }
 
   grpc::CallbackServerContext* const context_;
+  const std::unique_ptr<const Received<v1::GenerateRequest>> request_;
   ClientCall* call_ = nullptr;
 };
 

@@ -37,11 +37,13 @@ absl::StatusOr<Admission::Ticket> Admission::Admit(Newcomer newcomer, absl::Time
   return Ticket(this, std::move(newcomer));
 }
 
-absl::StatusOr<Admission::Body> Admission::AdmitBody(uint64_t bytes, absl::Time now) {
-  absl::MutexLock lock(&mutex_);
-  if (absl::Status status = CheckBytes(bytes, Wait({}, now)); !status.ok()) return status;
+absl::Status Admission::Body::Grow(uint64_t bytes, absl::Time now) {
+  absl::MutexLock lock(&admission_->mutex_);
+  if (absl::Status status = admission_->CheckBody(*this, bytes, now); !status.ok()) return status;
   bytes_ += bytes;
-  return Body(this, bytes);
+  admission_->bytes_ += bytes;
+  if (!tenant_.empty()) admission_->parts_of_[{tenant_, std::nullopt}].bytes += bytes;
+  return absl::OkStatus();
 }
 
 void Admission::Body::Release() {
@@ -49,11 +51,29 @@ void Admission::Body::Release() {
   if (admission == nullptr) return;
   absl::MutexLock lock(&admission->mutex_);
   admission->bytes_ -= bytes_;
+  admission->GiveBack({tenant_, std::nullopt}, {.requests = 0, .bytes = bytes_});
 }
 
-absl::Status Admission::CheckBytes(uint64_t bytes, absl::Duration wait) const {
-  if (bytes == 0 || bytes_ == 0 || bytes_ + bytes <= limits_.bytes) return absl::OkStatus();
-  return QueueFull(absl::StrCat(bytes_, " bytes of requests wait"), wait);
+absl::Status Admission::CheckBytes(uint64_t bytes, uint64_t own, absl::Time now) const {
+  if (bytes == 0 || bytes_ == own || bytes_ + bytes <= limits_.bytes) return absl::OkStatus();
+  return QueueFull(absl::StrCat(bytes_, " bytes of requests wait"), Wait({}, now));
+}
+
+absl::Status Admission::CheckBody(const Body& body, uint64_t bytes, absl::Time now) const {
+  if (absl::Status status = CheckBytes(bytes, body.bytes_, now); !status.ok()) return status;
+  const auto tenant = parts_of_.find({body.tenant_, std::nullopt});
+  if (bytes == 0 || bytes_ == body.bytes_ || tenant == parts_of_.end()) return absl::OkStatus();
+  const uint64_t free_bytes = limits_.bytes - std::min(bytes_, limits_.bytes);
+  if (tenant->second.bytes < kTenantShare * free_bytes) return absl::OkStatus();
+  return QueueFull(absl::StrCat(tenant->second.bytes, " bytes of this tenant wait"), Wait({}, now));
+}
+
+void Admission::GiveBack(const Owner& owner, const Part& given) {
+  const auto own = parts_of_.find(owner);
+  if (own == parts_of_.end()) return;  // nothing was taken
+  own->second.requests -= given.requests;
+  own->second.bytes -= given.bytes;
+  if (own->second.requests == 0 && own->second.bytes == 0) parts_of_.erase(own);
 }
 
 std::vector<Admission::Owner> Admission::OwnersOf(const Newcomer& newcomer) {
@@ -67,7 +87,7 @@ absl::Status Admission::CheckRoom(const Newcomer& newcomer, absl::Time now) cons
   if (requests_ >= limits_.requests) {
     return QueueFull(absl::StrCat(requests_, " requests wait"), wait);
   }
-  if (absl::Status status = CheckBytes(newcomer.bytes, wait); !status.ok()) return status;
+  if (absl::Status status = CheckBytes(newcomer.bytes, 0, now); !status.ok()) return status;
   const uint64_t free = limits_.requests - requests_;
   const uint64_t free_bytes = limits_.bytes - std::min(bytes_, limits_.bytes);
   for (const Owner& owner : OwnersOf(newcomer)) {
@@ -133,9 +153,7 @@ void Admission::Ticket::Release() {
   --admission->requests_;
   admission->bytes_ -= newcomer_.bytes;
   for (const Owner& owner : OwnersOf(newcomer_)) {
-    const auto own = admission->parts_of_.find(owner);
-    own->second.bytes -= newcomer_.bytes;
-    if (--own->second.requests == 0) admission->parts_of_.erase(own);
+    admission->GiveBack(owner, {.requests = 1, .bytes = newcomer_.bytes});
   }
 }
 

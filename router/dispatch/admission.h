@@ -25,7 +25,8 @@ class Admission {
  public:
   struct Limits {
     uint32_t requests = 1024;
-    uint64_t bytes = uint64_t{64} << 20;  // bytes of all waiting requests, as received
+    // Memory of all requests that wait or are still on their way to the router.
+    uint64_t bytes = uint64_t{64} << 20;
     // How long a request may wait until a worker takes it. People wait that long for a first word;
     // a client that is told to come again knows more than one that waits longer.
     absl::Duration max_queue_time = absl::Seconds(10);
@@ -70,21 +71,31 @@ class Admission {
     Newcomer newcomer_;
   };
 
-  // Bytes of a message of which nobody knows yet what it asks for: gives itself back.
+  // The bytes of a message that is still arriving or waits to be parsed. They count from their
+  // arrival on, since a message that never becomes whole takes memory too. Gives itself back. Used
+  // by one thread at a time.
   class Body {
    public:
     Body(Body&& other) noexcept
-        : admission_(std::exchange(other.admission_, nullptr)), bytes_(other.bytes_) {}
+        : admission_(std::exchange(other.admission_, nullptr)),
+          tenant_(std::move(other.tenant_)),
+          bytes_(other.bytes_) {}
     Body& operator=(Body&&) = delete;
     ~Body() { Release(); }
 
+    // Counts `bytes` more bytes. Returns RESOURCE_EXHAUSTED with RetryInfo, and counts nothing, if
+    // too many bytes wait, or if the tenant has so many of them that others would find no room. A
+    // body that waits alone is never refused. REQUIRES: not after Release.
+    absl::Status Grow(uint64_t bytes, absl::Time now);
     void Release();
 
    private:
     friend class Admission;
-    Body(Admission* admission, uint64_t bytes) : admission_(admission), bytes_(bytes) {}
+    Body(Admission* admission, std::string tenant)
+        : admission_(admission), tenant_(std::move(tenant)) {}
     Admission* admission_;
-    const uint64_t bytes_;
+    std::string tenant_;
+    uint64_t bytes_ = 0;
   };
 
   explicit Admission(const Limits& limits) : limits_(limits) {}
@@ -94,9 +105,8 @@ class Admission {
   // request larger than the byte limit is admitted alone.
   absl::StatusOr<Ticket> Admit(Newcomer newcomer, absl::Time now);
 
-  // Counts a body among the bytes that wait until it is read. RESOURCE_EXHAUSTED as above where they
-  // are too many; one that is longer than the limit is admitted alone.
-  absl::StatusOr<Body> AdmitBody(uint64_t bytes, absl::Time now);
+  // Returns a body that has no bytes yet.
+  Body NewBody(std::string tenant) { return Body(this, std::move(tenant)); }
 
   // Somebody waits for a worker because all are busy, from now on, or nobody does.
   void SetWaiting(bool somebody_waits, absl::Time now);
@@ -114,20 +124,26 @@ class Admission {
   uint64_t waiting_tokens() const;  // tokens of requests that have no workers yet
 
  private:
-  absl::Status CheckBytes(uint64_t bytes, absl::Duration wait) const
+  // Checks that there is room for `bytes` more bytes of a message that has `own` of those that
+  // wait.
+  absl::Status CheckBytes(uint64_t bytes, uint64_t own, absl::Time now) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckBody(const Body& body, uint64_t bytes, absl::Time now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckRoom(const Newcomer& newcomer, absl::Time now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What a tenant or a user has of the queue.
+  // The part of the queue that a tenant or a user has.
   struct Part {
     uint32_t requests = 0;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0;  // a tenant's bytes include its bodies, whose users are not known yet
   };
   // A user of a tenant, or without a user the whole tenant.
   using Owner = std::pair<std::string, std::optional<std::string>>;
   // Those whose parts the request counts in. The anonymous tenant may have the whole queue: nobody
   // else is there.
   static std::vector<Owner> OwnersOf(const Newcomer& newcomer);
+  // Takes `given` from the owner's part.
+  void GiveBack(const Owner& owner, const Part& given) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Duration Wait(const Newcomer& newcomer, absl::Time now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

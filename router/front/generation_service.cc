@@ -79,7 +79,7 @@ absl::StatusOr<Intake::Place> GenerationServiceImpl::LetIn(
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
-    grpc::CallbackServerContext* context, const Received<v1::GenerateRequest>* request) {
+    grpc::CallbackServerContext* context, std::unique_ptr<Received<v1::GenerateRequest>> request) {
   Caller caller;
   absl::StatusOr<Intake::Place> place = LetIn(*context, *request, caller);
   if (!place.ok()) {
@@ -88,9 +88,9 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
     parts_.refusals.Refuse(caller, status, [refused, status] { refused->End(status); });
     return refused;
   }
-  auto writer = std::make_unique<GrpcClientWriter>(context);
+  auto writer = std::make_unique<GrpcClientWriter>(context, std::move(request));
   GrpcClientWriter* const reactor = writer.get();
-  intake_.Start(*std::move(place), request->message, std::move(writer));
+  intake_.Start(*std::move(place), reactor->request(), std::move(writer));
   return reactor;
 }
 
@@ -103,54 +103,62 @@ void GenerationServiceImpl::Refuse(const Caller& caller, const absl::Status& sta
 template <typename Request>
 grpc::ServerUnaryReactor* GenerationServiceImpl::AnswerOnPool(
     grpc::CallbackServerContext* context, absl::string_view method,
-    const Received<Request>& request, uint64_t cost,
-    std::function<absl::Status(const Caller&)> answer) {
+    std::unique_ptr<Received<Request>> request, uint64_t cost,
+    std::function<absl::Status(const Request&, const Caller&)> answer) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   Caller caller;
   absl::Status status = LetIn(*context, method, caller);
-  if (status.ok()) status = request.status;
-  if (status.ok()) status = parts_.model.Validate(request.message);
-  PreparingPool::Job job{.tenant = caller.tenant,
-                         .cost = cost,
-                         .cancelled = [context] { return context->IsCancelled(); },
-                         .run = nullptr};
-  job.run = [reactor, caller, answer = std::move(answer)](const absl::Status& may_run) {
-    reactor->Finish(ToGrpcStatus(may_run.ok() ? answer(caller) : may_run));
-  };
-  if (status.ok() && !parts_.pool.TryRun(std::move(job))) status = TokenizersBusy();
+  if (status.ok()) status = request->status;
+  if (status.ok()) status = parts_.model.Validate(request->message);
+  Admission::Body waits = parts_.admission.NewBody(caller.tenant);
+  if (status.ok()) status = waits.Grow(request->message.SpaceUsedLong(), SteadyNow());
+  if (status.ok()) {
+    PreparingPool::Job job{.tenant = caller.tenant,
+                           .cost = cost,
+                           .cancelled = [context] { return context->IsCancelled(); },
+                           .run = nullptr};
+    job.run = [reactor, caller, answer = std::move(answer), waits = std::move(waits),
+               request = std::move(request)](const absl::Status& may_run) {
+      reactor->Finish(ToGrpcStatus(may_run.ok() ? answer(request->message, caller) : may_run));
+    };
+    if (!parts_.pool.TryRun(std::move(job))) status = TokenizersBusy();
+  }
   if (!status.ok()) Refuse(caller, status, reactor);
   return reactor;
 }
 
 grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(
-    grpc::CallbackServerContext* context, const Received<v1::TokenizeRequest>* request,
+    grpc::CallbackServerContext* context, std::unique_ptr<Received<v1::TokenizeRequest>> request,
     v1::TokenizeResponse* response) {
   const uint64_t about = AboutTokens(request->message.text().size());
-  const auto answer = [this, request, response, about](const Caller& caller) -> absl::Status {
-    absl::StatusOr<v1::TokenizeResponse> made =
-        parts_.model.Tokenize(request->message, parts_.fleet.Get());
+  const auto answer = [this, response, about](const v1::TokenizeRequest& asked,
+                                              const Caller& caller) -> absl::Status {
+    absl::StatusOr<v1::TokenizeResponse> made = parts_.model.Tokenize(asked, parts_.fleet.Get());
     const uint64_t tokens = made.ok() ? static_cast<uint64_t>(made->token_ids_size()) : about;
     parts_.quotas.ChargeText(caller, tokens, SteadyNow());
     BATON_RETURN_IF_ERROR(made.status());
     *response = *std::move(made);
     return absl::OkStatus();
   };
-  return AnswerOnPool(context, kTokenizeMethod, *request, about, answer);
+  return AnswerOnPool<v1::TokenizeRequest>(context, kTokenizeMethod, std::move(request), about,
+                                           answer);
 }
 
 grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(
-    grpc::CallbackServerContext* context, const Received<v1::DetokenizeRequest>* request,
+    grpc::CallbackServerContext* context, std::unique_ptr<Received<v1::DetokenizeRequest>> request,
     v1::DetokenizeResponse* response) {
-  const auto answer = [this, request, response](const Caller&) -> absl::Status {
-    BATON_ASSIGN_OR_RETURN(*response, parts_.model.Detokenize(request->message));
+  const auto answer = [this, response](const v1::DetokenizeRequest& asked,
+                                       const Caller&) -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(*response, parts_.model.Detokenize(asked));
     return absl::OkStatus();
   };
   const auto ids = static_cast<uint64_t>(request->message.token_ids_size());
-  return AnswerOnPool(context, kDetokenizeMethod, *request, ids, answer);
+  return AnswerOnPool<v1::DetokenizeRequest>(context, kDetokenizeMethod, std::move(request), ids,
+                                             answer);
 }
 
 grpc::ServerUnaryReactor* GenerationServiceImpl::ListModels(
-    grpc::CallbackServerContext* context, const Received<v1::ListModelsRequest>* request,
+    grpc::CallbackServerContext* context, std::unique_ptr<Received<v1::ListModelsRequest>> request,
     v1::ListModelsResponse* response) {
   Caller caller;
   absl::Status status = LetIn(*context, kListModelsMethod, caller);

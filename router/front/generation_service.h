@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -19,15 +20,15 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
 
  private:
   grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
-      grpc::CallbackServerContext* context, const Received<v1::GenerateRequest>* request);
+      grpc::CallbackServerContext* context, std::unique_ptr<Received<v1::GenerateRequest>> request);
   grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context,
-                                     const Received<v1::TokenizeRequest>* request,
+                                     std::unique_ptr<Received<v1::TokenizeRequest>> request,
                                      v1::TokenizeResponse* response);
   grpc::ServerUnaryReactor* Detokenize(grpc::CallbackServerContext* context,
-                                       const Received<v1::DetokenizeRequest>* request,
+                                       std::unique_ptr<Received<v1::DetokenizeRequest>> request,
                                        v1::DetokenizeResponse* response);
   grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context,
-                                       const Received<v1::ListModelsRequest>* request,
+                                       std::unique_ptr<Received<v1::ListModelsRequest>> request,
                                        v1::ListModelsResponse* response);
 
   // Both set `caller` once they know who calls.
@@ -36,15 +37,17 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
   // Counts a request of `method`, which is answered at once.
   absl::Status LetIn(const grpc::CallbackServerContext& context, absl::string_view method,
                      Caller& caller);
-  // Ends a call that is refused, at once or later.
+  // Ends a refused call, at once or later. The methods own their messages, so a refusal that is
+  // sent later keeps none.
   void Refuse(const Caller& caller, const absl::Status& status, grpc::ServerUnaryReactor* reactor);
   // Validates and lets in, then runs `answer` on the pool, since tokenising takes time that belongs
-  // to gRPC's threads. `cost` as that of the pool's jobs.
+  // to gRPC's threads. Until then the message counts among the bytes that wait. `cost` as that of the
+  // pool's jobs.
   template <typename Request>
-  grpc::ServerUnaryReactor* AnswerOnPool(grpc::CallbackServerContext* context,
-                                         absl::string_view method, const Received<Request>& request,
-                                         uint64_t cost,
-                                         std::function<absl::Status(const Caller&)> answer);
+  grpc::ServerUnaryReactor* AnswerOnPool(
+      grpc::CallbackServerContext* context, absl::string_view method,
+      std::unique_ptr<Received<Request>> request, uint64_t cost,
+      std::function<absl::Status(const Request&, const Caller&)> answer);
 
   Intake& intake_;
   const Intake::Parts parts_;

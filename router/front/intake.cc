@@ -62,7 +62,7 @@ absl::StatusOr<Intake::Place> Intake::AdmitOne(const Caller& caller,
                          parts_.admission.Admit({.tenant = caller.tenant,
                                                  .user = request.user().substr(0, kMaxNameBytes),
                                                  .priority = caller.Clamp(request.priority()),
-                                                 .bytes = request.ByteSizeLong(),
+                                                 .bytes = request.SpaceUsedLong(),
                                                  .tokens = ExpectedTokens(request),
                                                  .time_left = deadline - received},
                                                 received));

@@ -31,9 +31,12 @@ class Refusals {
   static constexpr absl::Duration kHold = absl::Seconds(1);
   static constexpr double kHeldPerSecond = 100;  // held refusals of a tenant, told later
   static constexpr absl::Duration kMostHold = absl::Seconds(10);
-  // Held refusals of all tenants; beyond it refusals are told at once.
-  static constexpr size_t kMostHeld = 4096;
+  // Held refusals of all tenants: a second's refusals of ten tenants. Beyond this, refusals are
+  // sent at once. Each holds the head of its request, at most some 24 KiB.
+  static constexpr size_t kMostHeld = 1024;
 
+  // Sends the refusal. Must not own the body or the message of the request, which would stay in
+  // memory for seconds without being counted.
   using Tell = absl::AnyInvocable<void()>;
 
   explicit Refusals(EventLoop& loop) : loop_(loop) {}

@@ -96,7 +96,8 @@ void Connection::Close() {
   phase_ = Phase::kClosed;
   closed_.store(true);
   parser_.reset();
-  input_ = std::string();
+  room_ = nullptr;
+  Free(input_);
   stream_.reset();
   timer_.reset();
   descriptor_.reset();
@@ -141,13 +142,20 @@ void Connection::GoOnWithHandshake() {
   AwaitRequest(surroundings_.options.header_timeout);
 }
 
+size_t Connection::ReadableBytes() const {
+  const bool ahead = InExchange() || phase_ == Phase::kEnding;
+  if (ahead) return kReadAheadBytes - std::min(kReadAheadBytes, input_.size());
+  if (phase_ == Phase::kLingering) return surroundings_.scratch.size();
+  // Bytes that follow the request stay in memory until it is answered, so there must be few.
+  return std::max<size_t>(kReadAheadBytes, parser_->awaited_bytes());
+}
+
 void Connection::Read() {
   const bool ahead = InExchange() || phase_ == Phase::kEnding;
   std::string& scratch = surroundings_.scratch;
-  const size_t room =
-      ahead ? kReadAheadBytes - std::min(kReadAheadBytes, input_.size()) : scratch.size();
-  if (room == 0) return WatchInput();
-  const ByteStream::Result result = stream_->Read(scratch.data(), std::min(room, scratch.size()));
+  const size_t readable = std::min(ReadableBytes(), scratch.size());
+  if (readable == 0) return WatchInput();
+  const ByteStream::Result result = stream_->Read(scratch.data(), readable);
   if (result.outcome == ByteStream::Outcome::kBroken) return Close();
   if (result.outcome == ByteStream::Outcome::kEnd) return OnInputEnd();
   if (result.outcome == ByteStream::Outcome::kDone && phase_ != Phase::kLingering) {
@@ -188,10 +196,14 @@ void Connection::Advance() {
         if (!TakeHead()) return;
         break;
       case RequestParser::Found::kRequest:
-        TakeRequest();
+        CountBody();
+        if (phase_ == Phase::kBody) TakeRequest();
         break;
       case RequestParser::Found::kNothingYet:
         if (input_ended_) return Close();
+        if (input_.empty()) Free(input_);  // the rest may come late
+        if (phase_ == Phase::kBody) CountBody();
+        if (phase_ == Phase::kWaiting) break;
         if (phase_ == Phase::kIdle && parser_->begun()) {
           phase_ = Phase::kHead;
           SetDeadline(surroundings_.options.header_timeout);
@@ -214,6 +226,8 @@ bool Connection::TakeHead() {
   head_at_ = SteadyNow();
   request.client = client_;
   phase_ = Phase::kBody;
+  step_end_bytes_ = surroundings_.options.body_step_bytes;
+  counted_bytes_ = 0;
   SetDeadline(surroundings_.options.body_timeout);
   std::optional<HttpResponse> answer = AnswerPreflight(OriginsOf(request), request);
   if (!answer.has_value() && client_.encrypted &&
@@ -222,7 +236,10 @@ bool Connection::TakeHead() {
     return false;
   }
   if (!answer.has_value()) answer = surroundings_.handler.check(request);
-  if (!answer.has_value()) return true;
+  if (!answer.has_value()) {
+    if (framing_.has_body) BeginBody();
+    return true;
+  }
   // What is left of the request would have to be read before another one.
   if (framing_.has_body) framing_.keep_alive = false;
   common_headers_ = CorsHeaders(OriginsOf(request), request);
@@ -230,16 +247,49 @@ bool Connection::TakeHead() {
   return false;
 }
 
-void Connection::TakeRequest() {
+void Connection::BeginBody() {
+  if (surroundings_.handler.room == nullptr) return;
+  std::optional<BodyRoom> room = surroundings_.handler.room(parser_->request());
+  if (!room.has_value()) return parser_->DropBody();
+  room_ = *std::move(room);
+  MakeRoom(parser_->request().MemoryBytes());
+}
+
+void Connection::CountBody() {
+  if (parser_->body_bytes() >= step_end_bytes_) {
+    step_end_bytes_ = parser_->body_bytes() + surroundings_.options.body_step_bytes;
+    SetDeadline(surroundings_.options.body_timeout);
+  }
+  const uint64_t bytes = parser_->body().size();
+  MakeRoom(bytes - std::exchange(counted_bytes_, bytes));
+}
+
+void Connection::MakeRoom(size_t bytes) {
+  if (bytes == 0 || room_ == nullptr) return;
+  const absl::Status status = room_(bytes);
+  if (!status.ok()) TakeRequest(status);
+}
+
+void Connection::TakeRequest(const absl::Status& status) {
   phase_ = Phase::kWaiting;
   BeginUnfinished();
   ForgetDeadline();
   HttpRequest request = std::move(parser_->request());
+  HttpBody body{.room = std::exchange(room_, nullptr), .status = status};
+  if (status.ok()) {
+    body.bytes = std::move(parser_->body());
+  } else {  // the rest of the body would be taken for a request
+    body.room = nullptr;
+    Free(input_);
+    framing_.keep_alive = false;
+  }
   parser_.reset();
   common_headers_ = CorsHeaders(OriginsOf(request), request);
-  if (input_.empty()) input_ = std::string();
-  surroundings_.handler.handle(std::make_shared<ServedExchange>(
-      shared_from_this(), surroundings_.mailbox, exchange_, std::move(request)));
+  input_.shrink_to_fit();
+  surroundings_.handler.handle(
+      std::make_shared<ServedExchange>(shared_from_this(), surroundings_.mailbox, exchange_,
+                                       std::move(request)),
+      std::move(body));
 }
 
 const std::vector<std::string>& Connection::OriginsOf(const HttpRequest& request) const {
@@ -296,8 +346,10 @@ void Connection::OnDeadline() {
       return Refuse(408, absl::StrCat("the headers did not come within ",
                                       absl::FormatDuration(surroundings_.options.header_timeout)));
     case Phase::kBody:
-      return Refuse(408, absl::StrCat("the body did not come within ",
-                                      absl::FormatDuration(surroundings_.options.body_timeout)));
+      return Refuse(408,
+                    absl::StrCat("neither the body nor ", surroundings_.options.body_step_bytes,
+                                 " bytes of it came within ",
+                                 absl::FormatDuration(surroundings_.options.body_timeout)));
     default:
       // Nothing was asked, or the client takes nothing.
       return Close();

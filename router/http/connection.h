@@ -96,6 +96,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnInput();
   void GoOnWithHandshake();
   void Read();
+  // Returns how many bytes may be read at once.
+  size_t ReadableBytes() const;
   void OnInputEnd();
   // A client that has ended its direction is watched for a reset.
   void WatchErrors();
@@ -104,7 +106,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Advance();
   // False when the request is answered already.
   bool TakeHead();
-  void TakeRequest();
+  // Asks for room for the body that follows.
+  void BeginBody();
+  // Counts the bytes of the body that have arrived, and moves the deadline for the next ones.
+  void CountBody();
+  void MakeRoom(size_t bytes);
+  // Hands the request over with its body, or with the status that says why there is no room for it.
+  void TakeRequest(const absl::Status& status = absl::OkStatus());
   void Refuse(int status, const std::string& message);
   // The origins whose pages may read the answer to `request`.
   const std::vector<std::string>& OriginsOf(const HttpRequest& request) const;
@@ -148,6 +156,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool watches_output_ = false;
   std::string input_;  // what was read and not parsed
   std::unique_ptr<RequestParser> parser_;
+  BodyRoom room_;                // for the arriving request; empty: nothing is counted
+  uint64_t counted_bytes_ = 0;   // bytes of its body that `room_` has counted
+  uint64_t step_end_bytes_ = 0;  // length that its body must have at the deadline
   OutputQueue output_;
 
   absl::Time deadline_ = absl::InfiniteFuture();   // of the phase, or of the client that must read

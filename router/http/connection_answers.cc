@@ -79,6 +79,8 @@ void Connection::Abandon(uint64_t exchange, const HttpRequest& request) {
 }
 
 void Connection::WriteAnswer(HttpResponse response) {
+  if (parser_ != nullptr) parser_->DropBody();  // the request was answered before its end
+  room_ = nullptr;
   keep_alive_ = framing_.keep_alive && !draining_;
   phase_ = Phase::kEnding;
   BeginUnfinished();
@@ -185,7 +187,7 @@ void Connection::Linger() {
   if (input_ended_) return Close();
   phase_ = Phase::kLingering;
   parser_.reset();
-  input_ = std::string();
+  Free(input_);
   SetDeadline(surroundings_.options.linger_timeout);
   WatchInput();
 }

@@ -1,13 +1,38 @@
 // One HTTP request and the way to answer it.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+
 #include "router/http/message.h"
 
 namespace baton {
+
+// Counts `bytes` more bytes of one request as they arrive, and gives all of them back when it is
+// destroyed. An error, such as RESOURCE_EXHAUSTED, ends the request. Called by one thread at a
+// time.
+using BodyRoom = absl::AnyInvocable<absl::Status(size_t bytes)>;
+
+// The body of a request. It is no part of its exchange, so that holding an exchange for long, as a
+// refusal does that is sent later, holds no body.
+struct HttpBody {
+  BodyRoom room{};      // counts `bytes`; empty: nothing does
+  std::string bytes{};  // whole, its transfer encoding undone
+  // Why there was no room for the whole body. If not OK, `bytes` is empty, and the connection ends
+  // after the answer.
+  absl::Status status{};
+
+  // Gives the memory back, and then the room.
+  void Drop() {
+    Free(bytes);
+    room = nullptr;
+  }
+};
 
 // Thread-safe, and shared by whoever works on the answer; when nobody holds it any more and no
 // answer was begun, the client is told 500. Two implementations: a connection's (served_exchange.h)
@@ -18,9 +43,6 @@ class HttpExchange {
   virtual ~HttpExchange() = default;
 
   virtual const HttpRequest& request() const = 0;
-  // Gives the memory of the request's body back, which an answer may outlive by far. REQUIRES: nobody
-  // reads it any more.
-  virtual void DropBody() = 0;
 
   // Runs `task` later on the exchange's own I/O thread; tasks run in their order, one at a time.
   virtual void Post(std::function<void()> task) = 0;

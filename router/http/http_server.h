@@ -21,8 +21,9 @@ namespace baton {
 
 // Listens from Listen on, answers from Start on. What a client sends is bounded in bytes and time
 // before anybody sees it: a request that is malformed, too large or too slow gets 400, 408,
-// 413, 417, 431, 501 or 505 as `error_answer` has it, and nobody else notices. Requests of one connection are
-// answered in their order, the next is read when the answer before it has ended.
+// 413, 417, 431, 501 or 505 as `error_answer` has it, and nobody else notices. Requests of one
+// connection are answered in their order, the next is read when the answer before it has ended. The
+// bytes of a body are counted as they arrive (Handler::room).
 class HttpServer {
  public:
   struct Options {
@@ -32,12 +33,16 @@ class HttpServer {
     size_t max_body_bytes = size_t{4} << 20;
     absl::Duration handshake_timeout = kHandshakeTimeout;  // for that of TLS
     absl::Duration header_timeout = absl::Seconds(10);     // for a request line with headers
-    absl::Duration body_timeout = absl::Seconds(30);       // for a whole body
-    absl::Duration idle_timeout = absl::Seconds(75);       // of a connection between two requests
-    absl::Duration stall_timeout = absl::Seconds(60);      // of a client that takes nothing
-    absl::Duration ping_interval = absl::Seconds(1);       // of a stream that is silent
-    absl::Duration linger_timeout = absl::Seconds(2);      // of a client that still sends after the
-                                                           // last answer, so that it can read that
+    // Time for each body_step_bytes of a body, or for its rest. Slower bodies are refused, so that
+    // half-sent ones do not hold memory. 64 KiB in 5 s are 105 kbit/s, and 4 MiB may take 5
+    // minutes.
+    absl::Duration body_timeout = absl::Seconds(5);
+    size_t body_step_bytes = size_t{64} << 10;
+    absl::Duration idle_timeout = absl::Seconds(75);   // of a connection between two requests
+    absl::Duration stall_timeout = absl::Seconds(60);  // of a client that takes nothing
+    absl::Duration ping_interval = absl::Seconds(1);   // of a stream that is silent
+    absl::Duration linger_timeout = absl::Seconds(2);  // of a client that still sends after the
+                                                       // last answer, so that it can read that
     // Origins whose pages may read the answers ("https://example.org", or "*"); none: CORS is off.
     std::vector<std::string> cors_origins{};
   };
@@ -45,8 +50,13 @@ class HttpServer {
     // Called when a request's headers are there, on an I/O thread; the body is empty yet. An answer
     // ends the request before its body is read.
     std::function<std::optional<HttpResponse>(const HttpRequest& head)> check;
-    // Called when the whole request is there, on an I/O thread. Must not block.
-    std::function<void(std::shared_ptr<HttpExchange> exchange)> handle;
+    // Called on an I/O thread after `check` has accepted the head of a request with a body. Returns
+    // the counter of the request's bytes, or nothing if the body is not needed and is thrown away
+    // as it arrives. May be null: bodies are not counted.
+    std::function<std::optional<BodyRoom>(const HttpRequest& head)> room{};
+    // Called when the whole request is there, or when there is no room for it, on an I/O thread.
+    // Must not block.
+    std::function<void(std::shared_ptr<HttpExchange> exchange, HttpBody body)> handle;
     // The answer where the server itself tells an error, such as 413 and "the body ...". Of the
     // request there is what could be read.
     std::function<HttpResponse(const HttpRequest& request, int status, const std::string& message)>

@@ -19,6 +19,14 @@ absl::string_view HttpRequest::Header(absl::string_view name) const {
   return "";
 }
 
+size_t HttpRequest::MemoryBytes() const {
+  size_t bytes = path.size() + query.size();
+  for (const HttpHeader& header : headers) {
+    bytes += sizeof(header) + header.name.size() + header.value.size();
+  }
+  return bytes;
+}
+
 HttpResponse JsonResponse(int status, std::string body) {
   return {
       .status = status, .headers = {{"Content-Type", "application/json"}}, .body = std::move(body)};

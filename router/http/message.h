@@ -1,6 +1,7 @@
 // An HTTP request and an answer, as handlers see them. Plain values.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,18 +26,20 @@ struct HttpClient {
   std::optional<Peer> certificate{};
 };
 
+// A request without its body (HttpBody in exchange.h), which is freed earlier.
 struct HttpRequest {
   std::string method;                 // as sent, such as "POST"
   std::string path;                   // of the target, its percent-encoding undone
   std::string query{};                // of the target, as sent, without the "?"
   std::vector<HttpHeader> headers{};  // in the order in which they came
-  std::string body{};                 // whole, its transfer encoding undone
   HttpClient client{};
 
   // The values of a header, whose name is given in lower case.
   std::vector<std::string> HeaderValues(absl::string_view name) const;
   // The first of them, or "".
   absl::string_view Header(absl::string_view name) const;
+  // Returns about how much memory the request takes.
+  size_t MemoryBytes() const;
 };
 
 struct HttpResponse {
@@ -48,5 +51,8 @@ struct HttpResponse {
 
 // The same with a body of Content-Type: application/json.
 HttpResponse JsonResponse(int status, std::string body);
+
+// Empties `text` and gives its memory back. To assign an empty string would keep the memory.
+inline void Free(std::string& text) { std::string().swap(text); }
 
 }  // namespace baton

@@ -23,6 +23,8 @@ constexpr absl::string_view kLineEnd = "\r\n";
 // Longer than any chunk's size with an extension that somebody would send.
 constexpr size_t kMaxChunkLineBytes = 1024;
 constexpr int kMaxEmptyLines = 2;
+// A parsed header takes far more memory than the few bytes that it can be sent with.
+constexpr size_t kMaxHeaders = 128;
 
 bool IsTokenByte(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
@@ -87,6 +89,11 @@ bool RequestParser::Refuse(int status, absl::string_view message) {
   refused_ = true;
   refusal_ = {.status = status, .message = std::string(message)};
   return false;
+}
+
+void RequestParser::DropBody() {
+  keeps_body_ = false;
+  Free(body_);
 }
 
 RequestParser::Found RequestParser::Parse(std::string& input) {
@@ -184,6 +191,9 @@ bool RequestParser::ReadRequestLine(absl::string_view line) {
 }
 
 bool RequestParser::ReadHeader(absl::string_view line) {
+  if (request_.headers.size() == kMaxHeaders) {
+    return Refuse(431, absl::StrCat("there are more than ", kMaxHeaders, " headers"));
+  }
   const size_t colon = line.find(':');
   if (colon == absl::string_view::npos || !IsToken(line.substr(0, colon))) {
     return Refuse(400, "a header's name has a byte that it must not have, or no ':' after it");
@@ -289,11 +299,12 @@ RequestParser::Found RequestParser::ParseBody(std::string& input) {
 }
 
 bool RequestParser::TakeSized(absl::string_view& rest) {
-  if (left_ > limits_.max_body_bytes - request_.body.size()) {
+  if (left_ > limits_.max_body_bytes - body_bytes_) {
     return Refuse(413, absl::StrCat("the body is longer than ", limits_.max_body_bytes, " bytes"));
   }
   const size_t taken = std::min<uint64_t>(left_, rest.size());
-  request_.body.append(rest.data(), taken);
+  if (keeps_body_) body_.append(rest.data(), taken);
+  body_bytes_ += taken;
   rest.remove_prefix(taken);
   left_ -= taken;
   if (left_ > 0) return false;

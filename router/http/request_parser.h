@@ -47,8 +47,16 @@ class RequestParser {
 
   // Whether any byte of a request has been seen.
   bool begun() const { return begun_; }
-  // REQUIRES: kHead was returned. The body is whole with kRequest.
+  // REQUIRES: kHead was returned.
   HttpRequest& request() { return request_; }
+  // The bytes of the body so far, its transfer encoding undone. Whole with kRequest.
+  std::string& body() { return body_; }
+  // Frees the body. The rest of it is still parsed, and thrown away.
+  void DropBody();
+  // Bytes of the body that were read so far, thrown away or not.
+  uint64_t body_bytes() const { return body_bytes_; }
+  // Bytes of the body, or of its current chunk, that have not arrived yet. 0: unknown.
+  uint64_t awaited_bytes() const { return left_; }
   const Framing& framing() const { return framing_; }
   // REQUIRES: kError was returned.
   const Refusal& refusal() const { return refusal_; }
@@ -91,6 +99,9 @@ class RequestParser {
   bool refused_ = false;
   HttpRequest request_;
   std::string authority_;  // of the target; empty: it has none
+  std::string body_;
+  bool keeps_body_ = true;
+  uint64_t body_bytes_ = 0;
   Framing framing_;
   Refusal refusal_;
 };

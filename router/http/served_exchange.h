@@ -31,7 +31,6 @@ class ServedExchange final : public HttpExchange {
   }
 
   const HttpRequest& request() const override { return request_; }
-  void DropBody() override { request_.body = std::string(); }
 
   void Post(std::function<void()> task) override { mailbox_->Post(std::move(task)); }
   void OnGone(std::function<void()> gone) override {

@@ -52,7 +52,9 @@ WebService::WebService(Intake& intake, const Intake::Parts& parts, const PageSer
 HttpServer::Handler WebService::handler() {
   return {
       .check = [this](const HttpRequest& head) { return Check(head); },
-      .handle = [this](const std::shared_ptr<HttpExchange>& e) { Handle(e); },
+      .room = [this](const HttpRequest& head) { return RoomFor(head); },
+      .handle = [this](const std::shared_ptr<HttpExchange>& exchange,
+                       HttpBody body) { Handle(exchange, std::move(body)); },
       .error_answer =
           [](const HttpRequest& request, int status, const std::string& message) {
             return Refusal(ApiOfPath(request.path), ApiErrorWithStatus(status, message),
@@ -125,7 +127,17 @@ std::optional<HttpResponse> WebService::Check(const HttpRequest& head) {
   return response;
 }
 
-void WebService::Handle(const std::shared_ptr<HttpExchange>& exchange) {
+std::optional<BodyRoom> WebService::RoomFor(const HttpRequest& head) {
+  const absl::StatusOr<FoundRoute> found = FindRoute(head);  // as Check has found it
+  if (!found.ok() || !found->posts) return std::nullopt;
+  const absl::StatusOr<Caller> caller = Identify(head, *found);
+  if (!caller.ok()) return std::nullopt;  // the key was revoked just now: Handle refuses it
+  return [body = parts_.admission.NewBody(caller->tenant)](size_t bytes) mutable {
+    return body.Grow(bytes, SteadyNow());
+  };
+}
+
+void WebService::Handle(const std::shared_ptr<HttpExchange>& exchange, HttpBody body) {
   const HttpRequest& head = exchange->request();
   const absl::StatusOr<FoundRoute> found = FindRoute(head);  // as Check has found it
   if (!found.ok()) return;
@@ -147,8 +159,12 @@ void WebService::Handle(const std::shared_ptr<HttpExchange>& exchange) {
     }
     return call.Respond(JsonResponse(200, R"({"status":"ok"})"));
   }
-  if (call.found.generates) return Generate(call);
-  AnswerOnPool(call);
+  if (!body.status.ok()) {
+    if (call.found.generates) intake_.CountRefused(body.status);
+    return Refuse(call, body.status);
+  }
+  if (call.found.generates) return Generate(call, std::move(body));
+  AnswerOnPool(call, std::move(body));
 }
 
 void WebService::Refuse(const Call& call, const absl::Status& status) {
@@ -165,8 +181,7 @@ ApiContext WebService::ContextOf(const Call& call) const {
           }};
 }
 
-absl::StatusOr<ApiRequest> WebService::Translate(const Call& call) const {
-  const std::string& body = call.request().body;
+absl::StatusOr<ApiRequest> WebService::Translate(const Call& call, absl::string_view body) const {
   const ApiContext context = ContextOf(call);
   switch (call.found.route) {
     case Route::kChatCompletions:
@@ -180,8 +195,9 @@ absl::StatusOr<ApiRequest> WebService::Translate(const Call& call) const {
   }
 }
 
-absl::StatusOr<std::string> WebService::TokenizeBodyFor(const Call& call) const {
-  BATON_ASSIGN_OR_RETURN(const TokenizeCall tokenize, ReadTokenizeRequest(call.request().body));
+absl::StatusOr<std::string> WebService::TokenizeBodyFor(const Call& call,
+                                                        absl::string_view asked) const {
+  BATON_ASSIGN_OR_RETURN(const TokenizeCall tokenize, ReadTokenizeRequest(asked));
   BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, TokensOf(call, tokenize.request));
   std::optional<std::vector<std::string>> texts;
   if (tokenize.return_token_strs || tokenize.with_pieces) {
@@ -209,7 +225,7 @@ std::string WebService::TokenizerInfoBodyFor() const {
        .add_bos_token = parts_.model.adds_bos()});
 }
 
-absl::StatusOr<std::string> WebService::BodyFor(const Call& call) const {
+absl::StatusOr<std::string> WebService::BodyFor(const Call& call, absl::string_view asked) const {
   v1::ListModelsResponse models;
   switch (call.found.route) {
     case Route::kModels:
@@ -218,10 +234,9 @@ absl::StatusOr<std::string> WebService::BodyFor(const Call& call) const {
       if (call.found.route == Route::kModel) return ModelBody(models, call.found.rest);
       return ModelListBody(models);
     case Route::kTokenize:
-      return TokenizeBodyFor(call);
+      return TokenizeBodyFor(call, asked);
     case Route::kDetokenize: {
-      BATON_ASSIGN_OR_RETURN(const v1::DetokenizeRequest request,
-                             ReadDetokenizeRequest(call.request().body));
+      BATON_ASSIGN_OR_RETURN(const v1::DetokenizeRequest request, ReadDetokenizeRequest(asked));
       BATON_RETURN_IF_ERROR(parts_.model.Validate(request));
       BATON_ASSIGN_OR_RETURN(const v1::DetokenizeResponse text, parts_.model.Detokenize(request));
       return DetokenizeBody(text.text());
@@ -229,16 +244,17 @@ absl::StatusOr<std::string> WebService::BodyFor(const Call& call) const {
     case Route::kTokenizerInfo:
       return TokenizerInfoBodyFor();
     case Route::kCountTokens:
-      return CountTokensBodyFor(call);
+      return CountTokensBodyFor(call, asked);
     default:
       return absl::UnimplementedError(
           absl::StrCat(call.request().path, " is not served: this model generates text"));
   }
 }
 
-absl::StatusOr<std::string> WebService::CountTokensBodyFor(const Call& call) const {
+absl::StatusOr<std::string> WebService::CountTokensBodyFor(const Call& call,
+                                                           absl::string_view asked) const {
   BATON_ASSIGN_OR_RETURN(const v1::GenerateRequest request,
-                         ReadCountTokens(call.request().body, ContextOf(call)));
+                         ReadCountTokens(asked, ContextOf(call)));
   BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, TokensOf(call, request));
   return CountTokensBody(static_cast<uint32_t>(ids.size()));
 }
@@ -253,30 +269,27 @@ absl::StatusOr<std::vector<int32_t>> WebService::TokensOf(
   return ids;
 }
 
-PreparingPool::Job WebService::JobOf(const Call& call,
+PreparingPool::Job WebService::JobOf(const Call& call, size_t body_bytes,
                                      absl::AnyInvocable<void(const absl::Status& may_run)> run) {
   return {.tenant = call.caller.tenant,
-          .cost = AboutTokens(call.request().body.size()),
+          .cost = AboutTokens(body_bytes),
           .cancelled = [exchange = call.exchange] { return exchange->gone(); },
           .run = std::move(run)};
 }
 
-void WebService::Generate(const Call& call) {
-  absl::Status status = parts_.quotas.Check(call.caller, call.received);
-  absl::StatusOr<Admission::Body> body =
-      status.ok() ? parts_.admission.AdmitBody(call.request().body.size(), call.received) : status;
-  if (!body.ok()) {
-    intake_.CountRefused(body.status());
-    return Refuse(call, body.status());
+void WebService::Generate(const Call& call, HttpBody body) {
+  if (const absl::Status status = parts_.quotas.Check(call.caller, call.received); !status.ok()) {
+    intake_.CountRefused(status);
+    return Refuse(call, status);
   }
-  auto run = [this, call, waits = *std::move(body)](const absl::Status& may_run) mutable {
-    absl::StatusOr<ApiRequest> request = may_run.ok() ? Translate(call) : may_run;
+  const size_t body_bytes = body.bytes.size();
+  auto run = [this, call, body = std::move(body)](const absl::Status& may_run) mutable {
+    absl::StatusOr<ApiRequest> request = may_run.ok() ? Translate(call, body.bytes) : may_run;
+    body.Drop();  // makes room for the requests that were read from it
     if (!request.ok()) {
       intake_.CountRefused(request.status());
       return call.Refuse(request.status());
     }
-    call.exchange->DropBody();
-    waits.Release();
     std::vector<const v1::GenerateRequest*> prompts;
     for (const v1::GenerateRequest& prompt : request->prompts) prompts.push_back(&prompt);
     absl::StatusOr<std::vector<Intake::Place>> places = intake_.Admit(
@@ -296,12 +309,12 @@ void WebService::Generate(const Call& call) {
     }
     answer->Started();
   };
-  if (parts_.pool.TryRun(JobOf(call, std::move(run)))) return;
+  if (parts_.pool.TryRun(JobOf(call, body_bytes, std::move(run)))) return;
   intake_.CountRefused(TokenizersBusy());
   call.Refuse(TokenizersBusy());
 }
 
-void WebService::AnswerOnPool(const Call& call) {
+void WebService::AnswerOnPool(const Call& call, HttpBody body) {
   const bool tokenizes =
       call.found.route == Route::kTokenize || call.found.route == Route::kCountTokens;
   if (const absl::Status status = tokenizes
@@ -310,15 +323,13 @@ void WebService::AnswerOnPool(const Call& call) {
       !status.ok()) {
     return Refuse(call, status);
   }
-  absl::StatusOr<Admission::Body> waits =
-      parts_.admission.AdmitBody(call.request().body.size(), call.received);
-  if (!waits.ok()) return Refuse(call, waits.status());
-  auto run = [this, call, waits = *std::move(waits)](const absl::Status& may_run) {
-    absl::StatusOr<std::string> body = may_run.ok() ? BodyFor(call) : may_run;
-    if (!body.ok()) return call.Refuse(body.status());
-    call.Respond(JsonResponse(200, *std::move(body)));
+  const size_t body_bytes = body.bytes.size();
+  auto run = [this, call, body = std::move(body)](const absl::Status& may_run) {
+    absl::StatusOr<std::string> answer = may_run.ok() ? BodyFor(call, body.bytes) : may_run;
+    if (!answer.ok()) return call.Refuse(answer.status());
+    call.Respond(JsonResponse(200, *std::move(answer)));
   };
-  if (!parts_.pool.TryRun(JobOf(call, std::move(run)))) call.Refuse(TokenizersBusy());
+  if (!parts_.pool.TryRun(JobOf(call, body_bytes, std::move(run)))) call.Refuse(TokenizersBusy());
 }
 
 }  // namespace baton

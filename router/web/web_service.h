@@ -36,31 +36,35 @@ class WebService {
   HttpServer::Handler handler();
 
  private:
-  // A request on its way through the service.
+  // A request on its way through the service, without its body.
   struct Call;
 
   std::optional<HttpResponse> Check(const HttpRequest& head);
-  void Handle(const std::shared_ptr<HttpExchange>& exchange);
+  // Returns the counter of the request's bytes, for the caller's tenant. Nothing if the route takes
+  // no body.
+  std::optional<BodyRoom> RoomFor(const HttpRequest& head);
+  void Handle(const std::shared_ptr<HttpExchange>& exchange, HttpBody body);
 
   // Whether the role of whoever shows the certificate may ask for this.
   absl::Status CheckRole(const Peer& peer, const Door::Shown& shown, const FoundRoute& found);
   // The caller of a request, as far as its headers tell.
   absl::StatusOr<Caller> Identify(const HttpRequest& head, const FoundRoute& found);
   ApiContext ContextOf(const Call& call) const;
-  absl::StatusOr<ApiRequest> Translate(const Call& call) const;
-  // Refuses a caller that is at a limit.
+  absl::StatusOr<ApiRequest> Translate(const Call& call, absl::string_view body) const;
+  // Refuses a caller that is at a limit, at once or later. A call holds no body meanwhile.
   void Refuse(const Call& call, const absl::Status& status);
-  void Generate(const Call& call);
+  void Generate(const Call& call, HttpBody body);
   // Answers at once, on the pool.
-  void AnswerOnPool(const Call& call);
-  absl::StatusOr<std::string> BodyFor(const Call& call) const;
-  absl::StatusOr<std::string> TokenizeBodyFor(const Call& call) const;
-  absl::StatusOr<std::string> CountTokensBodyFor(const Call& call) const;
+  void AnswerOnPool(const Call& call, HttpBody body);
+  // The body of the answer to a request with the body `asked`.
+  absl::StatusOr<std::string> BodyFor(const Call& call, absl::string_view asked) const;
+  absl::StatusOr<std::string> TokenizeBodyFor(const Call& call, absl::string_view asked) const;
+  absl::StatusOr<std::string> CountTokensBodyFor(const Call& call, absl::string_view asked) const;
   // Validates the request, tokenises its prompt and charges the tokens.
   absl::StatusOr<std::vector<int32_t>> TokensOf(const Call& call,
                                                 const v1::GenerateRequest& request) const;
-  // A job of the call for the pool.
-  static PreparingPool::Job JobOf(const Call& call,
+  // A job of the call, whose body has so many bytes, for the pool.
+  static PreparingPool::Job JobOf(const Call& call, size_t body_bytes,
                                   absl::AnyInvocable<void(const absl::Status& may_run)> run);
   std::string TokenizerInfoBodyFor() const;
 

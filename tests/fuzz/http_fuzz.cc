@@ -39,7 +39,7 @@ class Run {
   }
 
  private:
-  void Handle(std::shared_ptr<HttpExchange> exchange);
+  void Handle(std::shared_ptr<HttpExchange> exchange, std::string body);
   void Poll() {
     io_.restart();
     io_.poll();
@@ -79,7 +79,18 @@ Run::Run(FuzzInput input) : way_(input.Byte()) {
     if (head.path == "/no") return HttpResponse{.status = 401, .headers = {}, .body = "no"};
     return std::nullopt;
   };
-  handler_.handle = [this](auto exchange) { Handle(std::move(exchange)); };
+  // Bodies of "/dropped" are thrown away, and of "/small" only a few bytes have room.
+  handler_.room = [](const HttpRequest& head) -> std::optional<BodyRoom> {
+    if (head.path == "/dropped") return std::nullopt;
+    return [left = head.path == "/small" ? size_t{100} : size_t{100000}](size_t bytes) mutable {
+      if (bytes > left) return absl::ResourceExhaustedError("full");
+      left -= bytes;
+      return absl::OkStatus();
+    };
+  };
+  handler_.handle = [this](auto exchange, HttpBody body) {
+    Handle(std::move(exchange), std::move(body.bytes));
+  };
   handler_.error_answer = [](const HttpRequest& request, int status, const std::string& message) {
     return JsonResponse(status, request.path + message);
   };
@@ -111,11 +122,11 @@ Run::Run(FuzzInput input) : way_(input.Byte()) {
   CheckAnswers();
 }
 
-void Run::Handle(std::shared_ptr<HttpExchange> exchange) {
+void Run::Handle(std::shared_ptr<HttpExchange> exchange, std::string body) {
   exchange->OnGone([] {});
   switch (static_cast<Way>(way_++ % static_cast<int>(Way::kCount))) {
     case Way::kWhole:
-      return exchange->Respond({.body = exchange->request().body});
+      return exchange->Respond({.body = std::move(body)});
     case Way::kEvents:
       exchange->BeginEvents({});
       exchange->Send("data: 1\n\n", [](bool) {});

@@ -57,13 +57,13 @@ class EchoService final : public ReceivingService<v1::GenerationService> {
     v1::GenerateResponse message_;
   };
   grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
-      grpc::CallbackServerContext*, const Received<v1::GenerateRequest>* request) {
+      grpc::CallbackServerContext*, std::unique_ptr<Received<v1::GenerateRequest>> request) {
     ++handled_;
     if (!request->status.ok()) return new RefusedCall<Echo::Base>(request->status);
     return new Echo(*this, request->message.prompt());
   }
   grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context,
-                                     const Received<v1::TokenizeRequest>* request,
+                                     std::unique_ptr<Received<v1::TokenizeRequest>> request,
                                      v1::TokenizeResponse* response) {
     ++handled_;
     response->set_max_model_len(static_cast<uint32_t>(request->message.text().size()));

@@ -48,12 +48,43 @@ TEST(Admission, RefusesMoreBytesThanItsLimitButNotALargeRequestAlone) {
 TEST(Admission, ABodyCountsAmongTheBytesUntilItIsRead) {
   Admission admission({.requests = 10, .bytes = 100});
   const auto ticket = admission.Admit(Of(40), kNow);
-  Admission::Body body = *admission.AdmitBody(50, kNow);
-  EXPECT_TRUE(RetryDelay(admission.AdmitBody(11, kNow).status()).has_value());
+  Admission::Body body = admission.NewBody("");
+  ASSERT_TRUE(body.Grow(30, kNow).ok());
+  ASSERT_TRUE(body.Grow(20, kNow).ok());
+  EXPECT_EQ(admission.waiting_bytes(), 90u) << "as it comes";
+  Admission::Body other = admission.NewBody("");
+  EXPECT_TRUE(RetryDelay(other.Grow(11, kNow)).has_value());
+  EXPECT_FALSE(body.Grow(11, kNow).ok()) << "one that has begun is refused too";
   EXPECT_FALSE(admission.Admit(Of(11), kNow).ok());
-  EXPECT_TRUE(admission.AdmitBody(0, kNow).ok()) << "what has no body waits for nobody";
+  EXPECT_TRUE(other.Grow(0, kNow).ok()) << "what has no body waits for nobody";
   { const Admission::Body moved = std::move(body); }
   EXPECT_EQ(admission.waiting_bytes(), 40u);
+}
+
+TEST(Admission, ABodyThatIsAloneMayBeLongerThanTheLimit) {
+  Admission admission({.requests = 10, .bytes = 100});
+  Admission::Body body = admission.NewBody("acme");
+  EXPECT_TRUE(body.Grow(90, kNow).ok());
+  EXPECT_TRUE(body.Grow(90, kNow).ok());
+  EXPECT_FALSE(admission.NewBody("other").Grow(1, kNow).ok());
+}
+
+TEST(Admission, ATenantCannotFillTheQueueByBodiesThatDoNotBecomeWhole) {
+  Admission admission({.requests = 10, .bytes = 900});
+  std::vector<Admission::Body> bodies;
+  absl::Status refused;
+  while (refused.ok()) {
+    bodies.push_back(admission.NewBody("heavy"));
+    refused = bodies.back().Grow(10, kNow);
+  }
+  EXPECT_EQ(admission.waiting_bytes(), 800u);
+  EXPECT_TRUE(RetryDelay(refused).has_value());
+  EXPECT_FALSE(admission.Admit(Of(10, "heavy"), kNow).ok()) << "its requests count with them";
+  EXPECT_TRUE(admission.NewBody("other").Grow(50, kNow).ok());
+  EXPECT_TRUE(admission.Admit(Of(50, "other"), kNow).ok());
+  bodies.clear();
+  EXPECT_EQ(admission.waiting_bytes(), 0u);
+  EXPECT_TRUE(admission.NewBody("heavy").Grow(500, kNow).ok()) << "all of it was given back";
 }
 
 TEST(Admission, ATicketGivesItselfBackOnceHoweverItMoves) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <string>
+#include <thread>
 
 #include "common/rpc/status.h"
 #include "tests/router/router_fixture.h"
@@ -31,6 +33,30 @@ TEST_F(GenerationServiceTest, RefusesRequestsWhileItIsShortOfMemory) {
   }
   short_of_memory = false;
   EXPECT_TRUE(Generate(Request("abc", 10)).status.ok());
+}
+
+TEST_F(GenerationServiceTest, TextsThatWaitToBeTokenisedAreBoundedTogether) {
+  options_.admission.bytes = 100000;
+  StartOnly();
+  const auto go = HoldTokenizers();
+  v1::TokenizeRequest text;
+  text.set_text(std::string(60000, 'a'));
+  absl::Status waited;
+  std::thread first([&] {
+    grpc::ClientContext context;
+    v1::TokenizeResponse tokens;
+    waited = FromGrpcStatus(stub_->Tokenize(&context, text, &tokens));
+  });
+  Eventually([&] { return Metric("baton_router_queue_bytes") >= 60000; });
+  grpc::ClientContext context;
+  v1::TokenizeResponse tokens;
+  const absl::Status refused = FromGrpcStatus(stub_->Tokenize(&context, text, &tokens));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_TRUE(RetryDelay(refused).has_value());
+  go->Notify();
+  first.join();
+  EXPECT_TRUE(waited.ok()) << waited;
+  Eventually([&] { return Metric("baton_router_queue_bytes") == 0; });
 }
 
 TEST_F(GenerationServiceTest, TheModelsTypeIsTheOneThatWorkersHoldItsWeightsIn) {

@@ -110,6 +110,7 @@ class HttpFixture : public testing::Test {
   void TearDown() override {
     // What the handler holds may name what the test has on its stack.
     server_.reset();
+    body_.Drop();
     absl::MutexLock lock(&mutex_);
     exchanges_.clear();
   }
@@ -124,7 +125,9 @@ class HttpFixture : public testing::Test {
     server_ = std::move(server);
     server_->Start(
         {.check = [this](const HttpRequest& head) { return Check(head); },
-         .handle = [this](auto exchange) { Handle(std::move(exchange)); },
+         .room = room_,
+         .handle = [this](auto exchange,
+                          HttpBody body) { Handle(std::move(exchange), std::move(body)); },
          .error_answer =
              [](const HttpRequest& request, int status, const std::string& message) {
                return JsonResponse(status, absl::StrCat(request.path, "|", status, "|", message));
@@ -137,7 +140,7 @@ class HttpFixture : public testing::Test {
              }});
   }
 
-  // The next exchange that is handled.
+  // The next exchange that is handled; body_ is its body.
   std::shared_ptr<HttpExchange> Next() {
     absl::MutexLock lock(&mutex_);
     const auto arrived = [this]()
@@ -146,8 +149,9 @@ class HttpFixture : public testing::Test {
       ADD_FAILURE() << "no request came";
       return nullptr;
     }
-    auto exchange = std::move(exchanges_.front());
+    auto [exchange, body] = std::move(exchanges_.front());
     exchanges_.pop_front();
+    body_ = std::move(body);
     return exchange;
   }
   // Answers at once from now on, with what the request was.
@@ -170,24 +174,31 @@ class HttpFixture : public testing::Test {
     check_ = std::move(check);
   }
 
-  static std::string Description(const HttpRequest& request) {
-    return absl::StrCat(request.method, " ", request.path, " ", request.query, " ", request.body);
+  // What makes room for a request's body; null: bodies are not counted. REQUIRES: before Start.
+  void SetRoom(std::function<std::optional<BodyRoom>(const HttpRequest&)> room) {
+    room_ = std::move(room);
+  }
+
+  static std::string Description(const HttpRequest& request, const HttpBody& body) {
+    return absl::StrCat(request.method, " ", request.path, " ", request.query, " ", body.bytes);
   }
 
   std::unique_ptr<HttpServer> server_;
+  HttpBody body_;  // of the last exchange that Next has returned
 
  private:
   std::optional<HttpResponse> Check(const HttpRequest& head) {
     absl::MutexLock lock(&mutex_);
     return check_ ? check_(head) : std::nullopt;
   }
-  void Handle(std::shared_ptr<HttpExchange> exchange) {
+  void Handle(std::shared_ptr<HttpExchange> exchange, HttpBody body) {
     absl::MutexLock lock(&mutex_);
     ++handled_;
     if (at_once_) {
-      exchange->Respond({.status = 200, .headers = {}, .body = Description(exchange->request())});
+      exchange->Respond(
+          {.status = 200, .headers = {}, .body = Description(exchange->request(), body)});
     } else {
-      exchanges_.push_back(std::move(exchange));
+      exchanges_.emplace_back(std::move(exchange), std::move(body));
     }
   }
 
@@ -196,7 +207,8 @@ class HttpFixture : public testing::Test {
   size_t handled_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::string> answered_ ABSL_GUARDED_BY(mutex_);
   std::function<std::optional<HttpResponse>(const HttpRequest&)> check_ ABSL_GUARDED_BY(mutex_);
-  std::deque<std::shared_ptr<HttpExchange>> exchanges_ ABSL_GUARDED_BY(mutex_);
+  std::function<std::optional<BodyRoom>(const HttpRequest&)> room_;
+  std::deque<std::pair<std::shared_ptr<HttpExchange>, HttpBody>> exchanges_ ABSL_GUARDED_BY(mutex_);
 };
 
 // A value that another thread tells, once.

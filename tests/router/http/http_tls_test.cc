@@ -276,7 +276,7 @@ TEST_F(HttpTlsTest, LongAnswersAndBodiesComeWhole) {
   ASSERT_TRUE(client.Send(absl::StrCat(
       "POST /p HTTP/1.1\r\nHost: x\r\nContent-Length: ", body.size(), "\r\n\r\n", body)));
   const auto exchange = Next();
-  EXPECT_EQ(exchange->request().body, body);
+  EXPECT_EQ(body_.bytes, body);
   exchange->Respond({.body = body});
   EXPECT_EQ(client->ReadAnswer().body, body);
 }

@@ -30,6 +30,11 @@ int StatusOf(absl::string_view bytes, size_t piece = 1 << 20) {
 std::string Get(absl::string_view headers) {
   return absl::StrCat("GET / HTTP/1.1\r\nHost: x\r\n", headers, "\r\n");
 }
+std::string Repeated(absl::string_view text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) absl::StrAppend(&all, text);
+  return all;
+}
 std::string Chunked(absl::string_view body) {
   return absl::StrCat("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", body);
 }
@@ -103,6 +108,8 @@ TEST(RequestParserTest, EachRequestGetsItsStatusHoweverItsBytesAreCut) {
       {"GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
       {Get("Expect: more\r\n"), 417},
       {Get("X: " + std::string(1000, 'a') + "\r\n"), 431},
+      {Get(Repeated("a:\r\n", 127)), 0},  // with Host as many as there may be
+      {Get(Repeated("a:\r\n", 128)), 431},
       {Chunked("0\r\n\r\n"), 0},
       {Chunked("3\r\nabc\r\n0\r\n\r\n"), 0},
       {Chunked("00003 ;a=\"b\"\r\nabc\r\n000\r\nA: b\r\n\r\n"), 0},
@@ -153,7 +160,8 @@ TEST(RequestParserTest, WhatFollowsARequestIsLeft) {
     std::string input = request + "GET /next";
     EXPECT_EQ(parser.Parse(input), Found::kHead);
     EXPECT_EQ(parser.Parse(input), Found::kRequest);
-    EXPECT_EQ(parser.request().body, "ab");
+    EXPECT_EQ(parser.body(), "ab");
+    EXPECT_EQ(parser.body_bytes(), 2u);
     EXPECT_EQ(input, "GET /next");
   }
 }

@@ -20,7 +20,6 @@ namespace baton {
 class PlayedExchange final : public HttpExchange {
  public:
   const HttpRequest& request() const override { return request_; }
-  void DropBody() override { request_.body.clear(); }
   void Post(std::function<void()> task) override {
     absl::MutexLock lock(&mutex_);
     tasks_.push_back(std::move(task));

@@ -12,6 +12,7 @@
 
 #include "common/rpc/limits.h"
 #include "router/tenants/api_key.h"
+#include "tests/router/web/raw_requests.h"
 #include "tests/router/web/web_fixture.h"
 
 namespace baton {
@@ -116,6 +117,27 @@ TEST_F(WebServiceTest, BodiesThatWaitToBeReadAreBoundedTogether) {
     for (std::thread& client : clients) client.join();
     EXPECT_THAT(statuses, testing::ElementsAre(429, 400)) << path;
   }
+}
+
+TEST_F(WebServiceTest, BodiesThatDoNotBecomeWholeAreBoundedWithThoseThatWait) {
+  options_.admission.bytes = 100000;
+  StartHttp();
+  const auto waiting = [&] { return Metric("baton_router_queue_bytes"); };
+  {
+    RawRequests halves(http_->address());
+    const std::string half = RawPost("/v1/completions", "", std::string(30000, 'a'), 40000);
+    for (int i = 0; i < 3; ++i) halves.Send(half);
+    Eventually([&] { return waiting() >= 90000; });
+    const auto refused = Post("/tokenize", {{"prompt", std::string(20000, 'a')}});
+    ASSERT_TRUE(refused);
+    EXPECT_EQ(refused->status, 429) << refused->body;
+    EXPECT_TRUE(refused->has_header("retry-after"));
+    EXPECT_EQ(refused->get_header_value("Connection"), "close");
+    EXPECT_LE(waiting(), 100000);
+    EXPECT_EQ(NewClient().Get("/v1/models")->status, 200) << "what has no body";
+  }
+  Eventually([&] { return waiting() == 0; });
+  EXPECT_EQ(Post("/tokenize", {{"prompt", std::string(20000, 'a')}})->status, 200);
 }
 
 TEST_F(WebServiceTest, OneBadPromptEndsTheOthersToo) {
