@@ -1,6 +1,7 @@
 #include "router/front/generation_service.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -37,6 +38,41 @@ absl::string_view MetadataOf(const grpc::CallbackServerContext& context, const c
   if (found == context.client_metadata().end()) return "";
   return {found->second.data(), found->second.size()};
 }
+
+// Responses up to this size are sent whatever else is unread.
+constexpr size_t kShortBytes = size_t{64} << 10;
+// Memory of all longer responses that clients have not taken yet. HTTP has a bound of its own.
+constexpr size_t kMaxUnreadBytes = size_t{64} << 20;
+
+// Answers a unary call, and counts a long response until the client has taken it. Deletes itself
+// when gRPC is done with the call.
+class CountedAnswer final : public grpc::ServerUnaryReactor {
+ public:
+  explicit CountedAnswer(std::atomic<size_t>& unread_bytes) : unread_bytes_(unread_bytes) {}
+
+  // Ends the call with the response, or with an error if too many bytes are unread.
+  void Answer(const google::protobuf::Message& response) {
+    const size_t bytes = response.SpaceUsedLong();
+    if (bytes > kShortBytes) {
+      counted_bytes_ = bytes;
+      const size_t others = unread_bytes_.fetch_add(bytes);
+      if (others > 0 && others + bytes > kMaxUnreadBytes) {
+        return Finish(ToGrpcStatus(
+            ShortOfMemory("the answers that clients leave unread take too much memory")));
+      }
+    }
+    Finish(grpc::Status::OK);
+  }
+
+ private:
+  void OnDone() override {
+    unread_bytes_ -= counted_bytes_;
+    delete this;
+  }
+
+  std::atomic<size_t>& unread_bytes_;
+  size_t counted_bytes_ = 0;
+};
 
 }  // namespace
 
@@ -102,12 +138,13 @@ void GenerationServiceImpl::Refuse(const Caller& caller, const absl::Status& sta
 
 template <typename Request>
 grpc::ServerUnaryReactor* GenerationServiceImpl::AnswerOnPool(
-    grpc::CallbackServerContext* context, absl::string_view method,
+    absl::string_view method, const grpc::CallbackServerContext& context,
     std::unique_ptr<Received<Request>> request, uint64_t cost,
+    const google::protobuf::Message* response,
     std::function<absl::Status(const Request&, const Caller&)> answer) {
-  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  auto* const reactor = new CountedAnswer(unread_bytes_);
   Caller caller;
-  absl::Status status = LetIn(*context, method, caller);
+  absl::Status status = LetIn(context, method, caller);
   if (status.ok()) status = request->status;
   if (status.ok()) status = parts_.model.Validate(request->message);
   Admission::Body waits = parts_.admission.NewBody(caller.tenant);
@@ -115,11 +152,12 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::AnswerOnPool(
   if (status.ok()) {
     PreparingPool::Job job{.tenant = caller.tenant,
                            .cost = cost,
-                           .cancelled = [context] { return context->IsCancelled(); },
+                           .cancelled = [&context] { return context.IsCancelled(); },
                            .run = nullptr};
-    job.run = [reactor, caller, answer = std::move(answer), waits = std::move(waits),
+    job.run = [reactor, response, caller, answer = std::move(answer), waits = std::move(waits),
                request = std::move(request)](const absl::Status& may_run) {
-      reactor->Finish(ToGrpcStatus(may_run.ok() ? answer(request->message, caller) : may_run));
+      const absl::Status answered = may_run.ok() ? answer(request->message, caller) : may_run;
+      answered.ok() ? reactor->Answer(*response) : reactor->Finish(ToGrpcStatus(answered));
     };
     if (!parts_.pool.TryRun(std::move(job))) status = TokenizersBusy();
   }
@@ -140,8 +178,8 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(
     *response = *std::move(made);
     return absl::OkStatus();
   };
-  return AnswerOnPool<v1::TokenizeRequest>(context, kTokenizeMethod, std::move(request), about,
-                                           answer);
+  return AnswerOnPool<v1::TokenizeRequest>(kTokenizeMethod, *context, std::move(request), about,
+                                           response, answer);
 }
 
 grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(
@@ -153,8 +191,8 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(
     return absl::OkStatus();
   };
   const auto ids = static_cast<uint64_t>(request->message.token_ids_size());
-  return AnswerOnPool<v1::DetokenizeRequest>(context, kDetokenizeMethod, std::move(request), ids,
-                                             answer);
+  return AnswerOnPool<v1::DetokenizeRequest>(kDetokenizeMethod, *context, std::move(request), ids,
+                                             response, answer);
 }
 
 grpc::ServerUnaryReactor* GenerationServiceImpl::ListModels(

@@ -1,6 +1,8 @@
 // The public service over gRPC: says who calls, and hands over; the work is done elsewhere.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
 
@@ -45,12 +47,14 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
   // pool's jobs.
   template <typename Request>
   grpc::ServerUnaryReactor* AnswerOnPool(
-      grpc::CallbackServerContext* context, absl::string_view method,
+      absl::string_view method, const grpc::CallbackServerContext& context,
       std::unique_ptr<Received<Request>> request, uint64_t cost,
+      const google::protobuf::Message* response,
       std::function<absl::Status(const Request&, const Caller&)> answer);
 
   Intake& intake_;
   const Intake::Parts parts_;
+  std::atomic<size_t> unread_bytes_ = 0;  // long responses that clients have not taken yet
 };
 
 }  // namespace baton

@@ -100,8 +100,6 @@ std::string AnswerHeadText(const AnswerHead& head) {
   return text;
 }
 
-std::string ChunkText(absl::string_view bytes) {
-  return absl::StrCat(absl::Hex(bytes.size()), "\r\n", bytes, "\r\n");
-}
+std::string ChunkHead(size_t bytes) { return absl::StrCat(absl::Hex(bytes), "\r\n"); }
 
 }  // namespace baton

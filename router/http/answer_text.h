@@ -34,7 +34,8 @@ struct AnswerHead {
 // Bytes that a header must not have are written as spaces.
 std::string AnswerHeadText(const AnswerHead& head);
 
-// `bytes` as one chunk of a body. REQUIRES: there are some.
-std::string ChunkText(absl::string_view bytes);
+// What stands before a chunk of a body with so many bytes; a line's end stands behind them.
+// REQUIRES: there are some.
+std::string ChunkHead(size_t bytes);
 
 }  // namespace baton

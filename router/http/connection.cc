@@ -97,6 +97,8 @@ void Connection::Close() {
   closed_.store(true);
   parser_.reset();
   room_ = nullptr;
+  more_ = nullptr;
+  ForgetUnread();
   Free(input_);
   stream_.reset();
   timer_.reset();

@@ -48,6 +48,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::function<void(Connection& connection)> closed{};
     std::atomic<size_t>& event_streams;       // how many are open
     std::atomic<size_t>& unfinished_answers;  // how many are waited for or written
+    std::atomic<size_t>& unread_bytes;        // unread bytes of long answers
     bool draining = false;                    // it serves one request
   };
 
@@ -127,6 +128,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string HeadText(int status, std::vector<HttpHeader> headers,
                        std::optional<size_t> content_length) const;
   void Write(std::string bytes, OutputQueue::Written written);
+  // Counts bytes that the client must read. Returns false if all unread bytes would be too many.
+  bool CountUnread(size_t bytes);
+  void ForgetUnread();
+  // Appends the next piece of an answer that is made while it is read.
+  void AppendMore();
+  // Appends a part of a body whose length was not announced.
+  void AppendPart(std::string bytes, OutputQueue::Written written);
   void Flush();
   void WatchOutput();
   void FinishAnswer();
@@ -160,6 +168,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   uint64_t counted_bytes_ = 0;   // bytes of its body that `room_` has counted
   uint64_t step_end_bytes_ = 0;  // length that its body must have at the deadline
   OutputQueue output_;
+  std::function<std::string()> more_;  // makes the rest of the answer; null: nothing follows
+  size_t unread_bytes_ = 0;            // the answer's part of Surroundings::unread_bytes
 
   absl::Time deadline_ = absl::InfiniteFuture();   // of the phase, or of the client that must read
   absl::Time next_ping_ = absl::InfiniteFuture();  // in kEvents

@@ -10,6 +10,13 @@
 #include "router/http/connection.h"
 
 namespace baton {
+namespace {
+
+// Answers and events up to this size are written whatever else is unread: the number of connections
+// bounds them.
+constexpr size_t kShortBytes = size_t{64} << 10;
+
+}  // namespace
 
 void Connection::OnGone(uint64_t exchange, std::function<void()> gone) {
   if (exchange != exchange_) return;
@@ -47,12 +54,14 @@ void Connection::Send(uint64_t exchange, std::string bytes, OutputQueue::Written
     return;
   }
   BATON_CHECK(phase_ == Phase::kEvents, "events are sent between BeginEvents and EndEvents");
-  if (is_head_ || bytes.empty()) {
-    bytes.clear();
-  } else if (framing_.http_1_1) {
-    bytes = ChunkText(bytes);
+  if (!CountUnread(bytes.size())) {
+    Break(exchange);
+    if (written) written(false);
+    return;
   }
-  Write(std::move(bytes), std::move(written));
+  const bool was_empty = output_.empty();
+  AppendPart(is_head_ ? "" : std::move(bytes), std::move(written));
+  if (was_empty || !watches_output_) Flush();
 }
 
 void Connection::EndEvents(uint64_t exchange) {
@@ -79,16 +88,61 @@ void Connection::Abandon(uint64_t exchange, const HttpRequest& request) {
 }
 
 void Connection::WriteAnswer(HttpResponse response) {
+  if (!CountUnread(response.body.size() + response.more_bytes)) {
+    response = surroundings_.handler.error_answer(
+        {.method = "", .path = path_}, 503,
+        "the answers that clients leave unread take too much memory; try again later");
+  }
   if (parser_ != nullptr) parser_->DropBody();  // the request was answered before its end
   room_ = nullptr;
-  keep_alive_ = framing_.keep_alive && !draining_;
+  const bool was_empty = output_.empty();
+  const bool whole = response.more == nullptr;
+  keep_alive_ = framing_.keep_alive && !draining_ && (whole || framing_.http_1_1);
   phase_ = Phase::kEnding;
   BeginUnfinished();
   ForgetDeadline();
   CountAnswer(response.status);
-  std::string text = HeadText(response.status, std::move(response.headers), response.body.size());
-  if (!is_head_) text += response.body;
-  Write(std::move(text), nullptr);
+  const std::optional<size_t> length =
+      whole ? std::optional<size_t>(response.body.size()) : std::nullopt;
+  output_.Append(HeadText(response.status, std::move(response.headers), length), nullptr);
+  if (!is_head_) {
+    more_ = std::move(response.more);
+    if (whole) {
+      output_.Append(std::move(response.body), nullptr);
+    } else {
+      AppendPart(std::move(response.body), nullptr);
+    }
+  }
+  if (was_empty || !watches_output_) Flush();
+}
+
+bool Connection::CountUnread(size_t bytes) {
+  if (bytes <= kShortBytes) return true;
+  const size_t others = surroundings_.unread_bytes.fetch_add(bytes);
+  unread_bytes_ += bytes;
+  // An answer that is longer than the limit is written if it is alone.
+  if (others == 0 || others + bytes <= surroundings_.options.max_unread_bytes) return true;
+  surroundings_.unread_bytes -= bytes;
+  unread_bytes_ -= bytes;
+  return false;
+}
+
+void Connection::ForgetUnread() { surroundings_.unread_bytes -= std::exchange(unread_bytes_, 0); }
+
+void Connection::AppendMore() {
+  std::string piece = more_();
+  if (!piece.empty()) return AppendPart(std::move(piece), nullptr);
+  more_ = nullptr;
+  if (framing_.http_1_1) output_.Append(std::string(kLastChunk), nullptr);
+}
+
+void Connection::AppendPart(std::string bytes, OutputQueue::Written written) {
+  if (!framing_.http_1_1 || bytes.empty()) {
+    return output_.Append(std::move(bytes), std::move(written));
+  }
+  output_.Append(ChunkHead(bytes.size()), nullptr);
+  output_.Append(std::move(bytes), nullptr);
+  output_.Append("\r\n", std::move(written));
 }
 
 void Connection::CountAnswer(int status) const {
@@ -133,12 +187,14 @@ void Connection::Flush() {
   if (!stuck && result.outcome != ByteStream::Outcome::kDone) return Close();
   if (result.bytes > 0) next_ping_ = SteadyNow() + surroundings_.options.ping_interval;
   const bool answers = InExchange() || phase_ == Phase::kEnding;
+  if (output_.empty() && more_ != nullptr) AppendMore();  // written after other connections' turns
   if (!output_.empty()) {
     if (answers && (result.bytes > 0 || deadline_ == absl::InfiniteFuture())) {
       SetDeadline(surroundings_.options.stall_timeout);
     }
     return WatchOutput();
   }
+  ForgetUnread();
   if (answers) ForgetDeadline();
   if (phase_ == Phase::kEnding) return FinishAnswer();
   ArmTimer();

@@ -83,6 +83,7 @@ struct HttpServer::Rep {
             },
         .event_streams = event_streams,
         .unfinished_answers = unfinished_answers,
+        .unread_bytes = unread_bytes,
         .draining = chosen.draining};
   }
   // Called on the acceptor's thread.
@@ -97,6 +98,7 @@ struct HttpServer::Rep {
   std::atomic<size_t> connections = 0;
   std::atomic<size_t> event_streams = 0;
   std::atomic<size_t> unfinished_answers = 0;
+  std::atomic<size_t> unread_bytes = 0;
   std::vector<std::unique_ptr<Served>> served;  // none before Start
   size_t next = 0;                              // the acceptor's
 };

@@ -21,7 +21,7 @@ namespace baton {
 
 // Listens from Listen on, answers from Start on. What a client sends is bounded in bytes and time
 // before anybody sees it: a request that is malformed, too large or too slow gets 400, 408,
-// 413, 417, 431, 501 or 505 as `error_answer` has it, and nobody else notices. Requests of one
+// 413, 417, 431, 501, 503 or 505 as `error_answer` has it, and nobody else notices. Requests of one
 // connection are answered in their order, the next is read when the answer before it has ended. The
 // bytes of a body are counted as they arrive (Handler::room).
 class HttpServer {
@@ -40,6 +40,9 @@ class HttpServer {
     size_t body_step_bytes = size_t{64} << 10;
     absl::Duration idle_timeout = absl::Seconds(75);   // of a connection between two requests
     absl::Duration stall_timeout = absl::Seconds(60);  // of a client that takes nothing
+    // Unread bytes of all answers and events of more than 64 KiB together. One more such answer is
+    // replaced by 503, and one more such event breaks its stream.
+    size_t max_unread_bytes = size_t{64} << 20;
     absl::Duration ping_interval = absl::Seconds(1);   // of a stream that is silent
     absl::Duration linger_timeout = absl::Seconds(2);  // of a client that still sends after the
                                                        // last answer, so that it can read that

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,6 +48,11 @@ struct HttpResponse {
   // Beside Content-Length, Date and Connection, which the server writes by itself.
   std::vector<HttpHeader> headers{};
   std::string body{};
+  // For an answer that would take much memory: returns the next piece that follows `body`, or an
+  // empty string at the end. Called on the connection's thread each time that the client has taken
+  // the piece before; destroyed at the end, or when the client is gone. Null: nothing follows.
+  std::function<std::string()> more{};
+  size_t more_bytes = 0;  // memory that `more` holds
 };
 
 // The same with a body of Content-Type: application/json.

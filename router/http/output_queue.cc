@@ -6,20 +6,17 @@ namespace baton {
 namespace {
 
 constexpr size_t kBytesPerTurn = size_t{256} << 10;
+// Pieces of at most this size together are joined, since each piece is written by itself.
+constexpr size_t kJoinedBytes = size_t{16} << 10;
 
 }  // namespace
 
 void OutputQueue::Append(std::string bytes, Written written) {
   appended_bytes_ += bytes.size();
-  if (empty()) {
-    begin_ = 0;
-    bytes_ = std::move(bytes);
-  } else {
-    if (begin_ > bytes_.size() / 2) {
-      bytes_.erase(0, begin_);
-      begin_ = 0;
-    }
-    bytes_ += bytes;
+  if (!pieces_.empty() && pieces_.back().size() + bytes.size() <= kJoinedBytes) {
+    pieces_.back() += bytes;
+  } else if (!bytes.empty()) {
+    pieces_.push_back(std::move(bytes));
   }
   if (written) waiting_.push_back({.end = appended_bytes_, .written = std::move(written)});
 }
@@ -28,17 +25,17 @@ ByteStream::Result OutputQueue::Flush(ByteStream& stream) {
   ByteStream::Result result;
   size_t written = 0;
   while (!empty() && written < kBytesPerTurn) {
-    result = stream.Write(absl::string_view(bytes_).substr(begin_));
+    result = stream.Write(absl::string_view(pieces_.front()).substr(begin_));
     if (result.outcome != ByteStream::Outcome::kDone) break;
     begin_ += result.bytes;
     written += result.bytes;
+    if (begin_ == pieces_.front().size()) {
+      pieces_.pop_front();
+      begin_ = 0;
+    }
   }
   written_bytes_ += written;
   result.bytes = written;
-  if (empty()) {
-    bytes_ = std::string();
-    begin_ = 0;
-  }
   CallWritten();
   return result;
 }
@@ -52,7 +49,7 @@ void OutputQueue::CallWritten() {
 }
 
 void OutputQueue::Fail() {
-  bytes_ = std::string();
+  pieces_.clear();
   begin_ = 0;
   written_bytes_ = appended_bytes_;
   const std::vector<Waiting> failed = std::exchange(waiting_, {});

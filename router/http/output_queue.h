@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,9 @@
 
 namespace baton {
 
-// Not thread-safe. Holds no memory while it is empty. It has no bound of its own: of events each
-// writer waits for `written` before its next, and a whole body comes at once.
+// Not thread-safe. Holds no memory while it is empty, and does not copy long pieces. It has no
+// bound of its own: a writer of events waits for `written` before its next event, and a whole body
+// is one piece.
 class OutputQueue {
  public:
   using Written = std::function<void(bool ok)>;
@@ -24,7 +26,7 @@ class OutputQueue {
   ByteStream::Result Flush(ByteStream& stream);
   // Drops everything, and calls `written` with false.
   void Fail();
-  bool empty() const { return begin_ == bytes_.size(); }
+  bool empty() const { return pieces_.empty(); }
 
  private:
   struct Waiting {
@@ -34,11 +36,11 @@ class OutputQueue {
 
   void CallWritten();
 
-  std::string bytes_;
-  size_t begin_ = 0;              // of those that were not written yet
-  uint64_t appended_bytes_ = 0;   // ever
-  uint64_t written_bytes_ = 0;    // ever
-  std::vector<Waiting> waiting_;  // one or a few
+  std::list<std::string> pieces_;  // in their order, none empty
+  size_t begin_ = 0;               // bytes of the first piece that were written
+  uint64_t appended_bytes_ = 0;    // ever
+  uint64_t written_bytes_ = 0;     // ever
+  std::vector<Waiting> waiting_;   // one or a few
 };
 
 }  // namespace baton

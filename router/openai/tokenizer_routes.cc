@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "common/base/status_macros.h"
 #include "common/tokenizer/utf8.h"
 #include "router/openai/answer_json.h"
@@ -51,25 +53,54 @@ absl::StatusOr<TokenizeCall> ReadTokenizeRequest(absl::string_view body) {
   return call;
 }
 
-std::string TokenizeBody(absl::Span<const uint32_t> tokens, uint32_t max_model_len,
-                         const std::optional<std::vector<std::string>>& token_strs) {
-  Json body = {{"count", tokens.size()}, {"max_model_len", max_model_len}};
-  body["tokens"] = Json::array();
-  for (const uint32_t token : tokens) body["tokens"].push_back(token);
-  body["token_strs"] = nullptr;
-  if (token_strs.has_value()) {
-    body["token_strs"] = Json::array();
-    for (const std::string& bytes : *token_strs) body["token_strs"].push_back(TokenText(bytes));
+std::string TokenizeText::Next(size_t bytes) {
+  std::string text;
+  while (text.size() < bytes && part_ != Part::kEnd) {
+    if (part_ == Part::kBegin) {
+      WriteBegin(text);
+    } else if (next_ == answer_.tokens.size()) {
+      EndTokens(text);
+    } else {
+      if (next_ > 0) text += ',';
+      WriteToken(answer_.tokens[next_++], text);
+    }
   }
-  return DumpJson(body);
+  return text;
 }
 
-std::string PiecesBody(absl::Span<const uint32_t> tokens, const std::vector<std::string>& pieces) {
-  Json list = Json::array();
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    list.push_back({{"id", tokens[i]}, {"piece", PieceJson(pieces[i])}});
+void TokenizeText::WriteBegin(std::string& text) {
+  part_ = Part::kTokens;
+  if (!answer_.with_pieces) {
+    absl::StrAppend(&text, R"({"count":)", answer_.tokens.size(), R"(,"max_model_len":)",
+                    answer_.max_model_len, R"(,"tokens":[)");
+  } else {
+    text += R"({"tokens":[)";
   }
-  return DumpJson({{"tokens", std::move(list)}});
+}
+
+void TokenizeText::WriteToken(int32_t token, std::string& text) const {
+  if (part_ == Part::kTexts) {
+    text += DumpJson(TokenText(bytes_of_(token)));
+  } else if (answer_.with_pieces) {
+    absl::StrAppend(&text, R"({"id":)", token, R"(,"piece":)",
+                    DumpJson(PieceJson(std::string(bytes_of_(token)))), "}");
+  } else {
+    absl::StrAppend(&text, token);
+  }
+}
+
+void TokenizeText::EndTokens(std::string& text) {
+  const bool texts_follow =
+      part_ == Part::kTokens && answer_.return_token_strs && !answer_.with_pieces;
+  text += ']';
+  if (texts_follow) {
+    text += R"(,"token_strs":[)";
+  } else {
+    if (part_ == Part::kTokens && !answer_.with_pieces) text += R"(,"token_strs":null)";
+    text += '}';
+  }
+  part_ = texts_follow ? Part::kTexts : Part::kEnd;
+  next_ = 0;
 }
 
 absl::StatusOr<v1::DetokenizeRequest> ReadDetokenizeRequest(absl::string_view body) {

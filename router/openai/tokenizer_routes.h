@@ -2,14 +2,15 @@
 // llama-server's too: with them an evaluator needs no tokenizer of its own. Pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 
 #include "baton/v1/generation.pb.h"
 
@@ -27,13 +28,41 @@ struct TokenizeCall {
 // INVALID_ARGUMENT names the field.
 absl::StatusOr<TokenizeCall> ReadTokenizeRequest(absl::string_view body);
 
-// {"count", "max_model_len", "tokens", "token_strs"}. `token_strs`: the bytes of each token, where
-// `return_token_strs` asks for them.
-std::string TokenizeBody(absl::Span<const uint32_t> tokens, uint32_t max_model_len,
-                         const std::optional<std::vector<std::string>>& token_strs);
-// {"tokens": [{"id", "piece"}]}, for `with_pieces`. A piece that is no UTF-8 is a list of its bytes.
-// REQUIRES: as many pieces as tokens.
-std::string PiecesBody(absl::Span<const uint32_t> tokens, const std::vector<std::string>& pieces);
+struct TokenizeAnswer {
+  std::vector<int32_t> tokens{};
+  uint32_t max_model_len = 0;
+  bool return_token_strs = false;
+  bool with_pieces = false;
+};
+// Writes the answer to a TokenizeCall piece by piece, since its text is up to twenty times as long
+// as its prompt. The answer is {"count", "max_model_len", "tokens", "token_strs"}, whose
+// `token_strs` are the bytes of each token if return_token_strs asks for them. With with_pieces it
+// is {"tokens": [{"id", "piece"}]}; a piece that is not UTF-8 is a list of its bytes. Not
+// thread-safe.
+class TokenizeText {
+ public:
+  using BytesOf = std::function<absl::string_view(int32_t token)>;
+  TokenizeText(TokenizeAnswer answer, BytesOf bytes_of)
+      : answer_(std::move(answer)), bytes_of_(std::move(bytes_of)) {}
+
+  // Returns the next piece of the text: whole tokens, and at least `bytes` bytes except at the end.
+  std::string Next(size_t bytes);
+  // Whether all of it was returned.
+  bool done() const { return part_ == Part::kEnd; }
+  // The memory that the tokens take up.
+  size_t memory_bytes() const { return answer_.tokens.capacity() * sizeof(int32_t); }
+
+ private:
+  enum class Part { kBegin, kTokens, kTexts, kEnd };
+  void WriteBegin(std::string& text);
+  void WriteToken(int32_t token, std::string& text) const;
+  void EndTokens(std::string& text);
+
+  const TokenizeAnswer answer_;
+  const BytesOf bytes_of_;
+  Part part_ = Part::kBegin;
+  size_t next_ = 0;  // index of the next token in this part
+};
 
 // {"tokens"}; special tokens stay in the text.
 absl::StatusOr<v1::DetokenizeRequest> ReadDetokenizeRequest(absl::string_view body);

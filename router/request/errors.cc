@@ -77,9 +77,9 @@ absl::Status QueueFull(const std::string& what, absl::Duration wait) {
 
 absl::Status TokenizersBusy() { return QueueFull("the tokenizer's threads are busy"); }
 
-absl::Status ShortOfMemory() {
+absl::Status ShortOfMemory(const std::string& why) {
   return WithRetryInfo(
-      WithErrorInfo(absl::ResourceExhaustedError("the router is short of memory; try again later"),
+      WithErrorInfo(absl::ResourceExhaustedError(absl::StrCat(why, "; try again later")),
                     {.reason = "SHORT_OF_MEMORY", .stage = kStageQueue}),
       kRetryDelay);
 }

@@ -28,8 +28,8 @@ absl::Status NoReadyWorker(const std::string& why);
 absl::Status QueueFull(const std::string& what, absl::Duration wait = absl::ZeroDuration());
 // The same where so many wait for a thread that tokenises.
 absl::Status TokenizersBusy();
-// RESOURCE_EXHAUSTED, reason SHORT_OF_MEMORY.
-absl::Status ShortOfMemory();
+// RESOURCE_EXHAUSTED with RetryInfo, reason SHORT_OF_MEMORY.
+absl::Status ShortOfMemory(const std::string& why = "the router is short of memory");
 // RESOURCE_EXHAUSTED with RetryInfo: all workers are busy for longer than the request may wait.
 absl::Status NoWorkerInTime(const std::string& why, absl::Duration wait);
 // The duration cut to milliseconds, such as "1.234s".

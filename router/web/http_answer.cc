@@ -8,6 +8,12 @@
 #include "router/web/refusal.h"
 
 namespace baton {
+namespace {
+
+// The pool makes the end of a stream that is at least this long.
+constexpr size_t kLongStreamBytes = size_t{256} << 10;
+
+}  // namespace
 
 // A call's writer. The exchange's thread does all that takes time, so the router's loop does not.
 class HttpAnswer::Writer final : public ClientWriter {
@@ -81,10 +87,26 @@ void HttpAnswer::Started() {
 
 void HttpAnswer::Write(size_t prompt, const v1::GenerateResponse& response) {
   ClientCall* const call = calls_[prompt];
+  if (!over_ && response.has_complete() && WriteOnPool(call, response)) return;
   std::string bytes;
   if (!over_) request_.format->Add(prompt, response, bytes);
-  if (bytes.empty() || !request_.stream) return call->OnWriteDone(!over_);
-  Event event{.call = call, .bytes = std::move(bytes)};
+  Made({.call = call, .bytes = std::move(bytes)});
+}
+
+bool HttpAnswer::WriteOnPool(ClientCall* call, const v1::GenerateResponse& response) {
+  // Nothing else uses the format meanwhile: the only call writes one response at a time.
+  if (sent_bytes_ < kLongStreamBytes || calls_.size() > 1) return false;
+  return pool_.TryRun([self = shared_from_this(), call, &response] {
+    std::string bytes;
+    self->request_.format->Add(0, response, bytes);
+    self->exchange_->Post([self, call, bytes = std::move(bytes)]() mutable {
+      self->Made({.call = call, .bytes = std::move(bytes)});
+    });
+  });
+}
+
+void HttpAnswer::Made(Event event) {
+  if (over_ || event.bytes.empty() || !request_.stream) return event.call->OnWriteDone(!over_);
   if (begun_) return Send(std::move(event));
   early_.push_back(std::move(event));
 }
@@ -96,6 +118,7 @@ void HttpAnswer::BeginStream() {
 }
 
 void HttpAnswer::Send(Event event) {
+  sent_bytes_ += event.bytes.size();
   exchange_->Send(std::move(event.bytes), [call = event.call](bool ok) { call->OnWriteDone(ok); });
 }
 
@@ -108,13 +131,11 @@ void HttpAnswer::Ended(size_t prompt, const absl::Status& status) {
 
 void HttpAnswer::EndWith(const absl::Status& status) {
   if (over_) return;
-  if (begun_) {
+  if (begun_ && status.ok()) {
+    FinishStream();
+  } else if (begun_) {
     std::string bytes;
-    if (status.ok()) {
-      request_.format->Finish(bytes);
-    } else {
-      request_.format->Fail(ErrorOf(api_, status), bytes);
-    }
+    request_.format->Fail(ErrorOf(api_, status), bytes);
     exchange_->Send(std::move(bytes), nullptr);
     exchange_->EndEvents();
   } else if (status.ok()) {
@@ -123,6 +144,23 @@ void HttpAnswer::EndWith(const absl::Status& status) {
     exchange_->Respond(Refusal(api_, ErrorOf(api_, status), request_id_));
   }
   End(/*client_left=*/false);
+}
+
+void HttpAnswer::FinishStream() {
+  const auto finish = [this] {
+    std::string bytes;
+    request_.format->Finish(bytes);
+    return bytes;
+  };
+  const auto send = [this](std::string bytes) {
+    exchange_->Send(std::move(bytes), nullptr);
+    exchange_->EndEvents();
+  };
+  if (sent_bytes_ < kLongStreamBytes) return send(finish());
+  const bool taken = pool_.TryRun([self = shared_from_this(), finish, send] {
+    self->exchange_->Post([self, send, bytes = finish()]() mutable { send(std::move(bytes)); });
+  });
+  if (!taken) send(finish());
 }
 
 void HttpAnswer::RespondWhole() {

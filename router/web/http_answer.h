@@ -20,8 +20,9 @@ namespace baton {
 // Turns what the prompts' calls write into one answer, and ends it when all have ended: in a stream
 // as it comes, else as one body. The first error ends it at once, and the other calls with it, and
 // so does a client that leaves. Thread-safe; it works on the exchange's own thread, but for a whole
-// body, which may be large and is made by `pool`, where that has room. Its writers and its exchange
-// keep it alive. Borrows `pool`, which outlives its calls.
+// body and for the end of a long stream, which may repeat all of it: these may be large, and are
+// made by `pool`, where that has room. Its writers and its exchange keep it alive. Borrows `pool`,
+// which outlives its calls.
 class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
  public:
   HttpAnswer(std::shared_ptr<HttpExchange> exchange, ApiRequest request, Api api,
@@ -47,10 +48,15 @@ class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
 
   // All of these on the exchange's thread.
   void Write(size_t prompt, const v1::GenerateResponse& response);
+  // Has the pool make the events of the only prompt's last response. False: it has no room.
+  bool WriteOnPool(ClientCall* call, const v1::GenerateResponse& response);
+  // Sends the event of a response, or keeps it until the stream begins.
+  void Made(Event event);
   void BeginStream();
   void Send(Event event);
   void Ended(size_t prompt, const absl::Status& status);
   void EndWith(const absl::Status& status);
+  void FinishStream();
   void RespondWhole();
   // The client takes nothing of what a call has written.
   void Break();
@@ -73,8 +79,9 @@ class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
   uint64_t prompt_logprobs_ = 0;  // that the answer will tell, of the prompts that are settled
   size_t running_ = 0;
   bool started_ = false;
-  bool begun_ = false;  // a stream's headers are sent
-  bool over_ = false;   // nothing is sent any more, and calls that still run are of no use
+  bool begun_ = false;     // a stream's headers are sent
+  size_t sent_bytes_ = 0;  // bytes of the stream's events so far
+  bool over_ = false;      // nothing is sent any more, and calls that still run are of no use
 };
 
 }  // namespace baton

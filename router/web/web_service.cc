@@ -23,6 +23,13 @@
 #include "router/web/shown_caller.h"
 
 namespace baton {
+namespace {
+
+constexpr int kUnavailable = 503;
+// Bytes of one piece of a long answer.
+constexpr size_t kPieceBytes = size_t{64} << 10;
+
+}  // namespace
 
 struct WebService::Call {
   std::shared_ptr<HttpExchange> exchange;
@@ -57,8 +64,9 @@ HttpServer::Handler WebService::handler() {
                        HttpBody body) { Handle(exchange, std::move(body)); },
       .error_answer =
           [](const HttpRequest& request, int status, const std::string& message) {
-            return Refusal(ApiOfPath(request.path), ApiErrorWithStatus(status, message),
-                           RequestIdOf(request));
+            ApiError error = ApiErrorWithStatus(status, message);
+            if (status == kUnavailable) error.retry_after = kRetryDelay;
+            return Refusal(ApiOfPath(request.path), error, RequestIdOf(request));
           },
       .answered =
           [this](const std::string& path, int status, std::optional<absl::Duration> since_head) {
@@ -195,20 +203,29 @@ absl::StatusOr<ApiRequest> WebService::Translate(const Call& call, absl::string_
   }
 }
 
-absl::StatusOr<std::string> WebService::TokenizeBodyFor(const Call& call,
-                                                        absl::string_view asked) const {
+absl::StatusOr<HttpResponse> WebService::TokenizeAnswerFor(const Call& call,
+                                                           absl::string_view asked) const {
   BATON_ASSIGN_OR_RETURN(const TokenizeCall tokenize, ReadTokenizeRequest(asked));
-  BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, TokensOf(call, tokenize.request));
-  std::optional<std::vector<std::string>> texts;
-  if (tokenize.return_token_strs || tokenize.with_pieces) {
-    texts.emplace();
-    for (const int32_t id : ids) {
-      texts->emplace_back(parts_.model.tokenizer().TokenBytes(id));
-    }
-  }
-  const std::vector<uint32_t> tokens(ids.begin(), ids.end());
-  if (tokenize.with_pieces) return PiecesBody(tokens, *texts);
-  return TokenizeBody(tokens, parts_.model.Card(parts_.fleet.Get()).max_model_len(), texts);
+  BATON_ASSIGN_OR_RETURN(std::vector<int32_t> ids, TokensOf(call, tokenize.request));
+  ids.shrink_to_fit();
+  const auto text = std::make_shared<TokenizeText>(
+      TokenizeAnswer{.tokens = std::move(ids),
+                     .max_model_len = parts_.model.Card(parts_.fleet.Get()).max_model_len(),
+                     .return_token_strs = tokenize.return_token_strs,
+                     .with_pieces = tokenize.with_pieces},
+      [&tokenizer = parts_.model.tokenizer()](int32_t id) { return tokenizer.TokenBytes(id); });
+  HttpResponse answer = JsonResponse(200, text->Next(kPieceBytes));
+  if (text->done()) return answer;
+  answer.more = [text] { return text->Next(kPieceBytes); };
+  answer.more_bytes = text->memory_bytes();
+  return answer;
+}
+
+absl::StatusOr<HttpResponse> WebService::AnswerFor(const Call& call,
+                                                   absl::string_view asked) const {
+  if (call.found.route == Route::kTokenize) return TokenizeAnswerFor(call, asked);
+  BATON_ASSIGN_OR_RETURN(std::string body, BodyFor(call, asked));
+  return JsonResponse(200, std::move(body));
 }
 
 std::string WebService::TokenizerInfoBodyFor() const {
@@ -233,8 +250,6 @@ absl::StatusOr<std::string> WebService::BodyFor(const Call& call, absl::string_v
       *models.add_models() = parts_.model.Card(parts_.fleet.Get());
       if (call.found.route == Route::kModel) return ModelBody(models, call.found.rest);
       return ModelListBody(models);
-    case Route::kTokenize:
-      return TokenizeBodyFor(call, asked);
     case Route::kDetokenize: {
       BATON_ASSIGN_OR_RETURN(const v1::DetokenizeRequest request, ReadDetokenizeRequest(asked));
       BATON_RETURN_IF_ERROR(parts_.model.Validate(request));
@@ -324,10 +339,11 @@ void WebService::AnswerOnPool(const Call& call, HttpBody body) {
     return Refuse(call, status);
   }
   const size_t body_bytes = body.bytes.size();
-  auto run = [this, call, body = std::move(body)](const absl::Status& may_run) {
-    absl::StatusOr<std::string> answer = may_run.ok() ? BodyFor(call, body.bytes) : may_run;
+  auto run = [this, call, body = std::move(body)](const absl::Status& may_run) mutable {
+    absl::StatusOr<HttpResponse> answer = may_run.ok() ? AnswerFor(call, body.bytes) : may_run;
+    body.Drop();
     if (!answer.ok()) return call.Refuse(answer.status());
-    call.Respond(JsonResponse(200, *std::move(answer)));
+    call.Respond(*std::move(answer));
   };
   if (!parts_.pool.TryRun(JobOf(call, body_bytes, std::move(run)))) call.Refuse(TokenizersBusy());
 }

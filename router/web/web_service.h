@@ -56,9 +56,10 @@ class WebService {
   void Generate(const Call& call, HttpBody body);
   // Answers at once, on the pool.
   void AnswerOnPool(const Call& call, HttpBody body);
-  // The body of the answer to a request with the body `asked`.
+  // Return the answer to a request with the body `asked`, or that answer's body.
+  absl::StatusOr<HttpResponse> AnswerFor(const Call& call, absl::string_view asked) const;
+  absl::StatusOr<HttpResponse> TokenizeAnswerFor(const Call& call, absl::string_view asked) const;
   absl::StatusOr<std::string> BodyFor(const Call& call, absl::string_view asked) const;
-  absl::StatusOr<std::string> TokenizeBodyFor(const Call& call, absl::string_view asked) const;
   absl::StatusOr<std::string> CountTokensBodyFor(const Call& call, absl::string_view asked) const;
   // Validates the request, tokenises its prompt and charges the tokens.
   absl::StatusOr<std::vector<int32_t>> TokensOf(const Call& call,

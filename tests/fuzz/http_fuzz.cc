@@ -64,6 +64,7 @@ class Run {
   std::string scratch_ = std::string(4096, '\0');
   std::atomic<size_t> event_streams_ = 0;
   std::atomic<size_t> unfinished_answers_ = 0;
+  std::atomic<size_t> unread_bytes_ = 0;
   HttpServer::Options options_;
   HttpServer::Handler handler_;
   std::shared_ptr<Connection> connection_;
@@ -107,7 +108,8 @@ Run::Run(FuzzInput input) : way_(input.Byte()) {
                                .scratch = scratch_,
                                .closed = [this](Connection&) { closed_ = true; },
                                .event_streams = event_streams_,
-                               .unfinished_answers = unfinished_answers_});
+                               .unfinished_answers = unfinished_answers_,
+                               .unread_bytes = unread_bytes_});
   connection_->Start();
   while (!input.empty() && !closed_) {
     const std::string bytes = input.Bytes(piece);
@@ -119,6 +121,7 @@ Run::Run(FuzzInput input) : way_(input.Byte()) {
   BATON_CHECK(closed_, "a connection whose client sends no more ends with its answers");
   BATON_CHECK(event_streams_ == 0, "a closed connection has no stream");
   BATON_CHECK(unfinished_answers_ == 0, "a closed connection has no answer");
+  BATON_CHECK(unread_bytes_ == 0, "a closed connection has nothing unread");
   CheckAnswers();
 }
 

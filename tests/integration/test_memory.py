@@ -58,11 +58,11 @@ def tokenize(server, tenant, text):
         return error.code
 
 
-def begin(server, tenant, announced, sent, chunked=False):
+def begin(server, tenant, announced, sent, chunked=False, path="/v1/completions"):
     """A connection on which `sent` bytes of a body of `announced` bytes were sent, as far as the router takes them."""
     connection = socket.create_connection(("127.0.0.1", server.http_port), timeout=30)
     length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {announced}"
-    head = (f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nx-api-key: {server.keys[tenant]}\r\n"
+    head = (f"POST {path} HTTP/1.1\r\nHost: localhost\r\nx-api-key: {server.keys[tenant]}\r\n"
             f"Content-Type: application/json\r\n{length}\r\n\r\n") + (f"{announced:x}\r\n" if chunked else "")
     with contextlib.suppress(OSError):  # the router has refused it, and does not wait for the rest
         connection.sendall(head.encode() + b"a" * sent)
@@ -99,6 +99,22 @@ def test_refusals_that_are_held_keep_no_message(router):
         assert resident(router) < before + 48 * MB
         for call in calls:
             call.cancel()
+    check_given_back(router, before)
+
+
+def test_long_answers_that_nobody_reads_are_bounded(router):
+    before, connections = resident(router), []
+    body = json.dumps({"content": "a b " * (MB // 4), "with_pieces": True}).encode()
+    try:
+        for _ in range(8):
+            connection = begin(router, "heavy", len(body), 0, path="/tokenize")
+            connection.sendall(body)
+            connections.append(connection)
+        assert [connection.recv(12) for connection in connections] == [b"HTTP/1.1 200"] * 8
+        assert resident(router) < before + 128 * MB
+    finally:
+        for connection in connections:
+            connection.close()
     check_given_back(router, before)
 
 

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "common/rpc/status.h"
 #include "tests/router/router_fixture.h"
@@ -57,6 +59,45 @@ TEST_F(GenerationServiceTest, TextsThatWaitToBeTokenisedAreBoundedTogether) {
   first.join();
   EXPECT_TRUE(waited.ok()) << waited;
   Eventually([&] { return Metric("baton_router_queue_bytes") == 0; });
+}
+
+TEST_F(GenerationServiceTest, LongAnswersThatAreLeftUnreadAreBoundedTogether) {
+  StartOnly();
+  v1::TokenizeRequest text;
+  text.set_text(std::string(3000000, 'a'));  // whose ids take 12 MB
+  struct Call {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientAsyncResponseReader<v1::TokenizeResponse>> reader;
+    v1::TokenizeResponse tokens;
+    grpc::Status status;
+  };
+  grpc::CompletionQueue queue;
+  // As long as nobody asks for its response, gRPC takes no more of it than a window.
+  std::vector<std::unique_ptr<Call>> unread;
+  absl::Status refused;
+  while (refused.ok() && unread.size() < 10) {
+    unread.push_back(std::make_unique<Call>());
+    unread.back()->reader = stub_->AsyncTokenize(&unread.back()->context, text, &queue);
+    unread.back()->reader->ReadInitialMetadata(nullptr);  // sends the request
+    grpc::ClientContext context;
+    v1::TokenizeResponse tokens;
+    refused = FromGrpcStatus(stub_->Tokenize(&context, text, &tokens));
+  }
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_EQ(ErrorReason(refused), "SHORT_OF_MEMORY");
+  EXPECT_TRUE(RetryDelay(refused).has_value());
+  for (const auto& call : unread) {
+    call->context.TryCancel();
+    call->reader->Finish(&call->tokens, &call->status, nullptr);
+  }
+  queue.Shutdown();
+  void* tag = nullptr;
+  for (bool ok = false; queue.Next(&tag, &ok);) continue;
+  Eventually([&] {
+    grpc::ClientContext context;
+    v1::TokenizeResponse tokens;
+    return stub_->Tokenize(&context, text, &tokens).ok();
+  });
 }
 
 TEST_F(GenerationServiceTest, TheModelsTypeIsTheOneThatWorkersHoldItsWeightsIn) {

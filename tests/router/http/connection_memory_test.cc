@@ -54,6 +54,20 @@ TEST_F(ConnectionMemoryTest, HalfBodiesTakeNoMoreMemoryThanThereIsRoomFor) {
   EXPECT_LT(LiveBytes(), before + (size_t{2} << 20) + kConnections * kMostOfConnection);
 }
 
+TEST_F(ConnectionMemoryTest, ALongAnswerIsInMemoryOnce) {
+  constexpr size_t kLong = size_t{8} << 20;
+  Start();
+  HttpSocket client(server_->address(), /*receive_buffer=*/4096);
+  client.Send(kGet);
+  const auto exchange = Next();
+  std::string body(kLong, 'a');
+  ResetPeakBytes();
+  const size_t before = LiveBytes();
+  exchange->Respond({.body = std::move(body)});
+  EXPECT_EQ(client->ReadHead().status, 200);
+  EXPECT_LT(PeakBytes(), before + kLong / 4);
+}
+
 TEST_F(ConnectionMemoryTest, WhatIsSentAheadOfAnAnswerIsLittle) {
   Start();
   const size_t before = LiveBytes();

@@ -112,5 +112,72 @@ TEST_F(ConnectionTest, ABodyOfWhichLessComesThanItsStepGetsATimeout) {
   EXPECT_THAT(answered()[0], HasSubstr("/p 408"));
 }
 
+TEST_F(ConnectionTest, AnAnswerMayBeMadeAsItIsRead) {
+  constexpr int kPieces = 100;
+  constexpr size_t kPiece = 50000;
+  Start();
+  for (const char* version : {"HTTP/1.1", "HTTP/1.0"}) {
+    HttpSocket client(server_->address(), /*receive_buffer=*/4096);
+    client.Send(absl::StrCat("GET /a ", version, "\r\nHost: x\r\n\r\n"));
+    const auto made = std::make_shared<std::atomic<int>>(0);
+    const std::weak_ptr<std::atomic<int>> alive = made;
+    HttpResponse answer{.body = "begin "};
+    answer.more = [made] {
+      const int piece = (*made)++;
+      return piece < kPieces ? std::string(kPiece, static_cast<char>('a' + piece % 26)) : "";
+    };
+    Next()->Respond(std::move(answer));
+    EXPECT_TRUE(Eventually([&] { return *made > 0; }));
+    EXPECT_LT(*made, kPieces / 2) << "the rest is made when the client has read";
+    const HttpAnswer read = client->ReadAnswer();
+    EXPECT_TRUE(read.whole);
+    EXPECT_EQ(read.body.size(), 6 + kPieces * kPiece);
+    EXPECT_EQ(read.body.substr(0, 8), "begin aa");
+    EXPECT_EQ(read.headers.contains("content-length"), false);
+    if (absl::string_view(version) == "HTTP/1.0") continue;
+    client.Send(kGet);
+    Next()->Respond({.body = "next"});
+    EXPECT_EQ(client->ReadAnswer().body, "next") << "the connection goes on";
+  }
+}
+
+TEST_F(ConnectionTest, WhatMakesAnAnswerGoesWithItsClient) {
+  Start();
+  const auto made = std::make_shared<int>(0);
+  HttpResponse answer;
+  answer.more = [made] { return std::string(50000, 'a'); };  // without an end
+  HttpSocket client(server_->address(), /*receive_buffer=*/4096);
+  client.Send(kGet);
+  Next()->Respond(std::move(answer));
+  EXPECT_EQ(client->ReadHead().status, 200);
+  client.Reset();
+  EXPECT_TRUE(Eventually([&] { return made.use_count() == 1; }));
+}
+
+TEST_F(ConnectionTest, LongAnswersThatAreLeftUnreadAreBoundedTogether) {
+  constexpr size_t kLong = 6000000;
+  Start({.max_unread_bytes = 10000000});
+  std::vector<std::unique_ptr<HttpSocket>> clients;
+  const auto ask = [&](std::string body) {
+    clients.push_back(std::make_unique<HttpSocket>(server_->address(), /*receive_buffer=*/4096));
+    clients.back()->Send(kGet);
+    Next()->Respond({.body = std::move(body)});
+  };
+  ask(std::string(kLong, 'a'));
+  ask(std::string(kLong, 'b'));
+  const HttpAnswer refused = clients.back()->client().ReadAnswer();
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_THAT(refused.body, HasSubstr("unread"));
+  ask("short");
+  EXPECT_EQ(clients.back()->client().ReadAnswer().body, "short");
+  EXPECT_EQ(clients.front()->client().ReadAnswer().body.size(), kLong);
+  ask(std::string(kLong, 'c'));
+  EXPECT_EQ(clients.back()->client().ReadAnswer().body.size(), kLong) << "there is room again";
+  ask(std::string(kLong, 'd'));
+  clients.back()->Reset();
+  ask(std::string(kLong, 'e'));
+  EXPECT_EQ(clients.back()->client().ReadAnswer().body.size(), kLong) << "the client has left";
+}
+
 }  // namespace
 }  // namespace baton

@@ -302,6 +302,29 @@ TEST_F(EventStreamTest, AReaderWhoTakesItsTimeGetsAllOfIt) {
   EXPECT_EQ(taken.Wait(), true);
 }
 
+TEST_F(EventStreamTest, AStreamWithALongEventTooManyIsBroken) {
+  constexpr size_t kLong = 6000000;
+  Start({.max_unread_bytes = 10000000});
+  HttpSocket first(server_->address(), /*receive_buffer=*/4096);
+  first.Send(kGet);
+  const auto unread = Next();
+  unread->BeginEvents({});
+  Taken taken;
+  unread->Send(std::string(kLong, 'a'), taken.Teller());
+  HttpSocket second(server_->address());
+  second.Send(kGet);
+  const auto broken = Next();
+  broken->BeginEvents({});
+  broken->Send("short\n", nullptr);
+  Taken lost;
+  broken->Send(std::string(kLong, 'b'), lost.Teller());
+  EXPECT_EQ(lost.Wait(), false);
+  EXPECT_FALSE(second->ReadAnswer().whole);
+  EXPECT_EQ(first->ReadHead().status, 200);
+  EXPECT_EQ(first->ReadChunk().size(), kLong);
+  EXPECT_EQ(taken.Wait(), true);
+}
+
 TEST_F(EventStreamTest, ABrokenStreamHasNoEnd) {
   Start();
   for (const bool http_1_1 : {true, false}) {

@@ -87,6 +87,21 @@ TEST_F(OutputQueueTest, WhoHearsMayAppendWhatComesNext) {
   EXPECT_THAT(heard_, ElementsAre("b is written"));
 }
 
+TEST_F(OutputQueueTest, ShortAndLongPiecesComeInTheirOrder) {
+  std::string expected;
+  for (const size_t size : {1, 20000, 2, 0, 16384, 3, 16000, 384, 1, 300000, 5}) {
+    const std::string piece(size, static_cast<char>('a' + expected.size() % 26));
+    queue_.Append(piece, nullptr);
+    expected += piece;
+  }
+  std::string read;
+  while (!queue_.empty()) {
+    EXPECT_NE(Flush().outcome, ByteStream::Outcome::kBroken);
+    read += Read();
+  }
+  EXPECT_EQ(read, expected);
+}
+
 TEST_F(OutputQueueTest, AFailureDropsEverythingAndIsTold) {
   queue_.Append(std::string(kManyBytes, 'a'), Note("a"));
   queue_.Append("b", Note("b"));

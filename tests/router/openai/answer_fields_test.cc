@@ -147,8 +147,10 @@ TEST(AnswerFields, EveryFieldOfBatonsAnswersIsTold) {
   AddTold<v1::TokenizeResponse>(
       "token_ids: [1, 2] max_model_len: 3",
       [](const v1::TokenizeResponse& response) {
-        const std::vector<uint32_t> ids(response.token_ids().begin(), response.token_ids().end());
-        return TokenizeBody(ids, response.max_model_len(), std::nullopt);
+        TokenizeText text({.tokens = {response.token_ids().begin(), response.token_ids().end()},
+                           .max_model_len = response.max_model_len()},
+                          nullptr);
+        return text.Next(SIZE_MAX);
       },
       told);
   AddTold<v1::DetokenizeResponse>(

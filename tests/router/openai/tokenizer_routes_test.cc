@@ -41,11 +41,28 @@ TEST(TokenizerRoutes, WhatIsMissingIsAnError) {
   EXPECT_TRUE(absl::IsInvalidArgument(ReadDetokenizeRequest(R"({"tokens": [-1]})").status()));
 }
 
+absl::string_view BytesOf(int32_t token) { return token == 1 ? "a\"" : "\xFF"; }
+
+// The text, which does not depend on how much of it is asked for at a time.
+std::string TextOf(const TokenizeAnswer& answer) {
+  std::string whole = TokenizeText(answer, BytesOf).Next(SIZE_MAX);
+  for (const size_t bytes : {1, 10}) {
+    TokenizeText text(answer, BytesOf);
+    std::string joined;
+    while (!text.done()) joined += text.Next(bytes);
+    EXPECT_EQ(joined, whole);
+    EXPECT_EQ(text.Next(bytes), "");
+  }
+  return whole;
+}
+
 TEST(TokenizerRoutes, TokensAreToldWithTheirBytesOnDemand) {
-  EXPECT_EQ(TokenizeBody({1, 2}, 128, std::nullopt),
+  EXPECT_EQ(TextOf({.tokens = {1, 2}, .max_model_len = 128}),
             R"({"count":2,"max_model_len":128,"tokens":[1,2],"token_strs":null})");
-  EXPECT_EQ(TokenizeBody({1, 2}, 128, {{"a", "\xFF"}}),
-            R"({"count":2,"max_model_len":128,"tokens":[1,2],"token_strs":["a","bytes:\\xff"]})");
+  EXPECT_EQ(TextOf({.tokens = {1, 2}, .max_model_len = 128, .return_token_strs = true}),
+            R"({"count":2,"max_model_len":128,"tokens":[1,2],"token_strs":["a\"","bytes:\\xff"]})");
+  EXPECT_EQ(TextOf({.return_token_strs = true}),
+            R"({"count":0,"max_model_len":0,"tokens":[],"token_strs":[]})");
 }
 
 TEST(TokenizerRoutes, ATextIsTokenisedInTheShapeOfLlamaServerToo) {
@@ -65,8 +82,9 @@ TEST(TokenizerRoutes, ATextIsTokenisedInTheShapeOfLlamaServerToo) {
 }
 
 TEST(TokenizerRoutes, APieceThatIsNoTextIsAListOfBytes) {
-  EXPECT_EQ(PiecesBody({1, 2}, {"a", "\xFF"}),
-            R"({"tokens":[{"id":1,"piece":"a"},{"id":2,"piece":[255]}]})");
+  EXPECT_EQ(TextOf({.tokens = {1, 2}, .with_pieces = true}),
+            R"({"tokens":[{"id":1,"piece":"a\""},{"id":2,"piece":[255]}]})");
+  EXPECT_EQ(TextOf({.with_pieces = true}), R"({"tokens":[]})");
 }
 
 TEST(TokenizerRoutes, TokensBecomeTextWithSpecialOnes) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
@@ -32,6 +33,24 @@ class WhereFormat final : public AnswerFormat {
   void Finish(std::string& out) override {
     where_ = std::this_thread::get_id();
     out = "{}";
+  }
+  void Fail(const ApiError&, std::string&) override {}
+
+ private:
+  std::atomic<std::thread::id>& where_;
+};
+
+// Knows which thread has made the last events of a stream whose others are long.
+class LongFormat final : public AnswerFormat {
+ public:
+  explicit LongFormat(std::atomic<std::thread::id>& where) : where_(where) {}
+  void Add(size_t, const v1::GenerateResponse& response, std::string& out) override {
+    if (response.has_complete()) where_ = std::this_thread::get_id();
+    out = response.has_complete() ? "last," : std::string(size_t{300} << 10, 'a');
+  }
+  void Finish(std::string& out) override {
+    EXPECT_EQ(where_.load(), std::this_thread::get_id());
+    out = "end";
   }
   void Fail(const ApiError&, std::string&) override {}
 
@@ -106,6 +125,23 @@ class HttpAnswerTest : public testing::Test {
     while (exchange_->response.status == 0 && absl::Now() < until) Settle();
     EXPECT_EQ(exchange_->response.status, 200);
     EXPECT_EQ(exchange_->response.body, "{}");
+    EXPECT_TRUE(ended(0));
+    return where;
+  }
+  // Streams an answer that is long before its last response.
+  std::thread::id WhereALongStreamEnds() {
+    std::atomic<std::thread::id> where{};
+    ApiRequest request = Read(/*stream=*/true, {"a"});
+    request.format = std::make_unique<LongFormat>(where);
+    Start(std::move(request));
+    LetIn(0);
+    Send(0, Chunk(0, "a"));
+    Complete(0);
+    const absl::Time until = absl::Now() + absl::Seconds(20);
+    while (!exchange_->ended && absl::Now() < until) Settle();
+    EXPECT_TRUE(exchange_->ended);
+    EXPECT_TRUE(absl::EndsWith(exchange_->sent, "alast,end"));
+    Settle();
     EXPECT_TRUE(ended(0));
     return where;
   }
@@ -191,6 +227,10 @@ TEST_F(HttpAnswerTest, AWholeBodyIsMadeAtOnceWhereThePoolIsBusy) {
   ASSERT_TRUE(pool_.TryRun({.run = [](const absl::Status&) {}}));
   EXPECT_EQ(WhereAWholeBodyIsMade(), std::this_thread::get_id());
   pool_may_go_on_.Notify();
+}
+
+TEST_F(HttpAnswerTest, TheEndOfALongStreamIsMadeByThePool) {
+  EXPECT_NE(WhereALongStreamEnds(), std::this_thread::get_id());
 }
 
 TEST_F(HttpAnswerTest, AReaderWhoStallsEndsTheOtherPromptsToo) {
