@@ -158,7 +158,7 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   const absl::Status submitted = engine_.Submit(sequence_, *std::move(sequence));
   submitted_ = submitted.ok();
   BATON_FAILPOINT("decode.submitted");
-  if (!submitted.ok()) EndLocked(submitted);
+  if (!submitted.ok()) EndLocked(RefusedByEngine(submitted, options_.worker_name, kStageQueue));
 }
 
 void DecodeCall::On(const SequenceAdmitted& event) {

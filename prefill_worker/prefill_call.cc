@@ -129,7 +129,7 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
   const absl::Status submitted = engine_.Submit(sequence_, *std::move(sequence));
   submitted_ = submitted.ok();
   BATON_FAILPOINT("prefill.submitted");
-  return submitted;
+  return RefusedByEngine(submitted, options_.worker_name, kStagePrefill);
 }
 
 absl::StatusOr<KvType> PrefillCall::AgreeOnShape(const internal::v1::KvShape& decode_shape) const {

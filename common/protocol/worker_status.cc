@@ -22,6 +22,12 @@ absl::Status WorkerFullStatus(const std::string& what, const std::string& worker
       kRetryAfter);
 }
 
+absl::Status RefusedByEngine(const absl::Status& submitted, const std::string& worker,
+                             const char* stage) {
+  if (!absl::IsResourceExhausted(submitted)) return submitted;
+  return WorkerFullStatus(std::string(submitted.message()), worker, stage);
+}
+
 bool TakesNoWork(const absl::Status& status) {
   const std::string reason = ErrorReason(status);
   return reason == kReasonWorkerFull || reason == kReasonDraining;

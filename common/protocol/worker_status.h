@@ -18,6 +18,10 @@ absl::Status DrainingStatus(const std::string& worker, const char* stage);
 // `what` says of what there is too much. Otherwise as DrainingStatus.
 absl::Status WorkerFullStatus(const std::string& what, const std::string& worker,
                               const char* stage);
+// What an engine says to a sequence that is submitted: RESOURCE_EXHAUSTED becomes WorkerFullStatus,
+// all else stays.
+absl::Status RefusedByEngine(const absl::Status& submitted, const std::string& worker,
+                             const char* stage);
 // Whether a worker says by `status` that it takes no work now. It lives, and so does the connection
 // to it.
 bool TakesNoWork(const absl::Status& status);

@@ -152,7 +152,9 @@ absl::StatusOr<GrammarState> ReadGrammar(const internal::v1::SequenceSpec& spec,
                                          const SequenceRequest& request, const EngineLimits& limits,
                                          const GrammarReader* grammars) {
   if (grammars == nullptr) {
-    return absl::FailedPreconditionError("sequence.grammar: this worker reads no grammars");
+    return WithErrorInfo(
+        absl::FailedPreconditionError("sequence.grammar: this worker reads no grammars"),
+        {.reason = "NO_GRAMMARS"});
   }
   const auto outputs =
       absl::MakeConstSpan(request.token_ids).subspan(static_cast<size_t>(request.prompt_length));

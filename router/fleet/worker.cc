@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/kv_type_name.h"
+#include "common/base/log.h"
 #include "common/protocol/identity.h"
 
 namespace baton {
@@ -30,6 +31,16 @@ KvLayerGroups GroupsOf(const internal::v1::KvShape& shape) {
 
 std::string Worker::told_name(bool exposed) const {
   return exposed ? info.name() : absl::StrCat(WorkerRoleName(target.role), "-", id);
+}
+
+bool MayLog(Worker& worker, absl::Time now) {
+  if (!worker.log_budget.Take(now)) return false;
+  if (const uint64_t left_out = worker.log_budget.TakeLeftOut(); left_out > 0) {
+    LogWarning("{} worker '{}' at {}: {} lines about it were left out",
+               WorkerRoleName(worker.target.role), LogSafe(worker.info.name()),
+               worker.target.address, left_out);
+  }
+  return true;
 }
 
 WorkerSnapshot DescribeWorker(const internal::v1::WorkerInfo& info) {

@@ -16,6 +16,7 @@
 #include "router/calls/worker_rpcs.h"
 #include "router/fleet/busy_time.h"
 #include "router/fleet/circuit_breaker.h"
+#include "router/fleet/log_budget.h"
 #include "router/fleet/watch_budget.h"
 #include "router/fleet/worker_targets.h"
 #include "router/placement/placement.h"
@@ -62,6 +63,7 @@ struct Worker {
   absl::Time retry_at = absl::InfinitePast();
   absl::Duration backoff;
   WatchBudget budget;
+  LogBudget log_budget;
   bool flooding = false;      // its stream was cancelled because it went beyond that
   bool wanted = true;         // the worker is among the targets
   bool up = false;            // `ready()` as last said by on_up
@@ -81,6 +83,9 @@ struct Worker {
   }
 };
 
+// Returns whether a line about the worker may be written to the log now, since its messages may cause
+// as many as it likes. Tells how many were left out before.
+bool MayLog(Worker& worker, absl::Time now);
 // What placement knows of a worker by what it says of itself. Numbers that no worker has are cut.
 WorkerSnapshot DescribeWorker(const internal::v1::WorkerInfo& info);
 // The worker reports its load: what was given to it since the last report is in it. Cut as above.

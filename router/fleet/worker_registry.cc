@@ -146,9 +146,12 @@ void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
   fleet_.ReadinessChanged(worker);
   fleet_.LoadChanged(worker);
   if (worker.ready() != was_ready) {
-    LogInfo("{} worker '{}' at {} is {}; without --expose-workers clients know it as {}",
-            WorkerRoleName(worker.target.role), LogSafe(worker.info.name()), worker.target.address,
-            worker.ready() ? "ready" : "not ready", worker.told_name(false));
+    if (MayLog(worker, loop_.Now())) {
+      LogInfo("{} worker '{}' at {} is {}; without --expose-workers clients know it as {}",
+              WorkerRoleName(worker.target.role), LogSafe(worker.info.name()),
+              worker.target.address, worker.ready() ? "ready" : "not ready",
+              worker.told_name(false));
+    }
     Publish();
   }
   options_.on_change();
@@ -157,11 +160,13 @@ void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
 // A worker that is heard no more is given up like one that is silent.
 void WorkerRegistry::EndFlood(Worker& worker) {
   if (std::exchange(worker.flooding, true)) return;
-  LogWarning(
-      "{} worker '{}' at {} sends far more Watch messages than a worker does; asking it again in "
-      "{}",
-      WorkerRoleName(worker.target.role), LogSafe(worker.info.name()), worker.target.address,
-      absl::FormatDuration(kFloodBackoff));
+  if (MayLog(worker, loop_.Now())) {
+    LogWarning(
+        "{} worker '{}' at {} sends far more Watch messages than a worker does; asking it again in "
+        "{}",
+        WorkerRoleName(worker.target.role), LogSafe(worker.info.name()), worker.target.address,
+        absl::FormatDuration(kFloodBackoff));
+  }
   if (worker.watch != nullptr) worker.watch->Cancel();
 }
 
@@ -193,7 +198,7 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
       info.identity().weights_digest(), info.identity().config_digest(), info.shape().numerics()));
   worker.problem = WhyNeverUsed(worker.target, info, options_.tokenizer_digest);
   NameUnlikeWorkers(worker);
-  if (!worker.problem.empty()) {
+  if (!worker.problem.empty() && MayLog(worker, loop_.Now())) {
     LogError("{} worker '{}' at {} is not used: it {}", WorkerRoleName(worker.target.role),
              LogSafe(info.name()), worker.target.address, LogSafe(worker.problem));
   }
@@ -203,12 +208,12 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
 
 // Another model is no error of one side; who is right cannot be known here, so the pair is refused
 // and both are named.
-void WorkerRegistry::NameUnlikeWorkers(const Worker& worker) const {
+void WorkerRegistry::NameUnlikeWorkers(Worker& worker) const {
   if (!worker.problem.empty()) return;
   for (const auto& [target, other] : workers_) {
     if (other.get() == &worker || other->id == 0 || !other->problem.empty()) continue;
     const absl::Status same = CheckSameIdentity(other->info.identity(), worker.info.identity());
-    if (same.ok()) continue;
+    if (same.ok() || !MayLog(worker, loop_.Now())) continue;
     LogError("worker '{}' at {} and worker '{}' at {} are never paired: {}",
              LogSafe(worker.info.name()), worker.target.address, LogSafe(other->info.name()),
              target.address, LogSafe(same.message()));
@@ -239,7 +244,9 @@ void WorkerRegistry::JudgeQuarantines() {
     const auto accuser = accusers.find(prefill->pusher_key());
     const std::string by = accuser == accusers.end() ? "" : accuser->second;
     if (by == prefill->quarantined_by) continue;
-    if (prefill->quarantined_by.empty()) {
+    if (!MayLog(*prefill, loop_.Now())) {
+      // The metric tells it.
+    } else if (prefill->quarantined_by.empty()) {
       LogError(
           "prefill worker '{}' at {} is not used: decode worker '{}' found wrong KV in what it "
           "pushed; restart that decode worker once the cause is known and removed",
@@ -258,9 +265,11 @@ void WorkerRegistry::TakePages(Worker& worker, const internal::v1::PrefixDelta& 
   const bool known = fleet_.pages().Apply(worker, delta);
   if (options_.on_pages) options_.on_pages(worker.target, fleet_.pages().pages(worker));
   if (known) return;
-  LogWarning("{} worker '{}' at {}: a message about its prefix pages is missing",
-             WorkerRoleName(worker.target.role), LogSafe(worker.info.name()),
-             worker.target.address);
+  if (MayLog(worker, loop_.Now())) {
+    LogWarning("{} worker '{}' at {}: a message about its prefix pages is missing",
+               WorkerRoleName(worker.target.role), LogSafe(worker.info.name()),
+               worker.target.address);
+  }
   if (worker.watch != nullptr) worker.watch->Cancel();  // the next stream begins with all pages
 }
 
@@ -275,7 +284,7 @@ void WorkerRegistry::WatchEnded(Worker& worker, const absl::Status& status) {
   fleet_.ReadinessChanged(worker);
   worker.retry_at = loop_.Now() + (worker.flooding ? kFloodBackoff : worker.backoff);
   worker.backoff = std::min(2 * worker.backoff, kLongestBackoff);
-  if (worker.id != 0 && !closed_) {
+  if (worker.id != 0 && !closed_ && MayLog(worker, loop_.Now())) {
     LogWarning("{} worker '{}' at {}: watch ended: {}", WorkerRoleName(worker.target.role),
                LogSafe(worker.info.name()), worker.target.address, LogSafe(status.message()));
   }
@@ -284,8 +293,10 @@ void WorkerRegistry::WatchEnded(Worker& worker, const absl::Status& status) {
 }
 
 void WorkerRegistry::Lose(Worker& worker, const absl::Status& why) {
-  LogWarning("{} worker '{}' at {} is lost: {}", WorkerRoleName(worker.target.role),
-             LogSafe(worker.info.name()), worker.target.address, LogSafe(why.message()));
+  if (MayLog(worker, loop_.Now())) {
+    LogWarning("{} worker '{}' at {} is lost: {}", WorkerRoleName(worker.target.role),
+               LogSafe(worker.info.name()), worker.target.address, LogSafe(why.message()));
+  }
   const uint64_t id = worker.id;
   fleet_.Remove(worker);
   fleet_.links().Forget(id);
@@ -324,8 +335,9 @@ void WorkerRegistry::Publish() {
   for (const auto& [target, worker] : workers_) {
     if (worker->up != worker->ready()) options_.on_up(target, worker->up = worker->ready());
     if (worker->id != 0 && !worker->problem.empty()) {
-      summary.problem = absl::StrCat(
-          "worker '", LogSafe(worker->told_name(options_.expose_workers)), "' ", worker->problem);
+      summary.problem =
+          absl::StrCat("worker '", LogSafe(worker->told_name(options_.expose_workers)), "' ",
+                       LogSafe(worker->problem));
     }
     if (worker->id != 0 && !worker->quarantined_by.empty()) {
       summary.problem = absl::StrCat(

@@ -59,7 +59,7 @@ class WorkerRegistry {
   void Heard(Worker& worker, const internal::v1::WatchResponse& message);
   void EndFlood(Worker& worker);
   void TakeInfo(Worker& worker, const internal::v1::WorkerInfo& info);
-  void NameUnlikeWorkers(const Worker& worker) const;
+  void NameUnlikeWorkers(Worker& worker) const;
   void TakeQuarantines(Worker& worker, const internal::v1::WatchResponse& message);
   void JudgeQuarantines();
   void TakePages(Worker& worker, const internal::v1::PrefixDelta& delta);

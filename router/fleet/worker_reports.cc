@@ -82,7 +82,7 @@ void WorkerReports::Served(Call& call) {
   if (std::exchange(call.served, true)) return;
   Worker* worker = fleet_.Find(call.worker_id);
   if (worker == nullptr) return;
-  if (worker->breaker.open()) {
+  if (worker->breaker.open() && MayLog(*worker, fleet_.Now())) {
     LogInfo("{} worker '{}' at {} serves again", WorkerRoleName(worker->target.role),
             LogSafe(worker->info.name()), worker->target.address);
   }
@@ -95,7 +95,7 @@ void WorkerReports::Ended(const Call& call, const absl::Status& status) {
   if (worker == nullptr || !IsWorkersFault(status)) return;
   const bool was_open = worker->breaker.open();
   worker->breaker.Failed(call.begun, fleet_.Now());
-  if (worker->breaker.open() && !was_open) {
+  if (worker->breaker.open() && !was_open && MayLog(*worker, fleet_.Now())) {
     LogWarning("{} worker '{}' at {} gets few requests: it failed {} in a row, the last with: {}",
                WorkerRoleName(worker->target.role), LogSafe(worker->info.name()),
                worker->target.address, CircuitBreaker::kFailures, LogSafe(status.message()));

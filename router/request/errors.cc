@@ -1,11 +1,14 @@
 #include "router/request/errors.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
+#include "common/base/log.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -26,6 +29,44 @@ absl::StatusCode CodeForClient(absl::StatusCode cause) {
   }
 }
 
+// Whether a client takes the code for its own fault, or for a limit that it meets.
+bool SpeaksOfTheRequest(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kUnimplemented:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The ErrorInfo of a worker as far as it has Baton's words; nothing if its reason is none.
+std::optional<ErrorInfo> InfoOf(const absl::Status& cause) {
+  constexpr size_t kMaxReasonBytes = 63;  // as google.rpc.ErrorInfo has it
+  std::optional<ErrorInfo> info = GetErrorInfo(cause);
+  if (!info.has_value()) return std::nullopt;
+  const std::string& reason = info->reason;
+  const bool is_reason = !reason.empty() && reason.size() <= kMaxReasonBytes &&
+                         std::all_of(reason.begin(), reason.end(), [](char c) {
+                           return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+                         });
+  if (!is_reason) return std::nullopt;
+  const char* const kStages[] = {kStageQueue, kStagePrefill, kStageTransfer, kStageDecode};
+  if (std::find(std::begin(kStages), std::end(kStages), info->stage) == std::end(kStages)) {
+    info->stage.clear();
+  }
+  return info;
+}
+
+std::string WordsOf(absl::string_view text) {
+  constexpr size_t kHalf = 200;  // which LogSafe takes
+  if (text.size() <= kHalf) return LogSafe(text);
+  return absl::StrCat(LogSafe(text.substr(0, kHalf)), LogSafe(text.substr(kHalf)));
+}
+
 absl::Duration RetryAfter(absl::Duration wait) {
   if (wait <= absl::ZeroDuration()) return kRetryDelay;
   return std::clamp(wait, kMinRetryDelay, kMaxRetryDelay);
@@ -37,25 +78,35 @@ absl::Status AttemptBroken(const char* stage, const std::string& worker, const c
                            const absl::Status& cause) {
   // What the worker did not hear of in time says nothing about the request.
   const bool silent = ErrorReason(cause) == kReasonSilentStream;
-  const absl::StatusCode code =
-      silent ? absl::StatusCode::kUnavailable : CodeForClient(cause.code());
+  const std::optional<ErrorInfo> info = InfoOf(cause);
+  const bool unfounded = SpeaksOfTheRequest(cause.code()) && !info.has_value();
+  absl::StatusCode code = silent ? absl::StatusCode::kUnavailable : CodeForClient(cause.code());
+  if (unfounded) code = absl::StatusCode::kInternal;
   const std::string why =
-      cause.ok() ? "it ended the call before its work was done" : std::string(cause.message());
-  const ErrorInfo told = GetErrorInfo(cause).value_or(ErrorInfo{.reason = default_reason});
+      cause.ok() ? "it ended the call before its work was done" : WordsOf(cause.message());
+  const ErrorInfo told =
+      info.value_or(ErrorInfo{.reason = unfounded ? kReasonProtocolError : default_reason});
   const std::string where = told.stage.empty() ? stage : told.stage;
   absl::Status status(code, absl::StrCat(where, " on worker '", worker, "' failed: ", why));
   status = WithErrorInfo(std::move(status),
                          {.reason = told.reason, .stage = where, .worker = worker, .metadata = {}});
   if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kResourceExhausted) {
-    status = WithRetryInfo(std::move(status), RetryDelay(cause).value_or(kRetryDelay));
+    const absl::Duration delay = RetryDelay(cause).value_or(kRetryDelay);
+    status =
+        WithRetryInfo(std::move(status), std::clamp(delay, absl::ZeroDuration(), kMaxRetryDelay));
   }
   return status;
+}
+
+absl::Status NotBelieved(const std::string& what) {
+  return WithErrorInfo(absl::InternalError(absl::StrCat("it broke the protocol: ", what)),
+                       {.reason = kReasonProtocolError});
 }
 
 absl::Status ProtocolBroken(const char* stage, const std::string& worker, const std::string& what) {
   return WithErrorInfo(
       absl::InternalError(absl::StrCat("worker '", worker, "' broke the protocol: ", what)),
-      {.reason = "PROTOCOL_ERROR", .stage = stage, .worker = worker, .metadata = {}});
+      {.reason = kReasonProtocolError, .stage = stage, .worker = worker, .metadata = {}});
 }
 
 absl::Status NoReadyWorker(const std::string& why) {

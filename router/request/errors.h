@@ -15,11 +15,19 @@ inline constexpr absl::Duration kRetryDelay = absl::Seconds(1);
 inline constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(100);
 inline constexpr absl::Duration kMaxRetryDelay = absl::Seconds(30);
 
-// An attempt broke. What the worker said about the request itself keeps its code; death, refusal
-// and silence are UNAVAILABLE. `stage`, one of kStage..., and `default_reason` stand where the
-// cause names none.
+// The reason of ErrorInfo if a worker, or what answers in its place, broke the protocol.
+inline constexpr char kReasonProtocolError[] = "PROTOCOL_ERROR";
+
+// An attempt broke. What the worker says about the request itself keeps its code, if it says so by
+// an ErrorInfo of Baton's; without one it is INTERNAL, reason PROTOCOL_ERROR: gRPC made it up, or it
+// blames what the router has checked. Death, refusal and silence are UNAVAILABLE. `stage`, one of
+// kStage..., and `default_reason` stand where the cause names none. Of the worker's own text at
+// most 400 bytes are taken over, escaped as LogSafe does, and no delay longer than kMaxRetryDelay.
 absl::Status AttemptBroken(const char* stage, const std::string& worker, const char* default_reason,
                            const absl::Status& cause);
+// The end of a call that is not listened to any longer, since its worker broke the protocol; `what`
+// says how. INTERNAL, reason PROTOCOL_ERROR.
+absl::Status NotBelieved(const std::string& what);
 // INTERNAL: a worker broke the protocol; `what` says how.
 absl::Status ProtocolBroken(const char* stage, const std::string& worker, const std::string& what);
 // UNAVAILABLE with RetryInfo.

@@ -17,9 +17,14 @@ using Phase = AttemptHistory::Place::Phase;
 // placed.
 bool IsMismatch(const absl::Status& status) { return ErrorReason(status) == kReasonModelMismatch; }
 
+bool IsProtocolError(const absl::Status& status) {
+  return ErrorReason(status) == kReasonProtocolError;
+}
+
 // Another worker may do what this one did not. What a worker says about the request itself would be
-// said again.
-bool AnotherMayServe(const absl::Status& failure) {
+// said again. If two workers in a row break the protocol, it is something about the request.
+bool AnotherMayServe(const absl::Status& failure, const absl::Status& failure_before) {
+  if (IsProtocolError(failure)) return !IsProtocolError(failure_before);
   return absl::IsUnavailable(failure) || absl::IsResourceExhausted(failure) || IsMismatch(failure);
 }
 
@@ -125,7 +130,7 @@ Breakage CommitMissed(const Attempt& attempt, bool prompt_computed) {
 absl::StatusOr<WorkerNeeds> NextNeeds(Breakage breakage, const Attempt& broken,
                                       size_t output_tokens, absl::Time now, PastAttempts& past) {
   const absl::Status failure = breakage.failure;
-  if (!AnotherMayServe(failure)) return failure;
+  if (!AnotherMayServe(failure, past.last_failure)) return failure;
   if (breakage.died.has_value()) breakage.died->output_index = output_tokens;
   switch (past.history.Broke(breakage.died, HasDecoded(broken), now)) {
     case AttemptHistory::Verdict::kResume:

@@ -31,6 +31,17 @@ TEST(WorkerStatus, AFullWorkerSaysOfWhatThereIsTooMuch) {
   EXPECT_EQ(RetryDelay(status), absl::Milliseconds(100));
 }
 
+TEST(WorkerStatus, AnEngineThatHasNoPlaceMakesAFullWorkerAndElseKeepsItsWords) {
+  const absl::Status full = RefusedByEngine(absl::ResourceExhaustedError("queue: 8 sequences wait"),
+                                            "decode-1", kStageQueue);
+  EXPECT_TRUE(TakesNoWork(full)) << full;
+  EXPECT_EQ(full.message(), "queue: 8 sequences wait");
+  EXPECT_EQ(GetErrorInfo(full)->worker, "decode-1");
+  for (const absl::Status& other : {absl::OkStatus(), absl::InvalidArgumentError("x")}) {
+    EXPECT_EQ(RefusedByEngine(other, "decode-1", kStageQueue), other);
+  }
+}
+
 TEST(WorkerStatus, OnlyAReasonSaysThatAWorkerTakesNoWork) {
   EXPECT_TRUE(TakesNoWork(DrainingStatus("w", kStageDecode)));
   EXPECT_TRUE(TakesNoWork(WorkerFullStatus("full", "w", kStageDecode)));

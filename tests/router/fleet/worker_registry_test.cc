@@ -1,5 +1,6 @@
 #include "router/fleet/worker_registry.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -110,6 +111,19 @@ TEST_F(WorkerRegistryTest, MayUseWorkersThatSayThatTheyAreReady) {
   EXPECT_EQ(summary.kv_cache_dtype, "f16");
   EXPECT_EQ(summary.problem, "");
   EXPECT_THAT(told_, ElementsAre("p:1 is up", "d:1 is up"));
+}
+
+TEST_F(WorkerRegistryTest, AWorkerThatIntroducesItselfAgainAndAgainCausesFewLinesOfTheLog) {
+  testing::internal::CaptureStderr();
+  for (uint64_t incarnation = 1; incarnation <= 500; ++incarnation) {
+    watches_.Say(kPrefillAddress, Introduction(WORKER_ROLE_PREFILL, incarnation));
+  }
+  EXPECT_EQ(lost_.size(), 499u);
+  RunFor(absl::Seconds(2));
+  watches_.Say(kPrefillAddress, Introduction(WORKER_ROLE_PREFILL, 501));
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_LE(std::count(log.begin(), log.end(), '\n'), 25) << log;
+  EXPECT_THAT(log, HasSubstr("lines about it were left out"));
 }
 
 TEST_F(WorkerRegistryTest, LosesAWorkerThatIsSilentAndAsksItAnew) {

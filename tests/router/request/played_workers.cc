@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/protocol/worker_status.h"
+
 namespace baton {
 
 using internal::v1::OutputToken;
@@ -117,7 +119,7 @@ void PlayedWorkers::GoOn(uint32_t attempt, Decode& decode) {
   if (!decode.accepted) {
     if (refuse_ && Chance(2)) {
       decodes_.erase(attempt);
-      return harness_.Feed(DecodeEnded{attempt, absl::ResourceExhaustedError("full")});
+      return harness_.Feed(DecodeEnded{attempt, WorkerFullStatus("full", "d", kStageQueue)});
     }
     if (!Chance(4)) return;
     decode.accepted = true;

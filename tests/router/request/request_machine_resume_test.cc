@@ -197,7 +197,7 @@ TEST(RequestResume, WhatAWorkerSaysAboutTheRequestItselfEndsIt) {
        {absl::StatusCode::kInvalidArgument, absl::StatusCode::kFailedPrecondition,
         absl::StatusCode::kInternal, absl::StatusCode::kDeadlineExceeded}) {
     MachineHarness harness = Prefilling();
-    harness.PrefillEnds(absl::Status(code, "no"));
+    harness.PrefillEnds(WithErrorInfo(absl::Status(code, "no"), {.reason = "SEQUENCE_FAILED"}));
     EXPECT_EQ(harness.failure().code(), code);
     EXPECT_EQ(harness.Count<CancelDecode>(), 1);
   }
@@ -227,7 +227,7 @@ TEST(RequestResume, ARefusalIsTriedElsewhereButNoLongerThanAWorkerIsWaitedFor) {
   while (harness.terminals() == 0 && refusals < 1000) {
     if (harness.Count<ChooseWorkers>() > refusals) {
       harness.Choose(true, true);
-      harness.DecodeEnds(absl::ResourceExhaustedError("full"));
+      harness.DecodeEnds(WorkerFullStatus("full", "d", kStageQueue));
       ++refusals;
     } else {
       harness.PassTime(absl::Hours(1));

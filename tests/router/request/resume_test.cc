@@ -4,7 +4,9 @@
 
 #include <vector>
 
+#include "common/protocol/worker_status.h"
 #include "common/rpc/status.h"
+#include "router/request/errors.h"
 
 namespace baton {
 namespace {
@@ -12,6 +14,8 @@ namespace {
 const absl::Status kDied = absl::UnavailableError("killed");
 const absl::Status kTransferFailed = WithErrorInfo(
     absl::UnavailableError("the push broke"), {kReasonKvTransferFailed, kStageTransfer, "p", {}});
+
+const absl::Status kFull = WorkerFullStatus("full", "d", kStageQueue);
 
 PastAttempts Past() { return {.history = AttemptHistory(absl::Seconds(30))}; }
 
@@ -135,14 +139,30 @@ TEST(NextNeeds, ADecodeWorkerThatHeldWrongKvIsNotAvoided) {
 TEST(NextNeeds, WhatAWorkerSaysAboutTheRequestItselfIsItsEnd) {
   PastAttempts past = Past();
   const auto needs =
-      Next(PrefillBroken(Taken(), false, absl::InvalidArgumentError("no")), Taken(), past);
+      Next(PrefillBroken(Taken(), false,
+                         WithErrorInfo(absl::InvalidArgumentError("no"), {.reason = "TOO_LONG"})),
+           Taken(), past);
   EXPECT_EQ(needs.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(past.last_failure.ok()) << "no attempt follows";
 }
 
+TEST(NextNeeds, OneWorkerThatBreaksTheProtocolIsLeftForAnotherAndASecondIsTheEnd) {
+  for (const absl::Status& cause :
+       {NotBelieved("x"), absl::ResourceExhaustedError("a message of 17 MB"),
+        absl::InvalidArgumentError("no")}) {
+    PastAttempts past = Past();
+    const auto needs = Next(DecodeBroken(Taken(), cause), Taken(), past);
+    ASSERT_TRUE(needs.ok()) << needs.status();
+    EXPECT_EQ(needs->avoid, std::vector<uint64_t>{2});
+    const auto second = Next(DecodeBroken(Taken(), cause), Taken(), past);
+    EXPECT_EQ(second.status().code(), absl::StatusCode::kInternal);
+    EXPECT_EQ(GetErrorInfo(second.status())->worker, "d");
+  }
+}
+
 TEST(NextNeeds, GivesUpWithTheFailureThatHasLastedForTooLong) {
   PastAttempts past = Past();
-  const Breakage breakage = PrefillBroken(Taken(), false, absl::ResourceExhaustedError("full"));
+  const Breakage breakage = PrefillBroken(Taken(), false, kFull);
   const absl::Time now = absl::UnixEpoch();
   ASSERT_TRUE(NextNeeds(breakage, Taken(), 0, now, past).ok());
   ASSERT_TRUE(NextNeeds(breakage, Taken(), 0, now + absl::Seconds(29), past).ok());
@@ -154,7 +174,7 @@ TEST(NextNeeds, AnAttemptThatCameToDecodeBeginsThePatienceAnew) {
   PastAttempts past = Past();
   Attempt decoding = Taken(Attempt::Decoding{});
   decoding.choices[0] = {.base = 3, .next_from_decode = 4};
-  const Breakage breakage = DecodeBroken(decoding, absl::ResourceExhaustedError("full"));
+  const Breakage breakage = DecodeBroken(decoding, kFull);
   const absl::Time now = absl::UnixEpoch();
   ASSERT_TRUE(NextNeeds(breakage, decoding, 0, now, past).ok());
   Attempt further = decoding;
@@ -190,7 +210,7 @@ TEST(NextNeeds, ARefusalDoesNotHideTheBreakThatItFollows) {
   ASSERT_TRUE(Next(broke, decoding, past).ok());
   Attempt refused = Taken(Attempt::Opening{});
   refused.accept_by = absl::UnixEpoch();
-  const Breakage refusal = DecodeBroken(refused, absl::ResourceExhaustedError("full"));
+  const Breakage refusal = DecodeBroken(refused, kFull);
   ASSERT_TRUE(Next(refusal, refused, past).ok());
   EXPECT_EQ(past.why_it_waits, broke.failure);
   EXPECT_EQ(past.last_failure, refusal.failure);
