@@ -96,7 +96,7 @@ void HttpAnswer::Write(size_t prompt, const v1::GenerateResponse& response) {
 bool HttpAnswer::WriteOnPool(ClientCall* call, const v1::GenerateResponse& response) {
   // Nothing else uses the format meanwhile: the only call writes one response at a time.
   if (sent_bytes_ < kLongStreamBytes || calls_.size() > 1) return false;
-  return pool_.TryRun([self = shared_from_this(), call, &response] {
+  return RunOnPool([self = shared_from_this(), call, &response] {
     std::string bytes;
     self->request_.format->Add(0, response, bytes);
     self->exchange_->Post([self, call, bytes = std::move(bytes)]() mutable {
@@ -157,7 +157,7 @@ void HttpAnswer::FinishStream() {
     exchange_->EndEvents();
   };
   if (sent_bytes_ < kLongStreamBytes) return send(finish());
-  const bool taken = pool_.TryRun([self = shared_from_this(), finish, send] {
+  const bool taken = RunOnPool([self = shared_from_this(), finish, send] {
     self->exchange_->Post([self, send, bytes = finish()]() mutable { send(std::move(bytes)); });
   });
   if (!taken) send(finish());
@@ -171,10 +171,13 @@ void HttpAnswer::RespondWhole() {
     response.headers.push_back({kRequestIdHeader, self->request_id_});
     self->exchange_->Respond(std::move(response));
   };
+  if (!RunOnPool(respond)) respond();
+}
+
+bool HttpAnswer::RunOnPool(std::function<void()> work) {
   // The answer is there, and is given whatever the pool has to say.
-  PreparingPool::Job job{.tenant = tenant_,
-                         .run = [respond](const absl::Status& /*may_run*/) { respond(); }};
-  if (!pool_.TryRun(std::move(job))) respond();
+  return pool_.TryRun(
+      {.tenant = tenant_, .run = [work = std::move(work)](const absl::Status&) { work(); }});
 }
 
 void HttpAnswer::Break() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,6 +59,8 @@ class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
   void EndWith(const absl::Status& status);
   void FinishStream();
   void RespondWhole();
+  // Returns false, and never runs `work`, if the pool takes no more.
+  bool RunOnPool(std::function<void()> work);
   // The client takes nothing of what a call has written.
   void Break();
   // Nothing is sent any more.
