@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "common/base/hash.h"
 #include "common/base/log.h"
 #include "common/protocol/identity.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
+#include "router/fleet/worker_info_check.h"
 
 namespace baton {
 namespace {
@@ -24,41 +24,12 @@ constexpr absl::Duration kLongestBackoff = absl::Seconds(2);
 // What worker.proto promises of quarantined_pushers.
 constexpr size_t kMostQuarantines = 64;
 constexpr size_t kMostQuarantineBytes = 2048;
-// What it promises of weights_type.
-constexpr size_t kMostTypeBytes = 64;
 // After a worker has flooded its stream. Its budget has room for a new one by then.
 constexpr absl::Duration kFloodBackoff = absl::Seconds(10);
 
 absl::Status WorkerLost(const std::string& what) {
   return WithErrorInfo(absl::UnavailableError(what),
                        {.reason = kReasonWorkerLost, .stage = "", .worker = "", .metadata = {}});
-}
-
-// What is wrong with a worker that says so of itself; empty: nothing is.
-std::string WhyNeverUsed(const WorkerTarget& target, const internal::v1::WorkerInfo& info,
-                         const std::string& tokenizer_digest) {
-  const internal::v1::ModelIdentity& identity = info.identity();
-  if (info.role() != target.role) {
-    return absl::StrCat("is a ", WorkerRoleName(info.role()), " worker, not a ",
-                        WorkerRoleName(target.role), " worker");
-  }
-  if (identity.protocol_version() != kProtocolVersion) {
-    return absl::StrCat("speaks protocol version ", identity.protocol_version(), ", the router ",
-                        kProtocolVersion);
-  }
-  if (identity.tokenizer_digest() != tokenizer_digest) {
-    return absl::StrCat("has another tokenizer (", ToHex(identity.tokenizer_digest().substr(0, 6)),
-                        "...) than the router (", ToHex(tokenizer_digest.substr(0, 6)),
-                        "...); give both the same model");
-  }
-  if (info.name().size() > kMaxNameBytes) {
-    return absl::StrCat("has a name of more than ", kMaxNameBytes, " bytes");
-  }
-  if (info.weights_type().size() > kMostTypeBytes) {
-    return absl::StrCat("has a weights_type of more than ", kMostTypeBytes, " bytes");
-  }
-  const absl::Status shape = ValidateShape(info.shape(), "shape");
-  return shape.ok() ? "" : absl::StrCat("has an impossible shape: ", shape.message());
 }
 
 }  // namespace
@@ -191,12 +162,15 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
     worker.traffic = {};
     worker.measured_tokens_per_second = 0;
   }
-  worker.info = info;
-  worker.progress = {};
-  worker.seen = DescribeWorker(info);
-  worker.prefix_root = PrefixRoot(PrefixIdentity(
-      info.identity().weights_digest(), info.identity().config_digest(), info.shape().numerics()));
   worker.problem = WhyNeverUsed(worker.target, info, options_.tokenizer_digest);
+  worker.info = info;
+  if (!worker.problem.empty()) CutTexts(worker.info);
+  worker.info.DiscardUnknownFields();
+  worker.progress = {};
+  worker.seen = DescribeWorker(worker.info);
+  const internal::v1::ModelIdentity& identity = worker.info.identity();
+  worker.prefix_root = PrefixRoot(PrefixIdentity(
+      identity.weights_digest(), identity.config_digest(), worker.info.shape().numerics()));
   NameUnlikeWorkers(worker);
   if (!worker.problem.empty() && MayLog(worker, loop_.Now())) {
     LogError("{} worker '{}' at {} is not used: it {}", WorkerRoleName(worker.target.role),

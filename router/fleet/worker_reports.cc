@@ -103,6 +103,15 @@ void WorkerReports::Ended(const Call& call, const absl::Status& status) {
   fleet_.LoadChanged(*worker);
 }
 
+void WorkerReports::NotBelieved(const Call& call, const absl::Status& status) {
+  Worker* worker = fleet_.Find(call.worker_id);
+  if (worker != nullptr && MayLog(*worker, fleet_.Now())) {
+    LogWarning("{} worker '{}' at {} is not believed: {}", WorkerRoleName(worker->target.role),
+               LogSafe(worker->info.name()), worker->target.address, LogSafe(status.message()));
+  }
+  Ended(call, status);
+}
+
 void WorkerReports::Prefilled(const Call& call, const Lease& lease, absl::Duration compute) {
   const uint32_t prompt = lease.terms().prompt_tokens;
   const uint32_t tokens = prompt - std::min(prompt, call.cached_tokens);

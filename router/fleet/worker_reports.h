@@ -32,6 +32,8 @@ class WorkerReports {
   void Heard(Call& call, const Lease* lease, const internal::v1::PrefillResponse& message);
   void Heard(Call& call, const Lease* lease, const internal::v1::DecodeResponse& message);
   void Ended(const Call& call, const absl::Status& status);
+  // The worker broke the protocol in the call, as `status` tells: it ends as if it had failed.
+  void NotBelieved(const Call& call, const absl::Status& status);
   // The attempt broke because its KV did not reach the decode worker.
   void HandOffFailed(const Lease& lease);
 

@@ -1,6 +1,10 @@
 #include "router/request/token_check.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+
+#include "common/rpc/limits.h"
 
 namespace baton {
 namespace {
@@ -35,6 +39,15 @@ std::optional<std::string> FaultOf(const OutputToken& token, const TokenPlace& p
   }
   if (token.token().token_id() >= place.vocab_size) {
     return absl::StrCat("token id ", token.token().token_id(), " outside the vocabulary");
+  }
+  const auto& likely = token.token().top_logprobs();
+  if (likely.size() > kMaxLogprobs) {
+    return absl::StrCat(likely.size(), " likely tokens beside one, at most ", kMaxLogprobs,
+                        " may be asked for");
+  }
+  if (std::any_of(likely.begin(), likely.end(),
+                  [&](const auto& top) { return top.token_id() >= place.vocab_size; })) {
+    return "a likely token outside the vocabulary";
   }
   const bool last = index + 1 >= place.max_tokens;
   if (last && !token.ends_sequence()) return "it does not stop at max_tokens";

@@ -5,6 +5,8 @@
 
 #include "common/base/failpoint.h"
 #include "common/rpc/status.h"
+#include "router/request/account_check.h"
+#include "router/request/errors.h"
 
 namespace baton {
 
@@ -59,6 +61,10 @@ template <typename Response, typename Message, typename Ended>
 CallHandlers<Response> RequestCalls::HandlersOf(Call& call) {
   return {.on_message =
               [this, &call](Response& message) {
+                if (!call.is_believed) return;
+                // An account is kept for long after the request.
+                if (message.has_finished()) message.DiscardUnknownFields();
+                if (auto fault = AccountFault(message)) return Disbelieve<Ended>(call, *fault);
                 parts_.reports.Heard(call.report, lease(call.attempt), message);
                 Message event{.attempt = call.attempt, .message = {}};
                 event.message.Swap(&message);
@@ -68,6 +74,15 @@ CallHandlers<Response> RequestCalls::HandlersOf(Call& call) {
               [this, &call](const absl::Status& status) {
                 CallEnded(call, status, Ended{.attempt = call.attempt, .status = status});
               }};
+}
+
+template <typename Ended>
+void RequestCalls::Disbelieve(Call& call, const std::string& what) {
+  const absl::Status status = NotBelieved(what);
+  call.is_believed = false;
+  call.Cancel();
+  parts_.reports.NotBelieved(call.report, status);
+  handlers_.feed(Ended{.attempt = call.attempt, .status = status});
 }
 
 void RequestCalls::Do(OpenDecode&& action) {

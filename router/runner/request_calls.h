@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -73,6 +74,7 @@ class RequestCalls {
   struct Call {
     uint32_t attempt = 0;
     WorkerReports::Call report;
+    bool is_believed = true;  // false: the machine was told its end, and nothing more is taken
     std::unique_ptr<DecodeClientCall> decode;
     std::unique_ptr<StreamingCall<internal::v1::PrefillResponse>> prefill;
 
@@ -87,6 +89,10 @@ class RequestCalls {
   // one of type Ended.
   template <typename Response, typename Message, typename Ended>
   CallHandlers<Response> HandlersOf(Call& call);
+  // The worker broke the protocol, as `what` says: the call is over for the machine at once, with an
+  // event of type Ended, and is cancelled.
+  template <typename Ended>
+  void Disbelieve(Call& call, const std::string& what);
   DecodeClientCall* DecodeOf(uint32_t attempt) const;
   void CallEnded(const Call& call, const absl::Status& status, const RequestEvent& event);
 

@@ -274,6 +274,22 @@ TEST_F(BrokenWorkers, AWorkerThatFailsWhateverItIsGivenIsGivenLittleUntilItServe
   }
 }
 
+TEST_F(BrokenWorkers, AnAccountThatCannotBeTrueReachesNobody) {
+  MockWorker& prefill = AddPrefill();
+  AddDecode();
+  Start();
+  prefill.Behave({.wire_dtype = std::string(1 << 20, 'x')});
+  const v1::GenerateRequest request = Request("abc", 10);
+  const Answer answer = Generate(request);
+  ASSERT_TRUE(answer.status.ok()) << "the decode worker had all it needs: " << answer.status;
+  EXPECT_EQ(answer.ids, Expected(request));
+  EXPECT_EQ(answer.completes[0].timings().kv_wire_dtype(), "");
+  EXPECT_EQ(answer.completes[0].timings().kv_transfer_bytes(), 0u);
+  prefill.Behave({.wire_dtype = "f16"});
+  EXPECT_EQ(Generate(request).completes.at(0).timings().kv_wire_dtype(), "f16");
+  ExpectNothingLeft();
+}
+
 TEST_F(BrokenWorkers, WorkersThatBreakTheProtocolEndTheRequestInternal) {
   MockWorker& prefill = AddPrefill();
   MockWorker& decode = AddDecode();

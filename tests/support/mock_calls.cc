@@ -132,7 +132,7 @@ void MockPrefill::SendFirstTokens() {
 
 void MockPrefill::Commit() {
   PrefillResponse response;
-  response.mutable_finished();
+  response.mutable_finished()->set_wire_dtype(behaviour_.wire_dtype);
   if (!request_.decode_address().empty() && !ends_) {
     state_.hand_off.Commit(request_.decode_address(), request_.sequence().key());
     response.mutable_finished()->set_bytes_sent(12345);

@@ -64,6 +64,7 @@ struct MockBehaviour {
   bool stuck = false;              // Watch says that nothing advances, and calls do not advance
   bool silent = false;             // Watch stays open without messages, and calls do not advance
   std::vector<std::string> quarantines = {};  // pushers that Watch tells to be quarantined
+  std::string wire_dtype = "";                // prefill calls: what their account tells of it
 };
 
 // A mock worker. Thread-safe. Its server ends with its destructor, or sooner by Kill.

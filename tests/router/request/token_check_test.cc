@@ -39,6 +39,17 @@ TEST_F(TokenCheck, RefusesGapsAndRepetitions) {
       << "the log has it, but this worker has not sent the one before";
 }
 
+TEST_F(TokenCheck, RefusesMoreLikelyTokensThanMayBeAskedForAndThoseOutsideTheVocabulary) {
+  OutputToken token = Token(2, 3);
+  for (uint32_t id = 0; id < 20; ++id) token.mutable_token()->add_top_logprobs()->set_token_id(id);
+  EXPECT_EQ(Fault(token, At(2)), "");
+  token.mutable_token()->mutable_top_logprobs(7)->set_token_id(29);
+  EXPECT_EQ(Fault(token, At(2)), "a likely token outside the vocabulary");
+  token.mutable_token()->mutable_top_logprobs(7)->set_token_id(7);
+  token.mutable_token()->add_top_logprobs();
+  EXPECT_EQ(Fault(token, At(2)), "21 likely tokens beside one, at most 20 may be asked for");
+}
+
 TEST_F(TokenCheck, RefusesASecondTokenOfAWorkerThatSendsOnlyOne) {
   TokenPlace place = At(1);
   place.complete = true;

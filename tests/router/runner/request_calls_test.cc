@@ -186,6 +186,39 @@ TEST_F(RequestCallsTest, CancelsTheCallsOfTheAttemptThatIsNamed) {
   EXPECT_TRUE(decode_call_.cancelled);
 }
 
+TEST_F(RequestCallsTest, AnAccountThatCannotBeTrueEndsItsCallAndIsTakenByNobody) {
+  StartThePrefill();
+  PrefillResponse forged;
+  forged.mutable_finished()->set_messages(1);
+  forged.mutable_finished()->set_bytes_sent(UINT64_MAX);
+  prefill_call_.Answer(forged);
+  EXPECT_TRUE(prefill_call_.cancelled);
+  ASSERT_EQ(fed_.size(), 1u);
+  const auto* ended = std::get_if<PrefillEnded>(&fed_.back());
+  ASSERT_NE(ended, nullptr);
+  EXPECT_EQ(ended->attempt, 3u);
+  EXPECT_EQ(ended->status.code(), absl::StatusCode::kInternal);
+  EXPECT_NE(ended->status.message().find("PrefillFinished.bytes_sent"), absl::string_view::npos)
+      << ended->status;
+  EXPECT_EQ(prefill_.worker().traffic.hand_off_bytes, 0u);
+  PrefillResponse more;
+  more.mutable_first_token();
+  prefill_call_.Answer(more);
+  EXPECT_EQ(fed_.size(), 1u) << "what follows is not taken";
+  EXPECT_FALSE(calls_.empty());
+  prefill_call_.End(absl::CancelledError("over"));
+  EXPECT_TRUE(calls_.empty());
+
+  Open();
+  DecodeResponse decode;
+  decode.mutable_finished()->mutable_decode()->set_seconds(INT64_MAX);
+  decode_call_.Answer(decode);
+  EXPECT_TRUE(decode_call_.cancelled);
+  const auto* decode_ended = std::get_if<DecodeEnded>(&fed_.back());
+  ASSERT_NE(decode_ended, nullptr);
+  EXPECT_EQ(decode_ended->status.code(), absl::StatusCode::kInternal);
+}
+
 TEST_F(RequestCallsTest, StopsReadingTokensWhileTheSequenceIsPaused) {
   Open();
   SendToDecode pause{.attempt = 3, .message = {}};
