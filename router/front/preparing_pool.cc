@@ -29,7 +29,8 @@ bool PreparingPool::TryRun(Job job) {
   if (closed_ || waiting_ >= capacity_) return false;
   const auto tenant = tenants_.try_emplace(job.tenant).first;
   const bool named = !job.tenant.empty();
-  if (named && tenant->second.waiting.size() >= kPlacesOfTenant * (capacity_ - waiting_)) return false;
+  if (named && tenant->second.waiting.size() >= kPlacesOfTenant * (capacity_ - waiting_))
+    return false;
   ++waiting_;
   tenant->second.waiting.emplace_back(++last_number_, std::move(job));
   Offer(tenant);
