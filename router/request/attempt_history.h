@@ -47,7 +47,7 @@ class AttemptHistory {
   };
   explicit AttemptHistory(absl::Duration patience) : patience_(patience) {}
 
-  // An attempt broke. `died` is set if its worker died while it opened or computed the request. `gained`:
+  // An attempt broke. `died` is set if its worker died while it opened or computed it. `gained`:
   // the attempt came to decode. The one token that comes with a prefill is no gain: it says nothing
   // about the hand-off after it.
   Verdict Broke(const std::optional<Place>& died, bool gained, absl::Time now);

@@ -57,8 +57,8 @@ struct WorkerNeeds {
   // An earlier attempt broke: the request was served before and waits for a worker as long as it
   // may.
   bool resumed = false;
-  // It opens alone: only workers that wait for no prompt of this router will do, and they get nothing
-  // else from it until the prompt is computed.
+  // The attempt opens alone: only workers that wait for no prompt of this router will do, and they
+  // get nothing else from it until the prompt is computed.
   bool alone = false;
   // Ids of the workers that broke earlier attempts: taken only where there is no other worker.
   std::vector<uint64_t> avoid{};

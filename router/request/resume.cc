@@ -34,8 +34,8 @@ bool IsDeath(const absl::Status& cause) {
   return !cause.ok() && (reason.empty() || reason == kReasonWorkerLost);
 }
 
-// A death, as far as it shows where nothing was heard of the worker: what gRPC says itself of a
-// message that it does not send has no reason either.
+// Whether a worker died before its first word. Only UNAVAILABLE counts: an error that gRPC itself
+// reports of a message that it does not send has no reason either.
 bool IsDeathUnheard(const absl::Status& cause) {
   return absl::IsUnavailable(cause) && IsDeath(cause);
 }

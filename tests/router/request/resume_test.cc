@@ -58,7 +58,9 @@ TEST(Breakage, IsADeathAtTheOpeningWhereTheWorkerDiedBeforeItsFirstWord) {
   using Phase = AttemptHistory::Place::Phase;
   Attempt opening = Taken(Attempt::Opening{});
   opening.accept_by = absl::UnixEpoch();
+  ASSERT_TRUE(DecodeBroken(opening, kDied).died.has_value());
   EXPECT_EQ(DecodeBroken(opening, kDied).died->phase, Phase::kOpening);
+  ASSERT_TRUE(PrefillBroken(Taken(), false, kDied).died.has_value());
   EXPECT_EQ(PrefillBroken(Taken(), false, kDied).died->phase, Phase::kOpening);
   const absl::Status refused =
       WithErrorInfo(absl::UnavailableError("full"), {kReasonDraining, kStageQueue, "d", {}});

@@ -207,7 +207,7 @@ TEST_F(PageServiceTest, ATenantsKeyMakesNoForeignPageOneOfThisMachine) {
   options_.http_cors_origins = http_options_.cors_origins;
   StartHttp();
   const std::string own = "http://" + http_->address();
-  for (const std::string& path : {"/page/fleet", "/page/requests", "/page/kv", "/"}) {
+  for (const char* path : {"/page/fleet", "/page/requests", "/page/kv", "/"}) {
     for (const auto& [name, key] :
          {std::pair("Authorization", "Bearer " + keys.tenant),
           std::pair("Authorization", Basic(keys.tenant)), std::pair("x-api-key", keys.tenant)}) {

@@ -91,11 +91,11 @@ TEST_F(WebAccessTest, ChoicesAndPromptsOfAListAreStreamsOfTheirTenant) {
   StartHttp();
   const httplib::Headers headers = {{"x-api-key", key}};
   Json request = Completion("abc", 5);
-  const auto expect_refused = [&](const std::string& path, const char* param) {
-    httplib::Result refused = Post(path, request, headers);
+  const auto expect_refused = [&](const std::string& route, const char* param) {
+    httplib::Result refused = Post(route, request, headers);
     Eventually([&] {  // the answer before has ended
       if (refused->status != 429) return true;
-      refused = Post(path, request, headers);
+      refused = Post(route, request, headers);
       return false;
     });
     EXPECT_EQ(refused->status, 400) << refused->body;
