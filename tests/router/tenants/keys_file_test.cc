@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/base/small_file.h"
+
 namespace baton {
 namespace {
 
@@ -83,7 +85,9 @@ TEST(KeysFile, AFileThatCannotBeReadOrWrittenIsNamed) {
   EXPECT_THAT(std::string(WriteKeysFile(path, {}).message()),
               HasSubstr(path + ": cannot be written: No such file"));
   EXPECT_FALSE(ReadKeysText(testing::TempDir()).ok()) << "a folder is no file";
-  EXPECT_THAT(std::string(ReadKeysText("/dev/null").status().message()), HasSubstr("is empty"));
+  const std::string empty = testing::TempDir() + "keys_file_test_empty.toml";
+  ASSERT_TRUE(WriteSmallFile(empty, "").ok());
+  EXPECT_THAT(std::string(ReadKeysText(empty).status().message()), HasSubstr("is empty"));
 }
 
 }  // namespace

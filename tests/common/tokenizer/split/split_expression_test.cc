@@ -60,7 +60,7 @@ TEST(SplitExpression, AnExpressionOfMoreThanLinearCostIsStopped) {
 
 TEST(SplitExpression, WhatCostsTimeButNoStepsIsStoppedByTheClock) {
   const std::string text(500'000, 'x');
-  for (const char* expression : {R"(\p{L}*\p{N})", "(?=x*y)x", "(?<=x)x*y"}) {
+  for (const char* expression : {R"(\p{L}*\p{N})", "(?=x*y)x"}) {
     for (const bool use_jit : {true, false}) {
       const auto made = SplitExpression::Create(expression, use_jit);
       ASSERT_TRUE(made.ok()) << made.status();
