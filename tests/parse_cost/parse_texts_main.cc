@@ -65,8 +65,9 @@ absl::Status ReadSafetensors(int count) {
 }
 
 absl::Status ReadTokenizer(int count) {
-  const std::string vocabulary =
-      Listed(count, [](int i) { return absl::StrCat("\"t", i, "\":", i); });
+  // A vocabulary of bytes has a token of one.
+  const std::string vocabulary = absl::StrCat(
+      "\"t\":0,", Listed(count, [](int i) { return absl::StrCat("\"t", i, "\":", i + 1); }));
   const std::string json = absl::StrCat(
       R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"decoder":{"type":"ByteLevel"},)",
       R"("added_tokens":[],"model":{"type":"BPE","merges":[],"vocab":{)", vocabulary, "}}}");
