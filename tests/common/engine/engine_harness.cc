@@ -31,8 +31,7 @@ std::optional<int> ChoiceOf(const SequenceEvent& event) {
 
 std::unique_ptr<Transformer> LoadModel(const std::string& name, Backend& backend) {
   const bool is_path = name.find('/') != std::string::npos;
-  const auto file =
-      GgufFile::Open(is_path ? name : std::string(BATON_TEST_DATA) + "/tiny/" + name);
+  const auto file = GgufFile::Open(is_path ? name : std::string(BATON_TEST_DATA) + "/tiny/" + name);
   EXPECT_TRUE(file.ok()) << file.status();
   auto model = Transformer::Load(*file, backend, [](double) {});
   EXPECT_TRUE(model.ok()) << model.status();
