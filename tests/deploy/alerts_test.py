@@ -12,9 +12,8 @@ import deploy_tree  # noqa: E402
 import systemd_tree  # noqa: E402
 
 ROOT = deploy_tree.ROOT
-SOURCES = "\n".join(
-    path.read_text() for folder in ("common", "router", "prefill_worker", "decode_worker") for path in (ROOT / folder).rglob("*.cc")
-) + "\n".join(path.read_text() for path in (ROOT / "common/rpc").glob("*.h"))
+SOURCES = "\n".join(path.read_text() for folder in ("common", "router", "prefill_worker", "decode_worker")
+                    for path in sorted((ROOT / folder).rglob("*.*")) if path.suffix in (".cc", ".h"))
 LITERALS = set(re.findall(r'"([^"\n]*)"', SOURCES))
 METRIC = re.compile(r"\b(?:baton_[a-z_]+|process_(?!name\b)[a-z_]+)\b")
 OF_PROMETHEUS = {"job": {"baton"}}  # labels that it sets itself, with the values that prometheus.yml gives them
