@@ -115,11 +115,12 @@ void TargetLookup::AddSource(internal::v1::WorkerRole role, const std::string& s
 void TargetLookup::AddFile(std::vector<WorkerTarget>* targets) {
   const std::string& path = sources_.workers_file;
   Known& known = KnownOf(path);
-  const absl::StatusOr<std::string> content = ReadSmallFile(path, kMaxFileBytes);
-  absl::StatusOr<std::vector<WorkerTarget>> parsed = content.status();
-  if (content.ok()) parsed = ParseWorkersFile(path, *content);
+  const auto parsed = [&path]() -> absl::StatusOr<std::vector<WorkerTarget>> {
+    BATON_ASSIGN_OR_RETURN(const std::string content, ReadSmallFile(path, kMaxFileBytes));
+    return ParseWorkersFile(path, content);
+  }();
   Report(path, parsed.status());
-  if (parsed.ok()) known.targets = *std::move(parsed);
+  if (parsed.ok()) known.targets = *parsed;
   targets->insert(targets->end(), known.targets.begin(), known.targets.end());
 }
 
