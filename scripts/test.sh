@@ -92,12 +92,12 @@ build_when_idle() {
   local idle=(nice -n 19)
   ! chrt --idle 0 true 2>/dev/null || idle=(chrt --idle 0)
   idle_build_log=build/$1/idle_build.log
-  # A process group of its own, so that the compilers too end with this script; but no session of its own, which Linux would give
-  # as much of the CPUs as the tests (autogroup).
-  set -m
-  "${idle[@]}" ninja -C "build/$1" "$2" >"$idle_build_log" 2>&1 </dev/null &
+  # A session of its own, so that the compilers too end with this script. Where Linux shares the CPUs among sessions first
+  # (autogroup), that one has the least weight: a priority counts only within a session, and servers may have their own.
+  # shellcheck disable=SC2016  # the inner shell's arguments
+  setsid bash -c '[[ ! -e /proc/self/autogroup ]] || echo 19 >/proc/self/autogroup; exec "$@"' idle_build \
+    "${idle[@]}" ninja -C "build/$1" "$2" >"$idle_build_log" 2>&1 </dev/null &
   idle_build=$!
-  set +m
   trap 'kill -- "-$idle_build" 2>/dev/null || true' EXIT
 }
 # end_of_idle_build: shows that build and waits for its end.
