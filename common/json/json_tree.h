@@ -32,11 +32,12 @@ struct JsonLimits {
 struct JsonFault {
   enum class Kind { kSyntax, kDepth, kValues, kKeys, kObjectKeys, kRepeatedKey, kInteger };
   Kind kind = Kind::kSyntax;
-  size_t byte = 0;        // of kSyntax: from 1, the one that does not belong there
-  std::string what = {};  // of kSyntax, for people
-  // Of the object or array in which the fault is, such as "tools[1].function"; "" of the outermost.
+  size_t byte = 0;        // kSyntax: the number, from 1, of the byte that does not belong there
+  std::string what = {};  // kSyntax: the same for people
+  // The place of the object or array that has the fault, such as "tools[1].function"; empty: the
+  // outermost.
   std::string path = {};
-  std::string key = {};  // of kRepeatedKey
+  std::string key = {};  // kRepeatedKey: which one
 };
 
 // Returns the tree of `text`; none, and the first fault, where it is no JSON (RFC 8259; a byte order

@@ -11,7 +11,7 @@ import pytest
 from google.protobuf import json_format
 
 import browser as browsers
-from cluster import READY_TIMEOUT_S, Cluster, free_port
+from cluster import READY_TIMEOUT_S, SOON_S, Cluster, free_port
 from stubs import pb
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -20,7 +20,6 @@ import pypi_packages  # noqa: E402
 
 MARKUP = "<img src=x onerror=document.title='broken'>"
 ANSWER_S = 60
-SHOWN_S = 30  # what takes a moment, beside a build too
 GROWING = ".answer[aria-busy=true] .text"
 # Lane of the waterfall -> the figure of `timings` that its extent equals.
 STAGES = {"prefill": "prefill_ms", "transfer": "kv_transfer_ms", "decode": "decode_ms"}
@@ -51,7 +50,7 @@ def page(browser, served):
 
     def show(view=""):
         browser.open(f"{served.http}/#/{view}")
-        browser.wait(lambda: browser.text("#pulse"), SHOWN_S, "the page has heard of its router")
+        browser.wait(lambda: browser.text("#pulse"), SOON_S, "the page has heard of its router")
         return browser
 
     yield show
@@ -72,20 +71,20 @@ def ask(browser, text, **fields):
     fill(browser, **fields)
     before = browser.js("return document.querySelectorAll('.answer').length")
     browser.type("#draft", text + "\n")
-    browser.wait(lambda: browser.js("return document.querySelectorAll('.answer').length") > before, SHOWN_S, "an answer begins")
+    browser.wait(lambda: browser.js("return document.querySelectorAll('.answer').length") > before, SOON_S, "an answer begins")
     browser.wait(lambda: not browser.js("return document.querySelector('.answer[aria-busy=true]') !== null"), ANSWER_S, "it ends")
 
 
 def test_a_killed_worker_is_seen_within_three_seconds_and_so_is_its_return(served, page):
     browser = page("fleet")
     workers = "return [...document.querySelectorAll('#workers tr')].map((row) => row.dataset.state)"
-    browser.wait(lambda: browser.js(workers) == ["ready"] * 3, SHOWN_S, "three workers are ready")
-    browser.wait(lambda: browser.text("#verdict") == "All well", SHOWN_S, "all is well")
+    browser.wait(lambda: browser.js(workers) == ["ready"] * 3, SOON_S, "three workers are ready")
+    browser.wait(lambda: browser.text("#verdict") == "All well", SOON_S, "all is well")
     served.decode[1].kill()
     browser.wait(lambda: sorted(browser.js(workers))[:2] == ["ready", "ready"] and browser.js(workers).count("ready") == 2, 3,
                  "one worker is not ready")
     assert browser.text("#verdict") != "All well"
-    browser.wait(lambda: browser.shown("#events li[data-kind=worker_down]"), SHOWN_S, "the event")
+    browser.wait(lambda: browser.shown("#events li[data-kind=worker_down]"), SOON_S, "the event")
     served.decode[1].start()
     browser.wait(lambda: browser.js(workers) == ["ready"] * 3, READY_TIMEOUT_S, "it is back")
 
@@ -139,7 +138,7 @@ def test_an_answer_with_markup_stays_text(page):
     ask(browser, f"Say {MARKUP}", schema=json.dumps(schema), **{"max-tokens": "64", "temperature": "0"})
     assert MARKUP in browser.text(".answer .text")
     browser.click(".answer .about a")
-    browser.wait(lambda: browser.shown(".tokens .token"), SHOWN_S, "the tokens")
+    browser.wait(lambda: browser.shown(".tokens .token"), SOON_S, "the tokens")
     assert MARKUP in browser.text(".tokens")
     assert browser.js("return document.querySelectorAll('main img').length") == 0
     assert "broken" not in browser.driver.title
@@ -160,7 +159,7 @@ def test_stop_ends_the_answer_and_its_request(served, page):
     browser = page("try")
     begin_long_answer(browser)
     browser.click("#stop-answer")
-    browser.wait(lambda: "Stopped." in browser.text(".answer"), SHOWN_S, "it has stopped")
+    browser.wait(lambda: "Stopped." in browser.text(".answer"), SOON_S, "it has stopped")
     served.wait_idle()
 
 
@@ -172,7 +171,7 @@ def test_the_lanes_of_the_waterfall_add_up_to_the_timings_of_the_answer(served, 
     with urllib.request.urlopen(sent, timeout=ANSWER_S) as response:
         timings = json.loads(response.read())["choices"][0]["timings"]
     browser = page("requests/counted")
-    browser.wait(lambda: browser.shown("#waterfall .lane[data-lane=decode]"), SHOWN_S, "the waterfall")
+    browser.wait(lambda: browser.shown("#waterfall .lane[data-lane=decode]"), SOON_S, "the waterfall")
     lanes = browser.js("""return Object.fromEntries([...document.querySelectorAll('#waterfall .lane[data-lane]')]
         .map((lane) => [lane.dataset.lane, lane.dataset.endMs - lane.dataset.startMs]))""")
     for lane, figure in STAGES.items():
@@ -190,7 +189,7 @@ def test_tokens_of_a_chat_from_the_page_have_their_alternatives_on_focus(page):
     ask(browser, "What is the capital of France?", **{"max-tokens": "8", "temperature": "0"})
     answer = browser.text(".answer .text")
     browser.click(".answer .about a")
-    browser.wait(lambda: browser.shown(".tokens .token"), SHOWN_S, "the tokens")
+    browser.wait(lambda: browser.shown(".tokens .token"), SOON_S, "the tokens")
     assert browser.text(".tokens") == answer
     browser.js("document.querySelector('.tokens .token').focus()")
     assert browser.js("return document.querySelectorAll('.alternatives tbody tr').length") == 5
@@ -204,15 +203,15 @@ def test_the_cache_is_shown_by_states_and_by_what_it_shares(served, page):
         ask(browser, "Tell me of a long and shared beginning, of sheep and dogs and of all that they do. " * 4,
             **{"max-tokens": "4", "temperature": "0"})
     browser.js("location.hash = '#/kv'")
-    browser.wait(lambda: browser.shown("#kv-workers .picture"), SHOWN_S, "the pictures")
-    browser.wait(lambda: browser.shown("#prefixes tr"), SHOWN_S, "the prefixes")
+    browser.wait(lambda: browser.shown("#kv-workers .picture"), SOON_S, "the pictures")
+    browser.wait(lambda: browser.shown("#prefixes tr"), SOON_S, "the prefixes")
     assert browser.js("return document.querySelectorAll('#kv-workers > li').length") == 3
     assert "int8" in browser.text("#kv-workers") and "int4" in browser.text("#kv-workers")
 
 
 def copied(browser, form):
     browser.click(f"[data-copy={form}]")
-    browser.wait(lambda: "opied" in browser.text(".copy [role=status]"), SHOWN_S, "a word on the copy")
+    browser.wait(lambda: "opied" in browser.text(".copy [role=status]"), SOON_S, "a word on the copy")
     return browser.text("#command")
 
 
@@ -240,7 +239,7 @@ def test_the_commands_to_copy_do_what_the_page_does(served, page):
 def test_a_router_that_ends_has_a_banner_until_it_is_back(served, page):
     browser = page("fleet")
     served.router.kill()
-    browser.wait(lambda: browser.shown("#banner"), SHOWN_S, "the banner")
+    browser.wait(lambda: browser.shown("#banner"), SOON_S, "the banner")
     assert "does not answer" in browser.text("#banner")
     served.router.start()
     browser.wait(lambda: not browser.shown("#banner"), READY_TIMEOUT_S, "the banner is gone")
