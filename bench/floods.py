@@ -28,14 +28,12 @@ import contextlib
 import dataclasses
 import os
 import pathlib
-import re
 import signal
 import sys
 import tempfile
-import threading
 import time
 
-from serving import ROOT, Beside
+from serving import ROOT, Beside, Repeated, resident_mb
 
 CONNECTIONS = 4  # of an attacker's kind to a port
 SERVERS_CPU, CLIENTS_CPU = 0, 1
@@ -79,41 +77,6 @@ from programs import channel_credentials  # noqa: E402
 from stubs import rpc  # noqa: E402
 
 
-class Repeated(threading.Thread):
-    """Does something every `interval_s` until the end of the `with`, and keeps how long each time took, in ms."""
-
-    def __init__(self, action, interval_s=0.0):
-        super().__init__(daemon=True)
-        self.action, self.interval_s, self.stop = action, interval_s, threading.Event()
-        self.took_ms, self.failed = [], 0
-
-    def run(self):
-        while not self.stop.wait(self.interval_s):
-            began = time.monotonic()
-            try:
-                self.action()
-            except Exception:  # a connection that fails is a result
-                self.failed += 1
-            self.took_ms.append((time.monotonic() - began) * 1e3)
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stop.set()
-        self.join()
-
-    def percentile(self, part):
-        ordered = sorted(self.took_ms)
-        return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else float("nan")
-
-
-def resident_mb(server):
-    status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
-    return int(re.search(r"VmRSS:\s*(\d+) kB", status)[1]) / 1024
-
-
 def check_health(cluster):
     assert all(is_serving(server.health_port, "liveness") for server in cluster.servers)
 
@@ -148,12 +111,12 @@ class Measured:
 
 def measure(cluster, stub, peers):
     """Lets the peers, each given by its arguments, run for the time, and sees what happens beside them."""
-    before = {server: resident_mb(server) for server in cluster.servers}
+    before = {server: resident_mb(server.process.pid) for server in cluster.servers}
     most = dict(before)
 
     def sample():
         for server in cluster.servers:
-            most[server] = max(most[server], resident_mb(server))
+            most[server] = max(most[server], resident_mb(server.process.pid))
 
     with contextlib.ExitStack() as beside:
         running = [beside.enter_context(Beside(CLIENTS_CPU, ROOT / "bench/flood_peer.py", *arguments)) for arguments in peers]

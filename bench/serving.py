@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -108,8 +109,8 @@ class Serving:
         return cpu_s(self.router.pid)
 
     def resident_mb(self):
-        pages = int(pathlib.Path(f"/proc/{self.router.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+        """Of the router."""
+        return resident_mb(self.router.pid)
 
     def load_command(self, seconds, *arguments, warmup=1.0):
         return pinned(self.load_cpu, [str(self.build / "bin/baton"), "bench", "serve", f"--server=127.0.0.1:{self.port}",
@@ -178,6 +179,41 @@ class Beside:
     def __exit__(self, *_):
         self.process.kill()
         self.process.wait()
+
+
+class Repeated(threading.Thread):
+    """Does something every `interval_s` until the end of the `with`, and keeps how long each time took, in ms."""
+
+    def __init__(self, action, interval_s=0.0):
+        super().__init__(daemon=True)
+        self.action, self.interval_s, self.stop = action, interval_s, threading.Event()
+        self.took_ms, self.failed = [], 0
+
+    def run(self):
+        while not self.stop.wait(self.interval_s):
+            began = time.monotonic()
+            try:
+                self.action()
+            except Exception:  # a connection that fails is a result
+                self.failed += 1
+            self.took_ms.append((time.monotonic() - began) * 1e3)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.join()
+
+    def percentile(self, part):
+        ordered = sorted(self.took_ms)
+        return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else float("nan")
+
+
+def resident_mb(pid):
+    pages = int(pathlib.Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def cpu_s(pid):

@@ -24,8 +24,10 @@ void BlockAuditor::Begin(SequenceId id, const Sequence& sequence,
   audit.request.sampling.prompt_logprobs.reset();
   audit.request.on_event = nullptr;
   audit.request.token_ids.assign(sequence.tokens.ids.begin(), sequence.tokens.ids.end() - 1);
-  audit.request.grammar = sequence.tokens.grammar;
-  if (audit.request.grammar) audit.request.grammar->Rollback(1);
+  if (sequence.tokens.form) {
+    audit.request.grammar = sequence.tokens.form->state;
+    audit.request.grammar->Rollback(1);
+  }
   audit.first_tokens = first_tokens;
   for (size_t entry = 0; entry < Entry(audit.order.block + 1, 0); ++entry) {
     Received& received = audit.received.emplace_back();
@@ -171,8 +173,8 @@ void BlockAuditor::Computed(const ScheduledTokens& scheduled,
   if (scheduled.end_token() < audit.hidden->tokens.count()) return;
   std::optional<AuditResult> wrong = FindDifference();
   // A form that has failed here says nothing about who sampled under it elsewhere.
-  const std::optional<GrammarState>& form = audit.hidden->tokens.grammar;
-  if (form && form->failed()) tokens = {};
+  const std::optional<SequenceForm>& form = audit.hidden->tokens.form;
+  if (form && form->state.failed()) tokens = {};
   for (size_t i = 0; !wrong && !audit.found && i < tokens.size(); ++i) {
     if (tokens[i].ok() && tokens[i]->token_id == audit.first_tokens[i].token_id) continue;
     wrong = {.outcome = Outcome::kMismatch,

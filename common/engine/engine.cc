@@ -15,6 +15,7 @@
 #include "common/engine/first_steps.h"
 #include "common/engine/guesser.h"
 #include "common/engine/mailbox.h"
+#include "common/engine/masks_ahead.h"
 #include "common/engine/scheduler.h"
 #include "common/engine/sequence_ending.h"
 #include "common/engine/sequence_table.h"
@@ -72,6 +73,7 @@ struct Engine::Rep {
   SequenceEnding ending;
   BlockAuditor auditor;
   Guesser guesser;
+  MasksAhead masks;
   StepPipeline pipeline;
   EngineCommands commands;
   std::atomic<uint64_t> last_id = 0;
@@ -107,6 +109,7 @@ Engine::Rep::Rep(const EngineOptions& engine_options, std::unique_ptr<Transforme
                .make_proposer = [] { return std::make_unique<NgramProposer>(); },
                .draft = draft.get()},
               ledger),
+      masks(options.form_patience, sequences, [this] { mailbox.Wake(); }),
       pipeline(options,
                {*model, *cache, *sampler, *recordings, sequences, ending, auditor, guesser, stats}),
       commands(model->config().vocab_size, [this] { return ++last_id; },
@@ -209,6 +212,7 @@ bool Engine::Step() {
     rep_->auditor.GiveWay();
     pipeline.ApplyUntil(0);
   }
+  rep_->masks.Prepare();
   Schedule schedule = rep_->scheduler.Next(pipeline.row_budget() - rep_->auditor.rows());
   rep_->auditor.AddTo(schedule);
   rep_->guesser.AddTo(schedule, pipeline.row_budget());
@@ -257,6 +261,7 @@ void Engine::Rep::PublishStats() {
   now.waiting_sequences = counts.waiting;
   now.running_sequences = counts.running;
   now.runnable_sequences = counts.runnable;
+  now.awaited_masks = masks.under_way();
   now.waiting_tokens = counts.waiting_tokens;
   now.total_blocks = pool.total_blocks();
   now.used_blocks = pool.used_blocks();

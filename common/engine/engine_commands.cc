@@ -89,10 +89,9 @@ absl::Status EngineCommands::CheckFirstTokens(const Sequence& sequence,
           absl::StrCat("transfer: token ", token.token_id, " at output ", token.output_index,
                        " cannot be committed as output ", output_index));
     }
-    if (!sequence.tokens.grammar) continue;
-    GrammarState behind = *sequence.tokens.grammar;
-    const absl::Status status = behind.Accept(token.token_id);
-    if (!status.ok() && !behind.failed()) {  // as SequenceTokens::AddOutput
+    if (!sequence.tokens.form) continue;
+    SequenceForm behind = *sequence.tokens.form;
+    if (const absl::Status status = behind.Accept(token.token_id); !status.ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "transfer: ", status.message(), ", and cannot be committed as output ", output_index));
     }

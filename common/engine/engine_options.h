@@ -39,6 +39,9 @@ struct EngineOptions {
   // the backend prefers. It changes when tokens come, never which.
   std::optional<int> steps_ahead = std::nullopt;
   SpeculationMode speculation = SpeculationMode::kAuto;  // whether tokens are guessed
+  // CPU time of a form's call on the engine's thread. Masks of forms that took longer are made on
+  // another thread (masks_ahead.h); zero: those of all forms.
+  absl::Duration form_patience = absl::Milliseconds(2);
 };
 
 // INVALID_ARGUMENT names the flag. A layout of the KV cache divides by the size, so it is to be

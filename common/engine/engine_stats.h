@@ -28,8 +28,10 @@ struct StepSizes {
 struct EngineStats {
   uint64_t progress = 0;  // advances at every computed layer, and at masks
   int waiting_sequences = 0;
-  int running_sequences = 0;   // sequences in the batch that are not paused
-  int runnable_sequences = 0;  // running ones that did not sit the step out for lack of a block
+  int running_sequences = 0;  // sequences in the batch that are not paused
+  // Running ones that did not sit the step out for lack of a block or a mask.
+  int runnable_sequences = 0;
+  int awaited_masks = 0;       // sequences whose next mask another thread makes
   int64_t waiting_tokens = 0;  // tokens still to be prefilled here
   int total_blocks = 0;
   int used_blocks = 0;        // blocks that sequences hold

@@ -26,9 +26,15 @@ GuessOdds OddsOf(const SequenceGuesses& guesses) {
           .forced_acceptance = guesses.forced_acceptance.rate()};
 }
 
-// Whether a step tells what follows the sequence's last token, which is known.
+bool HasSlowForm(const Sequence& sequence) {
+  return sequence.tokens.form && sequence.tokens.form->is_slow();
+}
+
+// Whether a step tells what follows the sequence's last token, which is known. A slow form tells no
+// mask but that of the next output.
 bool MayBeGuessedFor(const ScheduledTokens& scheduled) {
-  return Decodes(scheduled) && scheduled.sequence->tokens.pending_outputs == 0;
+  return Decodes(scheduled) && scheduled.sequence->tokens.pending_outputs == 0 &&
+         !HasSlowForm(*scheduled.sequence);
 }
 
 // Whether the draft model knows the sequence so far that one step's rows tell it the rest.
@@ -53,6 +59,14 @@ bool WillBeDrafted(const Sequence& sequence) {
 // guesses.
 int MostUseful(const Sequence& sequence) {
   return sequence.tokens.most - sequence.tokens.count() - 1;
+}
+
+void Forget(Sequence& sequence) {
+  SequenceGuesses& guesses = sequence.guesses;
+  guesses.next.clear();
+  guesses.forced = 0;
+  guesses.in_flight = false;
+  guesses.awaited = false;
 }
 
 bool BeginsWith(const std::vector<int32_t>& tokens, const std::vector<int32_t>& begin) {
@@ -162,8 +176,8 @@ void Guesser::AddTo(Schedule& schedule, int row_budget) {
     SequenceGuesses& guesses = sequence.guesses;
     const int most = std::min({room, static_cast<int>(guesses.next.size()), MostUseful(sequence)});
     int length = LengthFor(sequence, most);
-    if (length > 0 && sequence.tokens.grammar) {
-      length = static_cast<int>(sequence.tokens.grammar->CountAllowed(
+    if (length > 0 && sequence.tokens.form) {
+      length = static_cast<int>(sequence.tokens.form->state.CountAllowed(
           absl::MakeConstSpan(guesses.next).first(static_cast<size_t>(length))));
     }
     if (length > 0) length = ledger_.TakeAhead(sequence, length);
@@ -207,6 +221,7 @@ void Guesser::Checked(const ScheduledTokens& scheduled, int accepted, const Outp
 void Guesser::Continue(Sequence& sequence) {
   ledger_.SettleAhead(sequence);
   if (ModeOf(sequence) == SpeculationMode::kNone) return;
+  if (HasSlowForm(sequence)) return Forget(sequence);
   Propose(sequence);
   SequenceGuesses& guesses = sequence.guesses;
   if (guesses.next.empty()) {
@@ -218,6 +233,11 @@ void Guesser::Continue(Sequence& sequence) {
   guesses.awaited = LengthFor(sequence, static_cast<int>(guesses.next.size()) - 1) > 0;
 }
 
+void Guesser::Missed(Sequence& sequence) {
+  ledger_.SettleAhead(sequence);
+  Forget(sequence);
+}
+
 void Guesser::Propose(Sequence& sequence) const {
   SequenceGuesses& guesses = sequence.guesses;
   guesses.drafted = false;
@@ -226,8 +246,8 @@ void Guesser::Propose(Sequence& sequence) const {
     if (guesses.proposer == nullptr) guesses.proposer = options_.make_proposer();
     guesses.next = guesses.proposer->Propose(sequence.tokens.ids, kMostGuesses);
   }
-  if (!sequence.tokens.grammar) return;
-  std::vector<int32_t> forced = sequence.tokens.grammar->ForcedTokens(kMostGuesses);
+  if (!sequence.tokens.form) return;
+  std::vector<int32_t> forced = sequence.tokens.form->state.ForcedTokens(kMostGuesses);
   guesses.forced = static_cast<int>(forced.size());
   if (!BeginsWith(guesses.next, forced)) guesses.next = std::move(forced);
 }

@@ -58,6 +58,8 @@ class Guesser {
   void Checked(const ScheduledTokens& scheduled, int accepted, const OutputToken& first);
   // The sequence goes on behind the tokens that the step made.
   void Continue(Sequence& sequence);
+  // The step made no token of it for want of a mask.
+  void Missed(Sequence& sequence);
 
  private:
   SpeculationMode ModeOf(const Sequence& sequence) const;

@@ -24,9 +24,11 @@ Schedule Scheduler::Next(int row_budget) {
   sitting_out_ = 0;
   std::vector<Sequence*> members = BatchMembers();
   int room = ScheduleMembers(members, row_budget, schedule);
-  const bool isolated = !members.empty() && members.front()->request.isolate;
+  bool isolated = !members.empty() && members.front()->request.isolate;
   if (isolated && sitting_out_ > 0) {
-    // It waits for the blocks of sequences that must run to their end to give them back.
+    // It waits for its mask, or for the blocks of sequences that must run to their end to give them
+    // back.
+    isolated = !members.front()->waits_for_mask();
     members = BatchMembers(/*without=*/members.front());
     room = ScheduleMembers(members, row_budget, schedule);
   }
@@ -78,6 +80,10 @@ int Scheduler::ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& 
     // An older member may have preempted this one a moment ago.
     if (sequence->state() != State::kRunning || sequence->uncomputed_tokens() != 1 ||
         sequence->complete() || sequence->waits_for_token()) {
+      continue;
+    }
+    if (sequence->waits_for_mask()) {
+      ++sitting_out_;
       continue;
     }
     if (GetBlocksForNextToken(*sequence, schedule)) {
@@ -137,8 +143,14 @@ int Scheduler::ScheduleChunk(Sequence& sequence, int room, Schedule& schedule) {
     end = sequence.kv.computed_tokens + room;
     end -= end % kChunkTokens;
   }
+  // All but the last rows, which sample the output.
+  const bool waits = end == sequence.tokens.count() && sequence.waits_for_mask();
+  if (waits) end = (end - 1) / kChunkTokens * kChunkTokens;
   const int count = end - sequence.kv.computed_tokens;
-  if (count <= 0) return 0;
+  if (count <= 0) {
+    sitting_out_ += waits ? 1 : 0;
+    return 0;
+  }
   if (!ledger_.TakeForChunk(sequence, end)) {
     ++sitting_out_;
     return 0;

@@ -33,7 +33,7 @@ namespace baton {
 //    is not full. When the choices part they share every full block. The copy is made when a choice
 //    first writes into it.
 //  * Isolation. A running `isolate` sequence is alone in the batch until it ends or pauses. Others
-//    run only in the steps that it sits out.
+//    run only in the steps that it sits out, and start only in those in which it waits for a mask.
 //  * Prefix cache. Whole blocks enter it as soon as their K and V are there (received ones at
 //    Commit). A sequence begins behind the longest prefix found in it. A sequence that is computed
 //    here looks when it gets its blocks, one that is computed elsewhere when it is opened. So a
@@ -42,6 +42,8 @@ namespace baton {
 //    continue behind pending outputs. A sequence whose guesses are in flight, or that has good ones
 //    for what comes behind its pending output, or whose grammar has to know that output, sits the
 //    step out. A block comes back no sooner than the last step that may touch it is done.
+//  * Masks. A sequence whose next mask is made before the step (MasksAhead) sits steps out until it
+//    is there, but for chunks of its prompt before the last one.
 //  * Resumption. The pages that a broken hand-off received are retained for the next attempt at the
 //    same request, which continues behind them, in the middle of a block too.
 //
@@ -60,7 +62,7 @@ class Scheduler {
   struct Counts {
     int waiting = 0;             // sequences to be admitted, or recomputed after a preemption
     int running = 0;             // sequences in the batch that are not paused
-    int runnable = 0;            // running ones that did not sit out for lack of a block
+    int runnable = 0;            // running ones that did not sit out for lack of a block or a mask
     int64_t waiting_tokens = 0;  // tokens to be prefilled here
   };
   Counts CountSequences() const;
@@ -80,7 +82,7 @@ class Scheduler {
   const int max_num_seqs_;
   SequenceTable& sequences_;
   BlockLedger& ledger_;
-  int sitting_out_ = 0;  // sequences that the last schedule left out for lack of a block
+  int sitting_out_ = 0;  // sequences that the last schedule left out for lack of a block or a mask
 };
 
 }  // namespace baton

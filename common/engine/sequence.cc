@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/status_macros.h"
 #include "common/kv/layout.h"
 
 namespace baton {
@@ -16,6 +17,11 @@ SequenceRequest RequestOf(const SequenceRequest& request, int choice) {
   own.choice = choice;
   own.choices = 1;
   return own;
+}
+
+std::optional<SequenceForm> FormOf(std::optional<GrammarState> grammar) {
+  if (!grammar) return std::nullopt;
+  return SequenceForm(*std::move(grammar));
 }
 
 bool MayFollow(State from, State to) {
@@ -39,12 +45,7 @@ bool MayFollow(State from, State to) {
 }  // namespace
 
 absl::Status SequenceTokens::AddOutput(int32_t id) {
-  if (grammar) {
-    // Where its form has failed, the token stands all the same: it was sampled under a mask. The next
-    // mask tells why no other follows.
-    const absl::Status status = grammar->Accept(id);
-    if (!status.ok() && !grammar->failed()) return status;
-  }
+  if (form) BATON_RETURN_IF_ERROR(form->Accept(id));
   ids.push_back(id);
   counts.AddOutput(id);
   pending_outputs = std::max(0, pending_outputs - 1);
@@ -78,7 +79,7 @@ Sequence::Sequence(SequenceId sequence_id, uint64_t arrival_number,
       request(std::move(sequence_request)),
       tokens{.ids = {},
              .counts = TokenCounts(request.sampling, request.token_ids, request.prompt_length),
-             .grammar = std::exchange(request.grammar, std::nullopt),
+             .form = FormOf(std::exchange(request.grammar, std::nullopt)),
              .most = static_cast<int>(
                  std::min(int64_t{request.prompt_length} + request.sampling.max_tokens,
                           int64_t{max_model_len}))} {

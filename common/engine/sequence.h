@@ -14,8 +14,8 @@
 
 #include "common/backend/token_counts.h"
 #include "common/engine/draft_kv.h"
+#include "common/engine/sequence_form.h"
 #include "common/engine/sequence_request.h"
-#include "common/grammar/grammar_state.h"
 #include "common/kv/block_pool.h"
 #include "common/speculation/guess_length.h"
 #include "common/speculation/proposer.h"
@@ -27,14 +27,13 @@ namespace baton {
 struct SequenceTokens {
   int count() const { return static_cast<int>(ids.size()) + pending_outputs; }
   // Appends an output: the id of the oldest pending one, or a further one where none is pending. An
-  // error of the grammar names the token that may not come; then nothing is appended.
+  // error of the form names the token that may not come; then nothing is appended.
   absl::Status AddOutput(int32_t id);
 
-  std::vector<int32_t> ids;  // prompt, then the outputs whose ids are known
-  TokenCounts counts;        // counts of `ids`
-  // Where the outputs among `ids` stand in the grammar that they are held to. None: in no grammar.
-  std::optional<GrammarState> grammar;
-  int most = 0;  // token count at which the sequence ends at the latest
+  std::vector<int32_t> ids;          // prompt, then the outputs whose ids are known
+  TokenCounts counts;                // counts of `ids`
+  std::optional<SequenceForm> form;  // that the outputs among `ids` are held to
+  int most = 0;                      // token count at which the sequence ends at the latest
   int pending_outputs = 0;
   int pending_row = 0;  // row of the last step whose sampled token is the last pending output
   int scored = 0;       // tokens of the prompt that need no log probability any more
@@ -160,7 +159,16 @@ struct Sequence {
   // Whether it has no row in the next step because a step in flight tells first what comes then.
   bool waits_for_token() const {
     return guesses.in_flight ||
-           (tokens.pending_outputs > 0 && (guesses.awaited || tokens.grammar.has_value()));
+           (tokens.pending_outputs > 0 && (guesses.awaited || tokens.form.has_value()));
+  }
+  // Whether its next output comes with a chunk, rather than by a decode.
+  bool next_is_of_chunk() const {
+    return state_ == State::kWaiting || kv.computed_tokens < kv.prefill_tokens;
+  }
+  // Whether no row may sample its next output yet, since MasksAhead has to make its mask first.
+  bool waits_for_mask() const {
+    return tokens.form && tokens.form->mask.empty() &&
+           (tokens.form->is_slow() || tokens.form->state.stalled() || next_is_of_chunk());
   }
   // Whether its blocks may be taken away, to be recomputed later. A peer reads or writes the
   // blocks of a sequence that is not preemptible.

@@ -38,7 +38,7 @@ SequenceEnding::SequenceEnding(Rules rules, SequenceTable& sequences, BlockLedge
 
 FinishReason SequenceEnding::ReasonOf(const Sequence& sequence, const OutputToken& token) const {
   return FinishReasonOf(token, sequence.request.sampling, rules_.end_of_generation_ids,
-                        sequence.tokens.grammar.has_value(),
+                        sequence.tokens.form.has_value(),
                         sequence.request.prompt_length + token.output_index + 1,
                         rules_.max_model_len);
 }

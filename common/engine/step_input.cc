@@ -61,14 +61,16 @@ void StepInput::AddScores(const ScheduledTokens& scheduled) {
   }
 }
 
-// Where the masks of its rows will be; null if it is held to no grammar.
+// Where the masks of its rows are or will be; null if it is held to no form.
 const uint32_t* StepInput::OrderMasks(const ScheduledTokens& scheduled) {
-  std::optional<GrammarState>& grammar = scheduled.sequence->tokens.grammar;
-  if (!grammar) return nullptr;
+  std::optional<SequenceForm>& form = scheduled.sequence->tokens.form;
+  if (!form) return nullptr;
+  masked = true;
+  if (!form->mask.empty()) return form->mask.data();
   MaskOrder& order = masks.emplace_back();
-  order.state = &*grammar;
+  order.form = &*form;
   order.guesses = scheduled.guesses;
-  order.masks.resize((1 + scheduled.guesses.size()) * MaskWords(grammar->vocab_size()));
+  order.masks.resize((1 + scheduled.guesses.size()) * MaskWords(form->state.vocab_size()));
   return order.masks.data();
 }
 
@@ -97,7 +99,7 @@ void StepInput::AddSamplesOfGuesses(const ScheduledTokens& scheduled, const uint
       counts.back().AddOutput(scheduled.guesses[static_cast<size_t>(i)]);
       guessed_counts = &counts.back();
     }
-    if (mask != nullptr) mask += MaskWords(sequence.tokens.grammar->vocab_size());
+    if (mask != nullptr) mask += MaskWords(sequence.tokens.form->state.vocab_size());
     first_samples.push_back(static_cast<int>(sampled.size()));
     sampled.push_back({.sequence = SamplerName(sequence, sequence.choice()),
                        .behind_guess = true,
@@ -111,7 +113,11 @@ void StepInput::AddSamplesOfGuesses(const ScheduledTokens& scheduled, const uint
 
 void StepInput::FillMasks(absl::FunctionRef<void()> done) {
   for (MaskOrder& order : masks) {
-    order.state->FillMasks(order.guesses, absl::MakeSpan(order.masks));
+    SequenceForm& form = *order.form;
+    // Not where that of another choice was slow a moment ago.
+    if (!form.is_slow()) form.state.FillMasks(order.guesses, absl::MakeSpan(order.masks));
+    *form.slow |= form.state.stalled();
+    form.missed = form.is_slow();
     done();
   }
 }

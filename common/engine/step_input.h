@@ -13,14 +13,13 @@
 #include "common/backend/step_sampler.h"
 #include "common/backend/token_counts.h"
 #include "common/engine/schedule.h"
-#include "common/grammar/grammar_state.h"
 #include "common/kv/layout.h"
 
 namespace baton {
 
 // The masks of one sequence's rows: of its next token, and of those behind its guesses.
 struct MaskOrder {
-  GrammarState* state = nullptr;
+  SequenceForm* form = nullptr;
   absl::Span<const int32_t> guesses = {};
   std::vector<uint32_t> masks = {};  // [1 + guesses, MaskWords(vocab_size)]
 };
@@ -32,8 +31,9 @@ struct StepInput {
   StepInput(const StepInput&) = delete;
   StepInput& operator=(const StepInput&) = delete;
 
-  // Fills the masks that `sampled` names, and calls `done` after each sequence's. It may take as long
-  // as a row, so where operations run later, it is called while the pass runs.
+  // Fills the masks that `sampled` names and that are not made yet, and calls `done` after each
+  // sequence's. It may take as long as a row, so where operations run later, it is called while the
+  // pass runs. A sequence whose form is too slow has SequenceForm::missed then.
   void FillMasks(absl::FunctionRef<void()> done);
 
   Batch batch;
@@ -44,7 +44,8 @@ struct StepInput {
   std::vector<ScoredToken> scored;
   size_t scores_enqueued = 0;      // how many of `scored` have had their row
   std::deque<TokenCounts> counts;  // counts of rows behind guesses
-  std::deque<MaskOrder> masks;     // an order for each sequence that is held to a grammar
+  std::deque<MaskOrder> masks;     // an order for each sequence whose masks are made in the step
+  bool masked = false;             // whether any row has a mask
 
  private:
   void AddTokens(const ScheduledTokens& scheduled, const KvLayout& layout);

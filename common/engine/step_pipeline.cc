@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/backend/device_copies.h"
+#include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/failpoint.h"
 #include "common/engine/page_crcs.h"
@@ -64,18 +65,21 @@ void SetPendingRows(const Schedule& schedule, absl::Span<const int> first_sample
   }
 }
 
-// `status` is that of a row without a token. Where its mask allowed none, the grammar says why.
+// `status` is that of a row without a token. Where its mask allowed none, the form says why.
 absl::Status WhyNoToken(Sequence& sequence, const absl::Status& status) {
-  std::optional<GrammarState>& grammar = sequence.tokens.grammar;
-  if (!grammar || !absl::IsInvalidArgument(status)) return status;
-  std::vector<uint32_t> mask(MaskWords(grammar->vocab_size()));
-  const absl::Status of_grammar = grammar->FillMask(absl::MakeSpan(mask));
-  if (of_grammar.ok()) return status;
-  if (!absl::IsFailedPrecondition(of_grammar)) return of_grammar;
+  std::optional<SequenceForm>& form = sequence.tokens.form;
+  if (!form || !absl::IsInvalidArgument(status)) return status;
+  absl::Status of_form = form->why;
+  if (form->mask.empty()) {
+    std::vector<uint32_t> mask = form->EmptyMask();
+    of_form = form->state.FillMask(absl::MakeSpan(mask));
+  }
+  if (of_form.ok() || absl::IsUnavailable(of_form)) return status;
+  if (!absl::IsFailedPrecondition(of_form)) return of_form;
   const size_t output =
       sequence.tokens.ids.size() - static_cast<size_t>(sequence.request.prompt_length);
   return absl::InvalidArgumentError(
-      absl::StrCat("response_format: at output ", output, " ", of_grammar.message()));
+      absl::StrCat("response_format: at output ", output, " ", of_form.message()));
 }
 
 }  // namespace
@@ -100,13 +104,13 @@ void StepPipeline::Enqueue(Schedule schedule) {
   for (const BlockCopy& copy : schedule.copies) parts_.cache.CopyBlock(copy.from, copy.to);
   parts_.sampler.Begin(step.sampled);
   step.batch.sampled_ids = parts_.sampler.sampled_ids();
-  const bool replayable = !TellsLayers(schedule) && !MakesChoicesPart(schedule) &&
-                          step.masks.empty() && step.scored.empty();
+  const bool replayable =
+      !TellsLayers(schedule) && !MakesChoicesPart(schedule) && !step.masked && step.scored.empty();
   parts_.model.Enqueue(
       step.batch, parts_.cache, replayable ? &parts_.recordings : nullptr,
       [&](int layer) { LayerDone(schedule, layer); },
       [&](int first_row, Tensor logits) {
-        // A form may take a second for a mask: whoever watches the engine sees that it goes on.
+        // Many forms take long together: whoever watches the engine sees that it goes on.
         if (first_row == 0) step.FillMasks([this] { parts_.stats.Advance(); });
         Sample(step, first_row, logits);
       });
@@ -201,6 +205,10 @@ int StepPipeline::Apply(const Schedule& schedule, absl::Span<absl::StatusOr<Outp
       parts_.auditor.Computed(scheduled, made);
       continue;
     }
+    if (sequence.tokens.form && std::exchange(sequence.tokens.form->missed, false)) {
+      ComputeAnew(scheduled);
+      continue;
+    }
     if (!TellScores(scheduled, scored)) continue;
     ApplyComputed(scheduled);
     if (made.empty()) continue;
@@ -222,6 +230,16 @@ int StepPipeline::Apply(const Schedule& schedule, absl::Span<absl::StatusOr<Outp
     }
   }
   return accepted;
+}
+
+// A decode's row, whose output was sampled without its mask: the sequence stands where it was. What
+// was written for its last token is written over.
+void StepPipeline::ComputeAnew(const ScheduledTokens& scheduled) {
+  Sequence& sequence = *scheduled.sequence;
+  BATON_CHECK(scheduled.token_count == 1 && scheduled.parted.empty(), "the row of a decode");
+  --sequence.tokens.pending_outputs;
+  sequence.kv.computed_tokens = scheduled.first_token;
+  parts_.guesser.Missed(sequence);
 }
 
 bool StepPipeline::TellScores(const ScheduledTokens& scheduled,

@@ -72,6 +72,7 @@ class StepPipeline {
   // Returns how many guesses came true.
   int Apply(const Schedule& schedule, absl::Span<absl::StatusOr<OutputToken>> tokens,
             absl::Span<absl::StatusOr<TokenLogprobs>> scores);
+  void ComputeAnew(const ScheduledTokens& scheduled);
   // Returns whether the sequence, and what parted from it, goes on.
   bool TellScores(const ScheduledTokens& scheduled,
                   absl::Span<absl::StatusOr<TokenLogprobs>> scores);

@@ -26,11 +26,14 @@ absl::Status LibraryFailed(const std::exception& error) {
 
 // Leaves XGrammar's parser in the midst of a call.
 struct OverBudget : std::exception {
-  OverBudget(absl::Duration budget, const char* use) : most(budget), what_for(use) {}
+  OverBudget(absl::Duration most, const char* of_what) : budget(most), use(of_what) {}
 
-  absl::Duration most;
-  const char* what_for;
+  absl::Duration budget;
+  const char* use;  // what the budget is for
 };
+
+// Leaves it for a caller who cannot wait.
+struct Stall : std::exception {};
 
 // Of a forced text so many bytes are looked at for each token that is asked for.
 constexpr size_t kBytesOfToken = 8;
@@ -80,6 +83,8 @@ class GrammarState::MeteredCall {
     const GrammarBudget& budget = state_.budget_;
     if (took > budget.call) throw OverBudget(budget.call, "a token");
     if (state_.spent_ + took > budget.answer) throw OverBudget(budget.answer, "an answer");
+    if (took > budget.at_once) throw Stall();
+    if (state_.stop_ != nullptr && state_.stop_->load(std::memory_order_relaxed)) throw Stall();
   }
 
   inline static thread_local const MeteredCall* running = nullptr;
@@ -90,14 +95,16 @@ class GrammarState::MeteredCall {
 };
 
 GrammarState::GrammarState(const CompiledGrammar& grammar)
-    : vocabulary_(std::make_unique<xgrammar::TokenizerInfo>(grammar.grammar().GetTokenizerInfo())),
+    : grammar_(std::make_unique<xgrammar::CompiledGrammar>(grammar.grammar())),
+      vocabulary_(std::make_unique<xgrammar::TokenizerInfo>(grammar.grammar().GetTokenizerInfo())),
       matcher_(std::make_unique<xgrammar::GrammarMatcher>(grammar.grammar())),
       utf8_(grammar.utf8()),
       vocab_size_(vocabulary_->GetVocabSize()) {}
 GrammarState::GrammarState(GrammarState&&) noexcept = default;
 GrammarState& GrammarState::operator=(GrammarState&&) noexcept = default;
 GrammarState::GrammarState(const GrammarState& other)
-    : vocabulary_(std::make_unique<xgrammar::TokenizerInfo>(*other.vocabulary_)),
+    : grammar_(std::make_unique<xgrammar::CompiledGrammar>(*other.grammar_)),
+      vocabulary_(std::make_unique<xgrammar::TokenizerInfo>(*other.vocabulary_)),
       matcher_(other.failure_.ok()
                    ? std::make_unique<xgrammar::GrammarMatcher>(other.matcher_->Fork())
                    : nullptr),
@@ -115,12 +122,15 @@ GrammarState& GrammarState::operator=(const GrammarState& other) {
 GrammarState::~GrammarState() = default;
 
 absl::Status GrammarState::Failed(const std::exception& error) {
+  if (dynamic_cast<const Stall*>(&error) != nullptr) {
+    return failure_ = absl::UnavailableError("response_format: its next mask is not known yet");
+  }
   const auto* const over = dynamic_cast<const OverBudget*>(&error);
   failure_ = over == nullptr
                  ? LibraryFailed(error)
                  : absl::InvalidArgumentError(absl::StrCat(
-                       "response_format: takes more than ", absl::FormatDuration(over->most),
-                       " of CPU time for ", over->what_for,
+                       "response_format: takes more than ", absl::FormatDuration(over->budget),
+                       " of CPU time for ", over->use,
                        "; write it so that there are fewer ways to read the same text"));
   return failure_;
 }
@@ -183,6 +193,22 @@ absl::Status GrammarState::Replay(absl::Span<const int32_t> tokens) {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status GrammarState::ReplayAtOnce(absl::Span<const int32_t> tokens) {
+  const MeteredCall call(*this);
+  return Replay(tokens);
+}
+
+absl::Status GrammarState::Restore(absl::Span<const int32_t> tokens) {
+  try {
+    matcher_ = std::make_unique<xgrammar::GrammarMatcher>(*grammar_);
+  } catch (const std::exception& error) {
+    return Failed(error);
+  }
+  open_bytes_.clear();
+  failure_ = absl::OkStatus();
+  return Replay(tokens);
 }
 
 absl::Status GrammarState::FillMask(absl::Span<uint32_t> mask) {

@@ -1,6 +1,7 @@
 // Where an answer stands in its grammar: which tokens may come next.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -18,6 +19,7 @@
 #include "common/grammar/utf8_tokens.h"
 
 namespace xgrammar {
+class CompiledGrammar;
 class GrammarMatcher;
 class TokenizerInfo;
 }  // namespace xgrammar
@@ -32,14 +34,17 @@ struct GrammarBudget {
   absl::Duration call = absl::Seconds(1);  // one call of a state
   absl::Duration answer =
       absl::Seconds(10);  // all calls of a state and of those it was copied from
+  // One call of a state whose caller cannot wait for more.
+  absl::Duration at_once = absl::InfiniteDuration();
 };
 
 // A function of the grammar and the accepted tokens alone. Not thread-safe. It keeps the parts of
 // the grammar that it needs, and grows by about a hundred bytes for each byte of the answer's text.
 //
-// A state whose form costs more than its budget allows, or in which XGrammar fails, has failed for
-// good: from then on it allows nothing, and FillMask and Accept say why. INVALID_ARGUMENT names the
-// budget; INTERNAL is XGrammar's failure.
+// A state whose form costs more than its budget allows, or in which XGrammar fails, has failed: from
+// then on it allows nothing, and FillMask and Accept say why. INVALID_ARGUMENT names the budget;
+// INTERNAL is XGrammar's failure. Only a state that has stalled, since a call took longer than
+// GrammarBudget::at_once, can be restored: UNAVAILABLE until then.
 class GrammarState {
  public:
   // The state before the first token. INTERNAL if XGrammar cannot make one.
@@ -56,6 +61,10 @@ class GrammarState {
   // Accepts all tokens of a log, each in a call of its own; an error names the index of the first that
   // may not stand there.
   absl::Status Replay(absl::Span<const int32_t> tokens);
+  // The same in one call.
+  absl::Status ReplayAtOnce(absl::Span<const int32_t> tokens);
+  // Makes the state anew behind `tokens`, with what it has spent. Errors are those of Replay.
+  absl::Status Restore(absl::Span<const int32_t> tokens);
 
   // Fills `mask`, [MaskWords(vocab_size)]. The tokens that it allows make no text but UTF-8, of
   // whose last character bytes may yet be missing. Tokens that end a generation are in it where the
@@ -78,11 +87,17 @@ class GrammarState {
   void EncodeBy(const Tokenizer& tokenizer) { tokenizer_ = &tokenizer; }
   // From now on; other states keep theirs.
   void SetBudget(const GrammarBudget& budget) { budget_ = budget; }
+  const GrammarBudget& budget() const { return budget_; }
+  // While `*stop` is true, a call fails. Borrows it until the next SetStop; null: nobody stops it.
+  void SetStop(const std::atomic<bool>* stop) { stop_ = stop; }
   // Takes back the last `count` tokens. REQUIRES: so many were accepted.
   void Rollback(int count);
 
-  int32_t vocab_size() const { return vocab_size_; }  // tokens
-  bool failed() const { return !failure_.ok(); }
+  int32_t vocab_size() const { return vocab_size_; }      // tokens
+  size_t accepted() const { return open_bytes_.size(); }  // tokens
+  absl::Duration spent() const { return spent_; }         // of GrammarBudget::answer
+  bool failed() const { return !failure_.ok(); }          // stalled ones too
+  bool stalled() const { return absl::IsUnavailable(failure_); }
 
   // Whether the text may end here.
   bool IsComplete() const;
@@ -102,6 +117,7 @@ class GrammarState {
   int32_t ForcedToken(absl::Span<const uint32_t> mask) const;
   bool MayBeLonger(absl::Span<const int32_t> tokens);
 
+  std::unique_ptr<xgrammar::CompiledGrammar> grammar_;
   std::unique_ptr<xgrammar::TokenizerInfo> vocabulary_;
   std::unique_ptr<xgrammar::GrammarMatcher> matcher_;
   std::shared_ptr<const Utf8Tokens> utf8_;
@@ -109,7 +125,8 @@ class GrammarState {
   int32_t vocab_size_;
   const Tokenizer* tokenizer_ = nullptr;  // null: none was given
   GrammarBudget budget_;
-  absl::Duration spent_;  // of budget_.answer
+  const std::atomic<bool>* stop_ = nullptr;
+  absl::Duration spent_;
   absl::Status failure_;
 };
 

@@ -12,6 +12,10 @@
 namespace baton {
 namespace {
 
+// An answer of thousands of tokens takes less; the engine replays what takes more on a thread of its
+// own.
+constexpr absl::Duration kReplayAtOnce = absl::Milliseconds(200);
+
 // A SHA-256: nobody can make two grammars that have one key.
 std::string KeyOf(const GrammarReader::Packed& packed) {
   Sha256 hash;
@@ -45,7 +49,10 @@ absl::StatusOr<GrammarState> GrammarReader::Read(const Packed& packed,
   }
   BATON_ASSIGN_OR_RETURN(GrammarState state, GrammarState::Create(*grammar));
   state.EncodeBy(tokenizer_);
-  const absl::Status replayed = state.Replay(outputs);
+  state.SetBudget({.at_once = kReplayAtOnce});
+  const absl::Status replayed = state.ReplayAtOnce(outputs);
+  state.SetBudget({});
+  if (state.stalled()) return state;
   if (absl::IsInvalidArgument(replayed)) {
     return InvalidField("sequence.token_ids",
                         absl::StrCat("do not fit sequence.grammar: ", replayed.message()));

@@ -35,7 +35,8 @@ class GrammarReader {
   // The state of the grammar behind `outputs`, the tokens that an answer has so far. Errors name
   // the field "sequence.grammar": DATA_LOSS if its bytes are damaged, FAILED_PRECONDITION if it is
   // for another vocabulary, RESOURCE_EXHAUSTED if it is too large; or "sequence.token_ids":
-  // INVALID_ARGUMENT if the outputs are none of the grammar, or have ended by it.
+  // INVALID_ARGUMENT if the outputs are none of the grammar, or have ended by it. Where it takes long
+  // to tell, the state has stalled.
   absl::StatusOr<GrammarState> Read(const Packed& packed, absl::Span<const int32_t> outputs) const;
 
   ReadGrammars::Stats stats() const { return grammars_.stats(); }

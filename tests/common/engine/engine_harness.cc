@@ -125,7 +125,12 @@ SequenceId EngineHarness::SubmitWithNanKv(SequenceRequest request) {
 }
 
 void EngineHarness::Run() {
-  for (int idle = 0; idle < 3;) idle = engine_->Step() ? 0 : idle + 1;
+  for (int idle = 0; idle < 3;) {
+    idle = engine_->Step() ? 0 : idle + 1;
+    if (idle == 0 || engine_->Stats().awaited_masks == 0) continue;
+    engine_->WaitForWork(absl::Seconds(1));
+    idle = 0;
+  }
 }
 
 EventLog EngineHarness::RunAlone(SequenceRequest request) {

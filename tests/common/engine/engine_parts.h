@@ -10,6 +10,7 @@
 #include "common/base/check.h"
 #include "common/engine/engine_commands.h"
 #include "common/engine/first_steps.h"
+#include "common/engine/masks_ahead.h"
 #include "common/engine/scheduler.h"
 #include "common/engine/step_pipeline.h"
 #include "tests/common/engine/test_sequences.h"
@@ -55,6 +56,10 @@ struct EngineParts {
     request.on_event = [this](const SequenceEvent& event) { events.push_back(event); };
     return request;
   }
+  Schedule Next(int row_budget) {
+    masks.Prepare();
+    return scheduler.Next(row_budget);
+  }
   // The ids of the tokens that were told.
   std::vector<int32_t> TokenIds() const {
     std::vector<int32_t> ids;
@@ -86,6 +91,7 @@ struct EngineParts {
   SequenceEnding ending{{.max_model_len = 256}, sequences, ledger, mailbox};
   BlockAuditor auditor{{.most_rows = 128, .most_samples = 16}, *cache, pool, ledger};
   Guesser guesser;
+  MasksAhead masks{absl::InfiniteDuration(), sequences, [] {}};
   StepPipeline pipeline{
       options, {*model, *cache, *sampler, *recordings, sequences, ending, auditor, guesser, stats}};
   EngineCommands commands{model->config().vocab_size,

@@ -72,9 +72,9 @@ std::vector<int32_t> GuessesOf(const std::string& expression, const std::string&
   SequenceRequest request = parts.Request(20, 30, SequenceRequest::Mode::kLocal);
   request.grammar = TinyRegex(expression);
   parts.sequences.Add(1, TestSequences::Trust(std::move(request)));
-  Schedule schedule = parts.scheduler.Next(128);
+  Schedule schedule = parts.Next(128);
   parts.pipeline.Run(std::move(schedule));
-  schedule = parts.scheduler.Next(128);
+  schedule = parts.Next(128);
   parts.guesser.AddTo(schedule, 128);
   return schedule.batch.at(0).guesses;
 }
@@ -98,7 +98,7 @@ TEST(ForcedTokens, AreGuessedHoweverOftenOthersWereRefused) {
   SequenceRequest request = parts.Request(20, 90, SequenceRequest::Mode::kLocal);
   request.grammar = TinyRegex("[0-9][a-z]123456789");
   Sequence& sequence = parts.sequences.Add(1, TestSequences::Trust(std::move(request)));
-  parts.pipeline.Run(parts.scheduler.Next(128));
+  parts.pipeline.Run(parts.Next(128));
   Guesser guesser(
       {.mode = SpeculationMode::kAuto,
        .most_samples = 64,
@@ -106,7 +106,7 @@ TEST(ForcedTokens, AreGuessedHoweverOftenOthersWereRefused) {
       parts.ledger);
   const auto guesses = [&] {
     guesser.Continue(sequence);
-    Schedule schedule = parts.scheduler.Next(128);
+    Schedule schedule = parts.Next(128);
     guesser.AddTo(schedule, 128);
     return schedule.batch.at(0);
   };

@@ -1,6 +1,7 @@
 #include "common/grammar/grammar_state.h"
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -254,6 +255,12 @@ TEST(GrammarStates, SurviveTheirGrammar) {
   EXPECT_TRUE(state->Replay(TokensOf("ok")).ok());
 }
 
+// Takes seconds to compile.
+const CompiledGrammar& Costly() {
+  static const CompiledGrammar* const compiled = CompiledFor(CostlyGrammar())->release();
+  return *compiled;
+}
+
 // Accepts " a" again and again, with the mask before each; returns the first error.
 absl::Status CostOf(GrammarState& state) {
   std::vector<uint32_t> mask(MaskWords(SmolLm2Vocabulary().size()));
@@ -266,9 +273,7 @@ absl::Status CostOf(GrammarState& state) {
 }
 
 TEST(GrammarStates, OneWhoseFormCostsMoreThanACallMaySaysSoAndHasFailedForGood) {
-  const auto grammar = CompiledFor(CostlyGrammar());
-  ASSERT_TRUE(grammar.ok()) << grammar.status();
-  absl::StatusOr<GrammarState> state = StateAfter(**grammar, "a");
+  absl::StatusOr<GrammarState> state = StateAfter(Costly(), "a");
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_FALSE(MaskOf(*state).empty()) << "a short text is no trouble";
   state->SetBudget({.call = absl::Milliseconds(5), .answer = absl::InfiniteDuration()});
@@ -294,14 +299,38 @@ TEST(GrammarStates, OneWhoseFormCostsMoreThanACallMaySaysSoAndHasFailedForGood) 
 }
 
 TEST(GrammarStates, OneWhoseFormCostsMoreThanAnAnswerMaySaysSo) {
-  const auto grammar = CompiledFor(CostlyGrammar());
-  ASSERT_TRUE(grammar.ok()) << grammar.status();
-  absl::StatusOr<GrammarState> state = StateAfter(**grammar, "");
+  absl::StatusOr<GrammarState> state = StateAfter(Costly(), "");
   ASSERT_TRUE(state.ok()) << state.status();
   state->SetBudget({.call = absl::InfiniteDuration(), .answer = absl::Milliseconds(50)});
   GrammarState copy = *state;
   const absl::Status status = CostOf(copy);
   EXPECT_THAT(std::string(status.message()), HasSubstr("more than 50ms of CPU time for an answer"));
+}
+
+TEST(GrammarStates, OneThatHasStalledGoesOnAsIfItHadNotOnceItIsRestored) {
+  absl::StatusOr<GrammarState> state = StateAfter(Costly(), "a few words");
+  const std::vector<int32_t> tokens = TokensOf("a few words");
+  GrammarState stalled = *state;
+  stalled.SetBudget({.at_once = absl::ZeroDuration()});
+  EXPECT_TRUE(absl::IsUnavailable(CostOf(stalled)));
+  ASSERT_TRUE(stalled.stalled());
+  GrammarState copy = stalled;
+  const absl::Duration spent = stalled.spent();
+  for (GrammarState* restored : {&stalled, &copy}) {
+    restored->SetBudget({});
+    ASSERT_TRUE(restored->Restore(tokens).ok());
+    EXPECT_FALSE(restored->failed());
+    EXPECT_EQ(restored->accepted(), tokens.size());
+    EXPECT_GE(restored->spent(), spent) << "it counts on";
+    EXPECT_EQ(MaskOf(*restored), MaskOf(*state));
+  }
+}
+
+TEST(GrammarStates, OneThatIsStoppedFails) {
+  absl::StatusOr<GrammarState> state = StateAfter(Costly(), "a");
+  const std::atomic<bool> stop = true;
+  state->SetStop(&stop);
+  EXPECT_FALSE(CostOf(*state).ok());
 }
 
 }  // namespace

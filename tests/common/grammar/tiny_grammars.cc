@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "common/base/status_macros.h"
 #include "common/grammar/compile_grammar.h"
 #include "common/grammar/compiled_grammar.h"
 #include "common/tokenizer/tokenizer.h"
@@ -34,8 +35,10 @@ GrammarState StateOf(const CompiledGrammar& grammar) {
 
 }  // namespace
 
-GrammarState TinyGrammar(const GrammarSpec& spec) {
-  const std::string bytes = OrAbort(CompileGrammar(spec, TinyVocabulary()));
+GrammarState TinyGrammar(const GrammarSpec& spec) { return OrAbort(TryTinyGrammar(spec)); }
+
+absl::StatusOr<GrammarState> TryTinyGrammar(const GrammarSpec& spec) {
+  BATON_ASSIGN_OR_RETURN(const std::string bytes, CompileGrammar(spec, TinyVocabulary()));
   return StateOf(*OrAbort(CompiledGrammar::Parse(bytes, TinyVocabulary())));
 }
 

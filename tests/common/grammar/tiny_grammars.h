@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
 #include "common/grammar/grammar_state.h"
@@ -15,6 +16,8 @@ namespace baton {
 
 // The state before the first token. The spec compiles.
 GrammarState TinyGrammar(const GrammarSpec& spec);
+// As CompileGrammar tells it.
+absl::StatusOr<GrammarState> TryTinyGrammar(const GrammarSpec& spec);
 GrammarState TinyRegex(const std::string& expression);
 // Also of an expression that leads to a dead end, which is no spec that compiles.
 GrammarState TinyRegexAsItIs(const std::string& expression);

@@ -95,6 +95,14 @@ TEST_F(GrammarReaderTest, AnAnswerThatDoesNotFitOrHasEndedIsNamed) {
   EXPECT_EQ(FieldOf(Read(Bytes(), ended).status()), "sequence.token_ids");
 }
 
+TEST_F(GrammarReaderTest, AnAnswerThatTakesLongToReplayIsLeftToTheEngine) {
+  const std::string costly = *CompileGrammar(CostlyGrammar(), SmolLm2Vocabulary());
+  const auto state = Read(costly, std::vector<int32_t>(400, TokensOf(" a")[0]));
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_TRUE(state->stalled());
+  EXPECT_LT(state->spent(), GrammarBudget().call);
+}
+
 TEST_F(GrammarReaderTest, ATenantDoesNotHaveWhatWasReadForAnother) {
   const auto hits_of = [](absl::string_view grammar, absl::string_view cache_salt) {
     const uint64_t before = Reader().stats().hits;

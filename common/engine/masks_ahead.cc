@@ -1,0 +1,74 @@
+#include "common/engine/masks_ahead.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace baton {
+namespace {
+
+using State = Sequence::State;
+
+std::vector<int32_t> OutputsOf(const Sequence& sequence) {
+  const std::vector<int32_t>& ids = sequence.tokens.ids;
+  return {ids.begin() + sequence.request.prompt_length, ids.end()};
+}
+
+// Whether its next output is one to make a mask for.
+bool IsDue(const Sequence& sequence) {
+  const bool is_in_line =
+      sequence.state() == State::kWaiting || sequence.state() == State::kRunning;
+  return is_in_line && !sequence.awaits_kv() && sequence.tokens.pending_outputs == 0 &&
+         sequence.tokens.form->mask.empty();
+}
+
+// Takes over the mask if it is there.
+void Take(SequenceForm& form) {
+  MaskJob& job = *form.job;
+  if (!job.done) return;
+  form.state = std::move(job.state);
+  form.mask = std::move(job.mask);
+  form.why = std::move(job.why);
+  form.job.reset();
+}
+
+// Makes the mask here and now. Returns whether there was enough time.
+bool MakeNow(SequenceForm& form) {
+  std::vector<uint32_t> mask = form.EmptyMask();
+  form.why = form.state.FillMask(absl::MakeSpan(mask));
+  if (form.state.stalled()) return false;
+  if (!form.why.ok()) mask = form.EmptyMask();
+  form.mask = std::move(mask);
+  return true;
+}
+
+}  // namespace
+
+void MasksAhead::Prepare() {
+  under_way_ = 0;
+  for (Sequence* sequence : sequences_.All()) {
+    if (sequence->tokens.form) Prepare(*sequence);
+  }
+}
+
+void MasksAhead::Prepare(Sequence& sequence) {
+  SequenceForm& form = *sequence.tokens.form;
+  if (form.job != nullptr) {
+    Take(form);
+  } else if (!form.is_slow()) {
+    GrammarBudget budget = form.state.budget();
+    budget.at_once = patience_;
+    form.state.SetBudget(budget);
+  }
+  if (form.job == nullptr && IsDue(sequence)) {
+    *form.slow |= patience_ <= absl::ZeroDuration() || form.state.stalled() ||
+                  (sequence.next_is_of_chunk() && !MakeNow(form));
+    if (form.is_slow() && form.mask.empty()) {
+      form.job = thread_.Ask(std::move(form.state), OutputsOf(sequence));
+    }
+  }
+  if (form.job != nullptr) ++under_way_;
+}
+
+}  // namespace baton
