@@ -85,6 +85,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> ListenForHttp(const RouterFlags& fla
   options.acceptor = {
       .max_connections = connections,
       .max_connections_of_peer = IsLoopback(flags.http_listen) ? connections : connections / 2,
+      .reuse_port = flags.server.reuse_port,
       .memory = [&process] { return process.memory_level(); },
       .refused = RefusedConnectionsCounter("http", metrics)};
   return HttpServer::Listen("--http-listen", flags.http_listen, process.credentials(),

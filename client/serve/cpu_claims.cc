@@ -10,7 +10,7 @@ namespace baton {
 CpuClaims::CpuClaims(const std::vector<int>& cpus, int most) {
   for (const int cpu : cpus) {
     if (static_cast<int>(claims_.size()) == most) break;
-    if (std::optional<NameClaim> claim = NameClaim::Take(absl::StrCat("baton-cpu-", cpu))) {
+    if (std::optional<NameClaim> claim = NameClaim::Take(absl::StrCat("cpu-", cpu))) {
       claims_.push_back(*std::move(claim));
     } else {
       taken_.push_back(cpu);

@@ -1,4 +1,5 @@
-// Claims of CPUs: which CPUs a process has for itself among all processes of Baton on the machine.
+// Claims of CPUs: which CPUs a process has for itself among the processes of Baton that its user
+// runs on the machine.
 #pragma once
 
 #include <vector>
@@ -7,8 +8,8 @@
 
 namespace baton {
 
-// Each claim is a name (client/serve/name_claim.h). Where processes do not see each other's names,
-// --cpu-set divides the CPUs. Movable; not thread-safe.
+// Each claim is a name (client/serve/name_claim.h). Between processes that do not see each other's
+// names, such as those of two users, --cpu-set divides the CPUs. Movable; not thread-safe.
 class CpuClaims {
  public:
   CpuClaims() = default;

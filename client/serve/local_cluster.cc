@@ -1,9 +1,6 @@
 #include "client/serve/local_cluster.h"
 
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -11,10 +8,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 
 #include "client/serve/health_client.h"
 #include "client/serve/metrics_page.h"
+#include "client/serve/runtime_folder.h"
 #include "common/backend/cpu/machine/cpu_set.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
@@ -32,47 +29,10 @@ constexpr absl::Duration kBackOff = absl::Seconds(2);
 constexpr absl::Duration kHealthTimeout = absl::Milliseconds(500);
 constexpr absl::Duration kCheckTimeout = absl::Minutes(1);  // limit of one program's --check-config
 
-// A TCP port of 127.0.0.1 that is free now.
-absl::StatusOr<int> FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return absl::ResourceExhaustedError("no socket left: raise the limit (ulimit -n)");
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  const bool ok = bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
-                  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
-  close(fd);
-  if (!ok) return absl::ResourceExhaustedError("no free port on 127.0.0.1");
-  return static_cast<int>(ntohs(address.sin_port));
-}
+constexpr char kFreePort[] = "127.0.0.1:0";
 
-absl::StatusOr<std::string> FreeAddress() {
-  BATON_ASSIGN_OR_RETURN(const int port, FreePort());
-  return absl::StrCat("127.0.0.1:", port);
-}
-
-// `address` with a free port where it has port 0, so that a router that starts again keeps it.
-absl::StatusOr<std::string> WithPort(const std::string& address) {
-  if (!absl::EndsWith(address, ":0")) return address;
-  BATON_ASSIGN_OR_RETURN(const int port, FreePort());
-  return absl::StrCat(absl::StripSuffix(address, "0"), port);
-}
-
-// The first address from 127.0.0.1:8080 on where nobody listens. `claim` keeps it from clusters that
-// look before our router listens there.
-absl::StatusOr<std::string> NextHttpAddress(std::optional<NameClaim>& claim) {
-  constexpr int kFirst = 8080, kLast = 8179;
-  for (int port = kFirst; port <= kLast; ++port) {
-    std::optional<NameClaim> taking = NameClaim::Take(absl::StrCat("baton-http-", port));
-    std::string address = absl::StrCat("127.0.0.1:", port);
-    if (!taking.has_value() || !CheckListenable("--http-listen", address).ok()) continue;
-    claim = std::move(taking);
-    return address;
-  }
-  return absl::ResourceExhaustedError(absl::StrCat("--http-listen: all ports from ", kFirst, " to ",
-                                                   kLast, " are taken; name a free one, or none"));
-}
+// Whether the address leaves the choice of its port to us.
+bool HasNoPort(const std::string& address) { return absl::EndsWith(address, ":0"); }
 
 std::string WorkerName(const LocalClusterOptions& options, int index) {
   return index < options.prefill_workers ? absl::StrCat("prefill-", index)
@@ -117,19 +77,55 @@ std::vector<WorkerCores> DivideFreeCores(const LocalClusterOptions& options, Cpu
 
 }  // namespace
 
+absl::StatusOr<std::string> LocalCluster::KeepPort(absl::string_view flag,
+                                                   const std::string& address) {
+  BATON_ASSIGN_OR_RETURN(ReservedPort port, ReservedPort::Take(flag, address));
+  if (!port.kept()) {
+    LogWarning(
+        "{} {}: connections of a former server still have the port, so another user can take it if "
+        "its server starts again; restart baton serve in a few minutes to keep the port",
+        std::string(flag), address);
+  }
+  std::string kept = port.address();
+  ports_.push_back(std::move(port));
+  return kept;
+}
+
+// Servers that start at the same time get different ports: each keeps the port that it finds.
+absl::StatusOr<std::string> LocalCluster::KeepNextHttpPort() {
+  constexpr int kFirst = 8080, kLast = 8179;
+  for (int port = kFirst; port <= kLast; ++port) {
+    auto kept = KeepPort("--http-listen", absl::StrCat("127.0.0.1:", port));
+    if (kept.ok()) return kept;
+  }
+  return absl::ResourceExhaustedError(absl::StrCat("--http-listen: all ports from ", kFirst, " to ",
+                                                   kLast, " are taken; name a free one, or none"));
+}
+
+absl::Status LocalCluster::KeepGivenPorts(const LocalClusterOptions& options) {
+  for (const auto& [flag, address] : {std::pair("--listen", &options.listen),
+                                      std::pair("--health-listen", &options.health_listen),
+                                      std::pair("--http-listen", &options.http_listen)}) {
+    if (address->empty() || HasNoPort(*address) || *address == kAnyHttpPort) continue;
+    BATON_RETURN_IF_ERROR(KeepPort(flag, *address).status());
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<LocalCluster::Child> LocalCluster::MakeWorker(const LocalClusterOptions& options,
                                                              int index, const WorkerCores& cores) {
   const bool prefill = index < options.prefill_workers;
   const int workers = options.prefill_workers + options.decode_workers;
   Child child;
   child.name = WorkerName(options, index);
-  BATON_ASSIGN_OR_RETURN(child.address, FreeAddress());
-  BATON_ASSIGN_OR_RETURN(child.health_address, FreeAddress());
+  BATON_ASSIGN_OR_RETURN(child.address, KeepPort("--listen", kFreePort));
+  BATON_ASSIGN_OR_RETURN(child.health_address, KeepPort("--health-listen", kFreePort));
   child.argv = {
       absl::StrCat(options.binaries, prefill ? "/baton-prefill-worker" : "/baton-decode-worker"),
       absl::StrCat("--model=", options.model),
       absl::StrCat("--listen=", child.address),
       absl::StrCat("--health-listen=", child.health_address),
+      "--reuse-port",
       absl::StrCat("--threads=", cores.threads),
       absl::StrCat("--gpu-memory-utilization=", options.gpu_memory_utilization / workers)};
   if (!cores.cpus.empty()) {
@@ -142,18 +138,26 @@ absl::StatusOr<LocalCluster::Child> LocalCluster::MakeWorker(const LocalClusterO
 absl::StatusOr<LocalCluster::Child> LocalCluster::MakeRouter(const LocalClusterOptions& options) {
   Child router;
   router.name = "router";
-  BATON_ASSIGN_OR_RETURN(router.address, WithPort(options.listen));
-  router.health_address = options.health_listen;
-  if (router.health_address.empty()) {
-    BATON_ASSIGN_OR_RETURN(router.health_address, FreeAddress());
+  router.address = options.listen;
+  router.health_address = options.health_listen.empty() ? kFreePort : options.health_listen;
+  http_address_ = options.http_listen;
+  // A router that starts again keeps its ports.
+  if (HasNoPort(router.address)) {
+    BATON_ASSIGN_OR_RETURN(router.address, KeepPort("--listen", router.address));
+  }
+  if (HasNoPort(router.health_address)) {
+    BATON_ASSIGN_OR_RETURN(router.health_address,
+                           KeepPort("--health-listen", router.health_address));
+  }
+  if (HasNoPort(http_address_)) {
+    BATON_ASSIGN_OR_RETURN(http_address_, KeepPort("--http-listen", http_address_));
+  } else if (http_address_ == kAnyHttpPort) {
+    BATON_ASSIGN_OR_RETURN(http_address_, KeepNextHttpPort());
   }
   router.argv = {absl::StrCat(options.binaries, "/baton-router"),
                  absl::StrCat("--model=", options.model), absl::StrCat("--listen=", router.address),
-                 absl::StrCat("--health-listen=", router.health_address)};
+                 absl::StrCat("--health-listen=", router.health_address), "--reuse-port"};
   if (IsLoopback(options.listen)) router.argv.push_back("--expose-workers");
-  BATON_ASSIGN_OR_RETURN(http_address_, options.http_listen == kAnyHttpPort
-                                            ? NextHttpAddress(http_claim_)
-                                            : WithPort(options.http_listen));
   if (!http_address_.empty()) {
     router.argv.push_back(absl::StrCat("--http-listen=", http_address_));
   }
@@ -166,24 +170,29 @@ absl::StatusOr<LocalCluster::Child> LocalCluster::MakeRouter(const LocalClusterO
 }
 
 absl::StatusOr<LocalCluster> LocalCluster::Prepare(const LocalClusterOptions& options,
-                                                   const std::vector<WorkerCores>& division) {
+                                                   const std::vector<WorkerCores>& division,
+                                                   bool keep_given_ports) {
   LocalCluster cluster;
+  if (keep_given_ports) BATON_RETURN_IF_ERROR(cluster.KeepGivenPorts(options));
   for (size_t w = 0; w < division.size(); ++w) {
-    BATON_ASSIGN_OR_RETURN(Child worker, MakeWorker(options, static_cast<int>(w), division[w]));
+    BATON_ASSIGN_OR_RETURN(Child worker,
+                           cluster.MakeWorker(options, static_cast<int>(w), division[w]));
     cluster.children_.push_back(std::move(worker));
   }
   BATON_ASSIGN_OR_RETURN(Child router, cluster.MakeRouter(options));
   cluster.children_.push_back(std::move(router));
   if (options.metrics_listen.empty()) return cluster;
   for (Child& child : cluster.children_) {
-    BATON_ASSIGN_OR_RETURN(child.metrics_address, FreeAddress());
+    BATON_ASSIGN_OR_RETURN(child.metrics_address, cluster.KeepPort("--metrics-listen", kFreePort));
     child.argv.push_back(absl::StrCat("--metrics-listen=", child.metrics_address));
   }
   return cluster;
 }
 
 absl::StatusOr<bool> LocalCluster::Check(const LocalClusterOptions& options) {
-  BATON_ASSIGN_OR_RETURN(LocalCluster cluster, Prepare(options, DivideCores(DivisionOf(options))));
+  // It succeeds beside the servers that have the given ports.
+  BATON_ASSIGN_OR_RETURN(LocalCluster cluster, Prepare(options, DivideCores(DivisionOf(options)),
+                                                       /*keep_given_ports=*/false));
   for (Child& child : cluster.children_) {
     child.argv.push_back("--check-config");
     BATON_ASSIGN_OR_RETURN(ChildProcess process, ChildProcess::Start(child.argv));
@@ -199,9 +208,14 @@ absl::StatusOr<bool> LocalCluster::Check(const LocalClusterOptions& options) {
 absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& options) {
   // The children inherit this, also where they share CPUs and pin no threads.
   if (!options.cpus.empty()) KeepThisThreadOn(options.cpus);
+  if (const auto folder = RuntimeFolder(); !folder.ok()) {
+    LogWarning("other servers of Baton do not see which CPUs and ports this one takes: {}",
+               LogSafe(folder.status().message()));
+  }
   CpuClaims claims;
   const std::vector<WorkerCores> division = DivideFreeCores(options, claims);
-  BATON_ASSIGN_OR_RETURN(LocalCluster cluster, Prepare(options, division));
+  BATON_ASSIGN_OR_RETURN(LocalCluster cluster,
+                         Prepare(options, division, /*keep_given_ports=*/true));
   cluster.claims_ = std::move(claims);
   if (!options.metrics_listen.empty()) {
     BATON_RETURN_IF_ERROR(cluster.ServeMetrics(options.metrics_listen));

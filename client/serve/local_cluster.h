@@ -2,19 +2,19 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 #include "client/serve/child_process.h"
 #include "client/serve/core_division.h"
 #include "client/serve/cpu_claims.h"
 #include "client/serve/mps_control.h"
-#include "client/serve/name_claim.h"
+#include "client/serve/reserved_port.h"
 #include "common/net/metrics_server.h"
 
 namespace baton {
@@ -83,12 +83,21 @@ class LocalCluster {
     absl::Time restart_at = absl::InfinitePast();
   };
   LocalCluster() = default;
-  // Makes the children with their arguments and starts none of them.
+  // Makes the children with their arguments and starts none of them. Keeps the ports that it
+  // chooses, and perhaps those that are given.
   static absl::StatusOr<LocalCluster> Prepare(const LocalClusterOptions& options,
-                                              const std::vector<WorkerCores>& division);
-  static absl::StatusOr<Child> MakeWorker(const LocalClusterOptions& options, int index,
-                                          const WorkerCores& cores);
+                                              const std::vector<WorkerCores>& division,
+                                              bool keep_given_ports);
+  absl::StatusOr<Child> MakeWorker(const LocalClusterOptions& options, int index,
+                                   const WorkerCores& cores);
   absl::StatusOr<Child> MakeRouter(const LocalClusterOptions& options);
+  // Keeps the port of `address` (port 0: a free one) for a child, also while the child starts again.
+  // Returns the address with the port's number. An error names `flag`.
+  absl::StatusOr<std::string> KeepPort(absl::string_view flag, const std::string& address);
+  // Keeps the first port from 8080 on that is free, and returns its address.
+  absl::StatusOr<std::string> KeepNextHttpPort();
+  // Keeps those of the router's ports that `options` has numbers of.
+  absl::Status KeepGivenPorts(const LocalClusterOptions& options);
   absl::Status ServeMetrics(const std::string& listen);
   absl::Status PollChild(Child& child, absl::Time now);
 
@@ -97,7 +106,7 @@ class LocalCluster {
   bool mps_ended_ = false;           // and the log says so
   std::vector<Child> children_;      // the workers, then the router
   std::string http_address_;
-  std::optional<NameClaim> http_claim_;  // keeps its port, where that was searched
+  std::vector<ReservedPort> ports_;  // of the children, which open them with --reuse-port
   std::unique_ptr<MetricsServer> metrics_;
   bool ready_ = false;
 };

@@ -34,7 +34,7 @@ constexpr absl::string_view kNotForWorkers[] = {
     "api-keys",       "fleet-secret-file", "generation-config",
     "http-listen",    "http-cors-origin",  "trace-file",
     "otlp-endpoint",  "trace-file-bytes",  "otlp-sample-ratio",
-    "cuda-mps"};
+    "cuda-mps",       "reuse-port"};
 
 // Flags of `serve` that are passed to the router.
 constexpr absl::string_view kForRouter[] = {

@@ -60,11 +60,12 @@ absl::StatusOr<HostPort> ReadHostPort(absl::string_view address) {
 }
 
 // The errno of binding a socket to `info`, 0 when it works.
-int TryBind(const addrinfo& info) {
+int TryBind(const addrinfo& info, bool reuse_port) {
   const int fd = socket(info.ai_family, info.ai_socktype | SOCK_CLOEXEC, info.ai_protocol);
   if (fd < 0) return errno;
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (reuse_port) setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
   if (info.ai_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
   const bool bound = bind(fd, info.ai_addr, info.ai_addrlen) == 0 && listen(fd, 1) == 0;
   const int error = bound ? 0 : errno;
@@ -120,7 +121,7 @@ bool IsLoopback(absl::string_view address) {
   return inet_pton(AF_INET6, parsed->host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-absl::Status CheckListenable(absl::string_view flag, absl::string_view address) {
+absl::Status CheckListenable(absl::string_view flag, absl::string_view address, bool reuse_port) {
   const auto parsed = ParseHostPort(address);
   if (!parsed.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(flag, ": ", parsed.status().message()));
@@ -137,7 +138,7 @@ absl::Status CheckListenable(absl::string_view flag, absl::string_view address) 
   bool bound = false;
   int error = 0;
   for (const addrinfo* info = raw; info != nullptr; info = info->ai_next) {
-    const int result = TryBind(*info);
+    const int result = TryBind(*info, reuse_port);
     bound |= result == 0;
     // In use on one of several addresses is in use, whatever the others say.
     if (result != 0 && error != EADDRINUSE) error = result;

@@ -31,7 +31,8 @@ absl::StatusOr<std::string> NormalAddress(absl::string_view text);
 bool IsLoopback(absl::string_view address);
 
 // Whether a server could listen on `address` now: one line that names `flag`, address, reason and
-// remedy otherwise.
-absl::Status CheckListenable(absl::string_view flag, absl::string_view address);
+// remedy otherwise. `reuse_port`: the server sets SO_REUSEPORT.
+absl::Status CheckListenable(absl::string_view flag, absl::string_view address,
+                             bool reuse_port = false);
 
 }  // namespace baton

@@ -56,13 +56,14 @@ uint16_t* PortOf(sockaddr_storage& address) {
 }
 
 // A listening socket, or -1 with errno. It has the address in `info`, but that port.
-int OpenListener(const addrinfo& info, uint16_t port) {
+int OpenListener(const addrinfo& info, uint16_t port, bool reuse_port) {
   const int fd = socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
   sockaddr_storage address{};
   std::memcpy(&address, info.ai_addr, info.ai_addrlen);
   *PortOf(address) = htons(port);
   SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (reuse_port) SetOption(fd, SOL_SOCKET, SO_REUSEPORT, 1);
   if (info.ai_family == AF_INET6) {
     // [::] is every address of the machine; another one shares its name with IPv4 addresses.
     const in6_addr& host = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
@@ -142,7 +143,7 @@ Acceptor::Acceptor(const Options& options) : options_(options), rate_(options.ra
 absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Listen(absl::string_view flag,
                                                            const std::string& address,
                                                            const Options& options) {
-  BATON_RETURN_IF_ERROR(CheckListenable(flag, address));
+  BATON_RETURN_IF_ERROR(CheckListenable(flag, address, options.reuse_port));
   auto acceptor = std::unique_ptr<Acceptor>(new Acceptor(options));
   BATON_RETURN_IF_ERROR(acceptor->Open(flag, address));
   return acceptor;
@@ -160,7 +161,7 @@ absl::Status Acceptor::Open(absl::string_view flag, const std::string& address) 
   });
   // A name may have several addresses, not all of which this machine needs to have.
   for (const addrinfo* info = known ? list : nullptr; info != nullptr; info = info->ai_next) {
-    const int fd = OpenListener(*info, bound.port);
+    const int fd = OpenListener(*info, bound.port, options_.reuse_port);
     if (fd < 0) continue;
     listeners_.push_back(fd);
     sockaddr_storage name = NameOf(fd);

@@ -44,6 +44,9 @@ class Acceptor {
   struct Options {
     int max_connections = 64;          // one more is closed at once
     int max_connections_of_peer = 64;  // those of one IPv4 address or IPv6 /64 network
+    // Whether this user's other sockets with SO_REUSEPORT may have the port too, as those do that
+    // keep it from other users (client/serve/reserved_port.h).
+    bool reuse_port = false;
     // How often such a peer may connect. Those that are refused for another reason do not count.
     ConnectionRate::Options rate{};
     // A connection whose data nobody acknowledges for so long is closed. Zero: the system decides.

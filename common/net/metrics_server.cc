@@ -215,12 +215,14 @@ void MetricsServer::Rep::Loop() {
 }
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
-    const std::string& address, std::function<std::string()> page, absl::Duration timeout) {
+    const std::string& address, std::function<std::string()> page, absl::Duration timeout,
+    bool reuse_port) {
   // More than are served, so that who comes replaces the oldest.
   constexpr int kAccepted = 2 * kMaxConnections;
   BATON_ASSIGN_OR_RETURN(auto acceptor, Acceptor::Listen("--metrics-listen", address,
                                                          {.max_connections = kAccepted,
-                                                          .max_connections_of_peer = kAccepted}));
+                                                          .max_connections_of_peer = kAccepted,
+                                                          .reuse_port = reuse_port}));
   auto rep = std::make_unique<Rep>(std::move(page), timeout);
   rep->acceptor = std::move(acceptor);
   if (rep->wake < 0)

@@ -17,12 +17,16 @@ namespace baton {
 // server and joins its threads.
 class MetricsServer {
  public:
+  static constexpr absl::Duration kTimeout = absl::Seconds(2);
+
   // Starts a server at `address` (host:port; port 0: a free one). Its second thread calls `page`
   // for the text of an answer. A request must come within `timeout`, and its answer be taken within
-  // as much again. An error is one line that names --metrics-listen, the address and the remedy.
-  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
-      const std::string& address, std::function<std::string()> page,
-      absl::Duration timeout = absl::Seconds(2));
+  // as much again. `reuse_port`: as Acceptor::Options. An error is one line that names
+  // --metrics-listen, the address and the remedy.
+  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address,
+                                                              std::function<std::string()> page,
+                                                              absl::Duration timeout = kTimeout,
+                                                              bool reuse_port = false);
   ~MetricsServer();
 
   const std::string& address() const;  // the bound host:port

@@ -249,7 +249,8 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
       Credentials credentials,
       Credentials::Create(options.flags.tls, kCertificatesPoll, WhoMayConnect(options)));
   // A bad --listen is found now and not after the model is loaded.
-  BATON_RETURN_IF_ERROR(CheckListenable("--listen", options.flags.listen));
+  BATON_RETURN_IF_ERROR(
+      CheckListenable("--listen", options.flags.listen, options.flags.reuse_port));
 #ifdef NDEBUG
   // Debian's Abseil would look for cycles of locks at every lock, gRPC's too: an eighth of what a
   // request costs the router. Builds with assertions, as those of the tests, look for them.
@@ -269,18 +270,21 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
   }
   if (rep.options.flags.metrics_vllm_names) metrics.ShowVllmNames();
   if (!rep.options.flags.metrics_listen.empty()) {
-    BATON_ASSIGN_OR_RETURN(rep.metrics_server,
-                           MetricsServer::Start(rep.options.flags.metrics_listen,
-                                                [&metrics] { return metrics.Scrape(); }));
+    BATON_ASSIGN_OR_RETURN(
+        rep.metrics_server,
+        MetricsServer::Start(
+            rep.options.flags.metrics_listen, [&metrics] { return metrics.Scrape(); },
+            MetricsServer::kTimeout, rep.options.flags.reuse_port));
   }
   if (!rep.options.flags.health_listen.empty()) {
     grpc::ServerBuilder builder;
     SetConnectionArguments(rep.options, builder);
     builder.RegisterService(&rep.health_service_alone);
     builder.RegisterCallbackGenericService(&rep.unknown_health_methods);
-    BATON_ASSIGN_OR_RETURN(
-        rep.health_port, Listen("--health-listen", rep.options.flags.health_listen,
-                                rep.options.flags, {}, grpc::InsecureServerCredentials(), builder));
+    BATON_ASSIGN_OR_RETURN(rep.health_port,
+                           Listen("--health-listen", rep.options.flags.health_listen,
+                                  rep.options.flags, {.reuse_port = rep.options.flags.reuse_port},
+                                  grpc::InsecureServerCredentials(), builder));
     rep.health.Attach(&rep.health_service_alone);
   }
   shutdown_event = event;
@@ -334,6 +338,7 @@ absl::Status ServerProcess::Serve(const std::vector<grpc::Service*>& services,
       Listen("--listen", address, rep_->options.flags,
              {.max_connections = connections,
               .max_connections_of_peer = IsLoopback(address) ? connections : connections / 2,
+              .reuse_port = rep_->options.flags.reuse_port,
               .rate = RateOfConnections(rep_->options, rep_->credentials.secure()),
               .unacknowledged_timeout =
                   rep_->options.internal ? kKeepaliveTimeout : absl::ZeroDuration(),

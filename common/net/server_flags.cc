@@ -30,6 +30,10 @@ void AddServerFlags(FlagSet& flags, ServerFlags& server) {
       "Have /metrics tell by vLLM's names too, for gateways and dashboards that read them");
   flags.AddBool("insecure-probes", server.insecure_probes,
                 "Allow --health-listen and --metrics-listen, always plain text, beyond loopback");
+  flags.AddBool(
+      "reuse-port", server.reuse_port,
+      "Open the ports with SO_REUSEPORT, beside sockets of the same user by which another "
+      "process, such as `baton serve`, keeps them from other users");
   flags.AddBool("reflection", server.reflection,
                 "Offer gRPC reflection beyond loopback too, where it tells every peer all methods");
   flags.AddAddress("advertise", server.advertise, "Address where others reach --listen");

@@ -17,6 +17,7 @@ struct ServerFlags {
   std::string metrics_listen;              // host:port of GET /metrics; empty: none
   bool metrics_vllm_names = false;         // GET /metrics has vLLM's names too
   bool insecure_probes = false;            // the two above may be beyond loopback
+  bool reuse_port = false;                 // sockets of this user may share the ports above
   bool reflection = false;                 // gRPC reflection beyond loopback too
   std::string advertise;                   // host:port for others; empty: the bound address
   std::string log_level = "info";

@@ -12,7 +12,7 @@ import urllib.request
 
 import pytest
 
-from cluster import BIN, MODEL, new_log
+from cluster import BIN, MODEL, new_log, wait_until
 
 TINY = pathlib.Path(__file__).parent.parent / "data" / "tiny" / "tiny-llama-q4_1.gguf"
 MODEL_FLAG = f"--model={MODEL}"
@@ -74,6 +74,10 @@ class Serve:
         address = re.search(r"metrics of all parts are at (http://\S+/metrics)", self.log_text()).group(1)
         with urllib.request.urlopen(address, timeout=10) as response:
             return response.read().decode()
+
+    def parts_up(self):
+        """"1" for each part that answers, and "0" for each other."""
+        return re.findall(r"^baton_part_up.* (\d)$", self.metrics_page(), re.MULTILINE)
 
 
 def threads_of(pid):
@@ -145,7 +149,7 @@ def test_one_page_has_the_metrics_of_every_part(served):
     assert "baton_router_queue_bytes" in families["router"] - families["decode-0"]
     for part in ("prefill-0", "decode-0"):
         assert "baton_kv_cache_blocks" in families[part] - families["router"]
-    assert re.findall(r"^baton_part_up.* (\d)$", page, re.MULTILINE) == ["1"] * 3
+    assert served.parts_up() == ["1"] * 3
     types = re.findall(r"^# TYPE (\S+)", page, re.MULTILINE)
     assert len(types) == len(set(types)), "each family stands once"
 
@@ -192,6 +196,49 @@ def test_http_is_at_8080_or_the_next_port_that_is_free_also_for_servers_that_sta
             pytest.skip("curl is not installed")
         done = subprocess.run(["bash", "-c", curl], capture_output=True, text=True, timeout=60)
         assert json.loads(done.stdout)["choices"][0]["message"]["content"], done.stdout
+
+
+# Tries again and again to listen on ports, by SO_REUSEADDR ("address") or that and SO_REUSEPORT ("both"), and prints those that it
+# could take. Ends with its input.
+TAKE_PORTS = """
+import select, socket, sys
+options = {"address": [socket.SO_REUSEADDR], "both": [socket.SO_REUSEADDR, socket.SO_REUSEPORT]}[sys.argv[1]]
+print("tries", flush=True)
+taken = []
+while not select.select([sys.stdin], [], [], 0.001)[0]:
+    for port in map(int, sys.argv[2:]):
+        for option in options:
+            sock = socket.socket()
+            sock.setsockopt(socket.SOL_SOCKET, option, 1)
+            try:
+                sock.bind(("127.0.0.1", port))
+                sock.listen()
+                taken.append(sock)
+                print("took", port, flush=True)
+            except OSError:
+                sock.close()
+"""
+
+
+def test_no_other_user_takes_a_port_of_a_part_that_starts_again(served):
+    arguments = [argument for pid in served.children()
+                 for argument in pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")]
+    ports = {re.search(r":(\d+)$", argument).group(1) for argument in arguments
+             if argument.startswith(("--listen=", "--health-listen=", "--metrics-listen=", "--http-listen="))}
+    assert len(ports) == 10, arguments
+    killed = served.children()[0]
+    # The kernel tells users apart by their number, which only root can change. This user's own sockets are refused too, unless
+    # they ask for SO_REUSEPORT.
+    root = os.geteuid() == 0
+    thief = subprocess.Popen(["/usr/bin/python3", "-c", TAKE_PORTS, "both" if root else "address", *ports],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/",
+                             **({"user": 65534, "group": 65534, "extra_groups": []} if root else {}))
+    assert thief.stdout.readline() == "tries\n"
+    os.kill(int(killed), signal.SIGKILL)
+    wait_until(lambda: killed not in served.children() and served.parts_up() == ["1"] * 3, 30, "the part is back")
+    taken = thief.communicate("")[0]
+    assert thief.returncode == 0 and taken == "", taken
+    assert run(["baton", "run"], "--server", served.address, "-n", "2", "Hello").returncode == 0
 
 
 def test_workers_compute_on_cpus_of_their_own(served):

@@ -3,11 +3,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
 #include <optional>
+#include <string>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "client/serve/runtime_folder.h"
 
 namespace baton {
 namespace {
@@ -66,6 +76,31 @@ TEST(CpuClaims, EndWithTheProcessHoweverItEnds) {
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_THAT(CpuClaims({cpu}, 1).taken(), IsEmpty());
+}
+
+// Any user can take a name of the kernel's, such as that of an abstract socket.
+TEST(CpuClaims, ASocketThatHasTheNameOfACpuDoesNotCount) {
+  for (const std::string& name :
+       {absl::StrCat("baton-cpu-", Cpu(0)), absl::StrCat("cpu-", Cpu(0))}) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::copy(name.begin(), name.end(), address.sun_path + 1);
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), size), 0);
+    EXPECT_THAT(CpuClaims({Cpu(0)}, 1).taken(), IsEmpty()) << name;
+    close(fd);
+  }
+}
+
+TEST(CpuClaims, LeaveNoFilesBehind) {
+  const std::string folder = RuntimeFolder().value_or("");
+  const std::string file = absl::StrCat(folder, "/cpu-", Cpu(0), ".lock");
+  {
+    const CpuClaims claims({Cpu(0)}, 1);
+    EXPECT_TRUE(std::filesystem::exists(file)) << file;
+  }
+  EXPECT_FALSE(std::filesystem::exists(file)) << file;
 }
 
 }  // namespace

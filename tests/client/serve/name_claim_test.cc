@@ -1,13 +1,20 @@
 #include "client/serve/name_claim.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "gtest/gtest.h"
+
+#include "client/serve/runtime_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace baton {
 namespace {
@@ -49,6 +56,31 @@ TEST(NameClaim, HoldsAgainstOtherProcesses) {
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0) << "the child took it too";
+}
+
+TEST(NameClaim, AFileThatAnEndedProcessLeftIsFree) {
+  const std::string name = OwnName("left");
+  const std::string file = RuntimeFolder().value_or("") + "/" + name + ".lock";
+  std::ofstream(file) << "";
+  EXPECT_TRUE(NameClaim::Take(name).has_value());
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
+TEST(NameClaim, TheNamesOfAnotherUsersFolderAreNotOurs) {
+  const char* const was = std::getenv("XDG_RUNTIME_DIR");
+  const std::string before = was == nullptr ? "" : was;
+  const TemporaryFolder theirs("name_claim_test");
+  ASSERT_EQ(chmod(theirs.path().c_str(), 0700), 0);
+  const std::string name = OwnName("theirs");
+  setenv("XDG_RUNTIME_DIR", theirs.path().c_str(), 1);
+  const std::optional<NameClaim> claim = NameClaim::Take(name);
+  EXPECT_TRUE(claim.has_value());
+  if (was == nullptr) {
+    unsetenv("XDG_RUNTIME_DIR");
+  } else {
+    setenv("XDG_RUNTIME_DIR", before.c_str(), 1);
+  }
+  EXPECT_TRUE(NameClaim::Take(name).has_value());
 }
 
 }  // namespace
