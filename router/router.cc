@@ -17,7 +17,7 @@ namespace {
 
 // Registry and runner know each other through these; both live on the loop's thread.
 WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credentials& credentials,
-                                        RouterMetrics& metrics, bool expose_workers,
+                                        RouterMetrics& metrics, const RouterOptions& options,
                                         std::unique_ptr<RequestRunner>& runner,
                                         std::function<void(const WorkerRegistry::Workers&)> tick) {
   return {
@@ -26,7 +26,8 @@ WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credenti
           [credentials](internal::v1::WorkerRole role, const std::string& address) {
             return ConnectOverGrpc(role, address, credentials);
           },
-      .expose_workers = expose_workers,
+      .expose_workers = options.runner.expose_workers,
+      .advertised_hosts = options.advertised_hosts,
       .on_change =
           [&runner] {
             if (runner != nullptr) runner->PlaceWaiting();
@@ -95,8 +96,7 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                                                 [this] { return router_metrics_.refusals(); })),
       registry_(std::make_unique<WorkerRegistry>(
           *loop_, *fleet_, view_,
-          RegistryOptions(model, credentials, router_metrics_, options_.runner.expose_workers,
-                          runner_,
+          RegistryOptions(model, credentials, router_metrics_, options_, runner_,
                           [this](const WorkerRegistry::Workers& workers) { Tick(workers); }))),
       quotas_(metrics),
       refusals_(*loop_),

@@ -12,6 +12,7 @@
 #include "common/certificates/credentials.h"
 #include "common/flags/command.h"
 #include "common/gguf/model_sha256.h"
+#include "router/fleet/push_address.h"
 
 namespace baton {
 namespace {
@@ -90,6 +91,10 @@ void RouterFlags::AddTo(FlagSet& flags) {
                      "decode workers: host:port or dns:///name:port, repeated");
   flags.AddString("workers-file", router.workers.workers_file,
                   "file of lines 'prefill HOST:PORT' and 'decode HOST:PORT', read every 2 s");
+  flags.AddStrings("advertised-host", router.advertised_hosts,
+                   "Hosts that decode workers may --advertise beside the one where the router "
+                   "reaches them (NAT, a network for KV caches): names, addresses, ranges such as "
+                   "10.0.0.0/8, or *; repeated");
   flags.AddString("policy", policy,
                   "how workers are chosen: in turn, by what is queued, or by that and what they "
                   "hold of the prompt",
@@ -148,6 +153,11 @@ absl::Status RouterFlags::Finish() {
     BATON_RETURN_IF_ERROR(credentials.CheckAddress("--http-listen", http_listen));
   }
   for (const std::string& origin : http.cors_origins) BATON_RETURN_IF_ERROR(CheckOrigin(origin));
+  for (const std::string& host : router.advertised_hosts) {
+    if (const absl::Status status = CheckHostPattern(host); !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--advertised-host: ", status.message()));
+    }
+  }
   if (model.empty()) {
     return absl::InvalidArgumentError("--model: not given; name the GGUF file of the model");
   }

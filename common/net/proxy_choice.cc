@@ -1,64 +1,22 @@
 #include "common/net/proxy_choice.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
-#include <array>
-#include <cstdint>
 #include <cstdlib>
-#include <iterator>
-#include <utility>
+#include <optional>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
 #include "common/base/address.h"
+#include "common/base/numeric_address.h"
 
 namespace baton {
 namespace {
 
 constexpr absl::string_view kScheme = "http://";
-
-// An IPv4 or IPv6 address. IPv4 in IPv6 (::ffff:a.b.c.d) is IPv4.
-struct NumericAddress {
-  int bits = 0;  // 32 or 128
-  std::array<uint8_t, 16> bytes{};
-};
-
-std::optional<NumericAddress> ParseNumeric(const std::string& text) {
-  NumericAddress address;
-  in6_addr v6{};
-  if (inet_pton(AF_INET6, text.c_str(), &v6) == 1) {
-    const bool mapped = IN6_IS_ADDR_V4MAPPED(&v6);
-    address.bits = mapped ? 32 : 128;
-    std::copy(std::begin(v6.s6_addr) + (mapped ? 12 : 0), std::end(v6.s6_addr),
-              address.bytes.begin());
-    return address;
-  }
-  in_addr v4{};
-  // What the resolver takes for an address is one here: 127.1, 0x7f000001.
-  if (inet_aton(text.c_str(), &v4) == 0) return std::nullopt;
-  address.bits = 32;
-  const uint32_t value = ntohl(v4.s_addr);
-  for (int i = 0; i < 4; ++i) {
-    address.bytes[static_cast<size_t>(i)] = static_cast<uint8_t>(value >> (24 - 8 * i));
-  }
-  return address;
-}
-
-bool SameNetwork(const NumericAddress& a, const NumericAddress& b, int bits) {
-  if (a.bits != b.bits) return false;
-  for (int i = 0; i < bits; ++i) {
-    const int difference =
-        a.bytes[static_cast<size_t>(i / 8)] ^ b.bytes[static_cast<size_t>(i / 8)];
-    if (((difference >> (7 - i % 8)) & 1) != 0) return false;
-  }
-  return true;
-}
 
 bool IsOfThisMachine(const std::string& host, const std::optional<NumericAddress>& numeric) {
   if (!numeric.has_value()) {
@@ -66,29 +24,11 @@ bool IsOfThisMachine(const std::string& host, const std::optional<NumericAddress
     return absl::EqualsIgnoreCase(name, "localhost") ||
            absl::EndsWithIgnoreCase(name, ".localhost");
   }
-  const bool wildcard = std::all_of(numeric->bytes.begin(), numeric->bytes.end(),
-                                    [](uint8_t byte) { return byte == 0; });
-  if (numeric->bits == 32) return wildcard || numeric->bytes[0] == 127;
+  if (IsWildcard(*numeric)) return true;
+  if (numeric->bits == 32) return numeric->bytes[0] == 127;
   NumericAddress loopback{.bits = 128, .bytes = {}};
   loopback.bytes[15] = 1;
-  return wildcard || SameNetwork(*numeric, loopback, 128);
-}
-
-// Whether `entry` of a list of hosts without a proxy is an address or a range with `host` in it.
-bool HoldsAddress(absl::string_view entry, const NumericAddress& host) {
-  const std::pair<absl::string_view, absl::string_view> halves =
-      absl::StrSplit(entry, absl::MaxSplits('/', 1));
-  absl::string_view text = halves.first;
-  absl::ConsumePrefix(&text, "[");
-  absl::ConsumeSuffix(&text, "]");
-  const std::optional<NumericAddress> network = ParseNumeric(std::string(text));
-  if (!network.has_value()) return false;
-  int bits = network->bits;
-  const bool range = absl::StrContains(entry, '/');
-  if (range && (!absl::SimpleAtoi(halves.second, &bits) || bits < 0 || bits > network->bits)) {
-    return false;
-  }
-  return SameNetwork(*network, host, bits);
+  return *numeric == loopback;
 }
 
 bool Excludes(absl::string_view list, const std::string& host,
@@ -97,7 +37,8 @@ bool Excludes(absl::string_view list, const std::string& host,
   for (absl::string_view entry : absl::StrSplit(list, absl::ByAnyChar(", \t"), absl::SkipEmpty())) {
     if (entry == "*" || absl::EndsWithIgnoreCase(host, entry)) return true;
     if (numeric.has_value()) {
-      if (HoldsAddress(entry, *numeric)) return true;
+      const std::optional<AddressRange> range = ParseAddressRange(entry);
+      if (range.has_value() && range->Contains(*numeric)) return true;
       continue;
     }
     absl::ConsumePrefix(&entry, ".");
@@ -137,7 +78,7 @@ ProxyChoice ChooseProxy(absl::string_view address, const EnvironmentReader& vari
   if (absl::StartsWith(address, "unix:")) return {};
   const auto parsed = ParseHostPort(address);
   if (!parsed.ok()) return {};
-  const std::optional<NumericAddress> numeric = ParseNumeric(parsed->host);
+  const std::optional<NumericAddress> numeric = ParseNumericAddress(parsed->host);
   if (IsOfThisMachine(parsed->host, numeric)) return {};
   for (const char* const name : {"no_grpc_proxy", "no_proxy", "NO_PROXY"}) {
     const std::optional<std::string> list = variable(name);

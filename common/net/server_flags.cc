@@ -36,7 +36,10 @@ void AddServerFlags(FlagSet& flags, ServerFlags& server) {
       "process, such as `baton serve`, keeps them from other users");
   flags.AddBool("reflection", server.reflection,
                 "Offer gRPC reflection beyond loopback too, where it tells every peer all methods");
-  flags.AddAddress("advertise", server.advertise, "Address where others reach --listen");
+  flags.AddAddress(
+      "advertise", server.advertise,
+      "Address where others reach --listen. A decode worker gets KV caches there, if "
+      "its router reaches it at the same host or allows that host (--advertised-host)");
   flags.AddString("log-level", server.log_level, "Least severity that is logged",
                   {"trace", "debug", "info", "warning", "error"});
   flags.AddString("log-format", server.log_format, "Shape of log lines", {"text", "json"});

@@ -47,6 +47,7 @@ class GrpcStream : public Stream, public Reactor {
   void NoMoreReads() override { this->RemoveHold(); }
   void Cancel() override { context_.TryCancel(); }
   std::string PeerId() const override { return SpiffeIdOf(*context_.auth_context()); }
+  std::string PeerAddress() const override { return context_.peer(); }
 
  protected:
   void OnReadDone(bool ok) override { events_.OnReadDone(ok); }

@@ -41,6 +41,8 @@ class StreamingCall final : public StreamEvents {
   void Cancel() { stream_->Cancel(); }
   // The SPIFFE id in the worker's certificate; empty without TLS. REQUIRES: called in on_message.
   std::string PeerId() const { return stream_->PeerId(); }
+  // Where the connection leads, as ReadStream::PeerAddress. REQUIRES: called in on_message.
+  std::string PeerAddress() const { return stream_->PeerAddress(); }
 
  private:
   void OnReadDone(bool ok) override {

@@ -41,6 +41,9 @@ class ReadStream {
   // The SPIFFE id in the worker's certificate; empty without TLS. REQUIRES: a read was answered
   // with a message, and OnDone has not come.
   virtual std::string PeerId() const = 0;
+  // Where the connection leads, as gRPC writes it ("ipv4:10.0.0.3:50051"); empty if it is unknown.
+  // REQUIRES: as PeerId.
+  virtual std::string PeerAddress() const = 0;
 };
 
 // DecodeService.Decode, whose two directions are streams.

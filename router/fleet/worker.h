@@ -46,6 +46,8 @@ struct Worker {
   uint64_t id = 0;  // 0: the worker has not introduced itself, or was given up
   internal::v1::WorkerInfo info;
   std::string peer_id;  // the SPIFFE id in its certificate; empty without TLS
+  // decode: host:port where prefill workers reach it; empty: at the target
+  std::string push_address;
   WorkerSnapshot seen;  // what placement knows; its id is 0 while `id` is
   Hash128 prefix_root;  // where the chain of its prefix hashes begins
   CircuitBreaker breaker;

@@ -10,6 +10,7 @@
 #include "common/protocol/identity.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
+#include "router/fleet/push_address.h"
 #include "router/fleet/worker_info_check.h"
 
 namespace baton {
@@ -163,6 +164,8 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
     worker.measured_tokens_per_second = 0;
   }
   worker.problem = WhyNeverUsed(worker.target, info, options_.tokenizer_digest);
+  std::string why = LogSafe(worker.problem);
+  if (worker.problem.empty()) why = std::string(TakePushAddress(worker, info).message());
   worker.info = info;
   if (!worker.problem.empty()) CutTexts(worker.info);
   worker.info.DiscardUnknownFields();
@@ -174,10 +177,24 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
   NameUnlikeWorkers(worker);
   if (!worker.problem.empty() && MayLog(worker, loop_.Now())) {
     LogError("{} worker '{}' at {} is not used: it {}", WorkerRoleName(worker.target.role),
-             LogSafe(info.name()), worker.target.address, LogSafe(worker.problem));
+             LogSafe(info.name()), worker.target.address, why);
   }
   fleet_.AddUnderNewId(worker);
   JudgeQuarantines();
+}
+
+absl::Status WorkerRegistry::TakePushAddress(Worker& worker,
+                                             const internal::v1::WorkerInfo& info) const {
+  if (worker.target.role != WORKER_ROLE_DECODE) return absl::OkStatus();
+  const absl::StatusOr<std::string> address =
+      FindPushAddress({.target = worker.target.address,
+                       .connected = worker.watch->PeerAddress(),
+                       .advertised = info.address()},
+                      options_.advertised_hosts);
+  worker.push_address = address.value_or("");
+  // Clients may read the problem, and are told no hosts.
+  if (!address.ok()) worker.problem = "advertises a host that is not its own";
+  return address.status();
 }
 
 // Another model is no error of one side; who is right cannot be known here, so the pair is refused

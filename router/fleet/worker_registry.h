@@ -29,6 +29,8 @@ class WorkerRegistry {
     std::string tokenizer_digest;  // the router's: workers with another are never used
     ConnectWorker connect;
     bool expose_workers = false;  // the summary names workers as they name themselves
+    // Hosts beside their own that decode workers may advertise (CheckHostPattern).
+    std::vector<std::string> advertised_hosts{};
     // Loads, states or targets may have changed: placement may find more than before. Called at
     // least every 250 ms.
     std::function<void()> on_change;
@@ -59,6 +61,9 @@ class WorkerRegistry {
   void Heard(Worker& worker, const internal::v1::WatchResponse& message);
   void EndFlood(Worker& worker);
   void TakeInfo(Worker& worker, const internal::v1::WorkerInfo& info);
+  // Takes the address for pushes to a decode worker. Returns an error for the log if the worker may
+  // not have that address, and notes the problem.
+  absl::Status TakePushAddress(Worker& worker, const internal::v1::WorkerInfo& info) const;
   void NameUnlikeWorkers(Worker& worker) const;
   void TakeQuarantines(Worker& worker, const internal::v1::WatchResponse& message);
   void JudgeQuarantines();

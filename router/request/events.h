@@ -84,7 +84,7 @@ struct WorkersChosen {
   uint32_t attempt = 0;
   std::optional<WorkerName> prefill;  // none: the decode worker computes the prompt
   std::optional<WorkerName> decode;   // none: one token remains, which the prefill worker samples
-  std::string decode_address;         // where the push goes, as the decode worker advertises it
+  std::string decode_address;         // host:port to which the push goes
   internal::v1::ModelIdentity decode_identity;
   std::string model;               // the identity of what both serve, serialised
   std::string capability;          // 16 random bytes

@@ -35,7 +35,7 @@ WorkersChosen Describe(const Assignment& assignment, std::string capability, boo
     chosen.decode = WorkerName{.id = decode->id, .name = decode->told_name(expose)};
     chosen.decode_numerics = decode->info.shape().numerics();
     chosen.decode_address =
-        decode->info.address().empty() ? decode->target.address : decode->info.address();
+        decode->push_address.empty() ? decode->target.address : decode->push_address;
     chosen.decode_identity = decode->info.identity();
   }
   chosen.model = (decode != nullptr ? decode : prefill)->seen.identity;

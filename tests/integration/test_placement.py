@@ -1,8 +1,10 @@
 """Where requests go: to whoever holds their beginning, and to the decode worker where a hand-off does not pay."""
+import contextlib
+
 import grpc
 import pytest
 
-from cluster import SOON_S, Cluster, Server, complete, request, wait_until
+from cluster import MODEL, READY_TIMEOUT_S, SOON_S, Cluster, Server, complete, request, wait_until
 from stubs import rpc
 
 HELD = 192  # tokens that a worker holds: whole blocks of 32
@@ -101,6 +103,25 @@ def test_every_policy_spreads_unrelated_requests(policy):
         timings = [ask(cluster.stub, prompt(kind, 0)).timings for kind in range(20, 32)]
         assert len({t.prefill_worker for t in timings}) == 2
         assert len({t.decode_worker for t in timings}) == 2
+
+
+def test_a_decode_worker_that_sends_pushes_to_another_host_is_not_used_and_the_others_go_on(fleet):
+    liar = Server("baton-decode-worker", f"--model={MODEL}", "--threads=1", "--advertise=192.0.2.9:50051")
+    router, lenient = (Server("baton-router", *fleet.router.argv[4:], f"--decode={liar.address}", "--policy=round_robin", *flags)
+                       for flags in ((), ("--advertised-host=192.0.2.0/24",)))
+    with contextlib.ExitStack() as running:
+        for server in (liar, router, lenient):
+            server.start()
+            running.callback(server.kill)
+        wait_until(liar.serving, READY_TIMEOUT_S, liar.log_text())
+        wait_until(lambda: "is not used: it advertises the host '192.0.2.9'" in router.log_text(), SOON_S, router.log_text())
+        assert f"at {liar.address}" in router.log_text() and "--advertised-host=192.0.2.9" in router.log_text()
+        wait_until(lambda: router.log_text().count(" is ready; ") == len(fleet.prefill + fleet.decode), SOON_S, router.log_text())
+        with fleet.channel_to(router) as channel:
+            stub = rpc.GenerationServiceStub(channel)
+            timings = [ask(stub, prompt(kind, 0)).timings for kind in range(80, 92)]
+        assert {t.attempts for t in timings} == {1} and len({t.decode_worker for t in timings}) == 2
+        wait_until(lambda: lenient.serving("all_workers"), SOON_S, lenient.log_text())
 
 
 def test_a_decode_worker_that_no_hand_off_reaches_is_left_alone_for_a_while():

@@ -102,6 +102,18 @@ TEST_F(RouterFlagsTest, AClientThatDoesNotReadHasTheSameTimeByHttp) {
   EXPECT_EQ(flags_.http.stall_timeout, absl::Seconds(7));
 }
 
+TEST_F(RouterFlagsTest, HostsForKvCachesAreNamesAddressesOrRanges) {
+  EXPECT_EQ(Parse({"--decode=c:1", "--advertised-host=nat.example,10.0.0.0/8",
+                   "--advertised-host=2001:db8::1"}),
+            "");
+  EXPECT_THAT(flags_.router.advertised_hosts,
+              ElementsAre("nat.example", "10.0.0.0/8", "2001:db8::1"));
+  for (const char* flag : {"--advertised-host=10.0.0.0/33", "--advertised-host=host:80"}) {
+    flags_ = RouterFlags();
+    EXPECT_THAT(Parse({"--decode=c:1", flag}), HasSubstr("--advertised-host: '")) << flag;
+  }
+}
+
 TEST_F(RouterFlagsTest, ARouterNeedsWorkers) {
   EXPECT_THAT(Parse({}), HasSubstr("--workers-file"));
 }

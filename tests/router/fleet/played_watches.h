@@ -30,6 +30,8 @@ class PlayedWatches {
   }
   void End(const std::string& address) { streams_.at(address)->Cancel(); }
   bool IsOpen(const std::string& address) const { return streams_.count(address) != 0; }
+  // Sets where connections to the worker lead, as gRPC writes it; unknown unless it is set.
+  void LeadTo(const std::string& address, const std::string& peer) { led_to_[address] = peer; }
   // Streams to the worker that were opened so far.
   int opened(const std::string& address) const {
     const auto found = opened_.find(address);
@@ -65,6 +67,10 @@ class PlayedWatches {
       });
     }
     std::string PeerId() const override { return ""; }
+    std::string PeerAddress() const override {
+      const auto found = watches_.led_to_.find(address_);
+      return found == watches_.led_to_.end() ? "" : found->second;
+    }
 
    private:
     PlayedWatches& watches_;
@@ -98,6 +104,7 @@ class PlayedWatches {
   EventQueue& queue_;
   std::map<std::string, Stream*> streams_;  // open ones, by address
   std::map<std::string, int> opened_;
+  std::map<std::string, std::string> led_to_;
 };
 
 }  // namespace baton

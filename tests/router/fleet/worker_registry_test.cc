@@ -22,6 +22,7 @@ using internal::v1::WORKER_ROLE_PREFILL;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // A little more than kWatchInterval: by then the registry has looked at all its workers again.
 constexpr absl::Duration kTurn = absl::Milliseconds(251);
@@ -66,6 +67,7 @@ class WorkerRegistryTest : public testing::Test {
     return {
         .tokenizer_digest = "digest",
         .connect = watches_.Connect(),
+        .advertised_hosts = {"10.8.0.0/16"},
         .on_change = [] {},
         .on_lost = [this](uint64_t, const absl::Status& why) { lost_.emplace_back(why.message()); },
         .on_up = [this](
@@ -190,6 +192,38 @@ TEST_F(WorkerRegistryTest, NeverUsesAWorkerThatCannotWorkForThisRouter) {
   EXPECT_THAT(problem(Introduction(WORKER_ROLE_PREFILL, ++incarnation)),
               HasSubstr("is a prefill worker, not a decode worker"));
   EXPECT_THAT(told_, IsEmpty());
+}
+
+TEST_F(WorkerRegistryTest,
+       SendsPushesToTheHostWhereItReachesTheDecodeWorkerOrThatTheOperatorAllows) {
+  uint64_t incarnation = 0;
+  watches_.LeadTo(kDecodeAddress, "ipv4:10.0.0.5:1");
+  for (const char* own : {"", "0.0.0.0:50051", "d:50051", "10.0.0.5:50051", "10.8.1.2:50051"}) {
+    WatchResponse message = Introduction(WORKER_ROLE_DECODE, ++incarnation);
+    message.mutable_info()->set_address(own);
+    watches_.Say(kDecodeAddress, message);
+    EXPECT_EQ(view_.Get().ready_decode, 1u) << own;
+  }
+}
+
+TEST_F(WorkerRegistryTest, DoesNotUseADecodeWorkerThatAdvertisesAnotherHostAndSaysWhyInTheLogOnly) {
+  WatchResponse message = Introduction(WORKER_ROLE_DECODE);
+  message.mutable_info()->set_address("192.0.2.9:50051");
+  testing::internal::CaptureStderr();
+  watches_.Say(kDecodeAddress, message);
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("decode worker 'd' at d:1 is not used: it advertises the host "
+                             "'192.0.2.9', and the router reaches it at 'd'"));
+  EXPECT_THAT(log, HasSubstr("--advertised-host=192.0.2.9"));
+  RunFor(kTurn);
+  EXPECT_EQ(view_.Get().ready_decode, 0u);
+  EXPECT_THAT(view_.Get().problem, HasSubstr("advertises a host that is not its own"));
+  EXPECT_THAT(view_.Get().problem, Not(HasSubstr("192.0.2.9")));
+  // Nothing is pushed to a prefill worker.
+  message = Introduction(WORKER_ROLE_PREFILL);
+  message.mutable_info()->set_address("192.0.2.9:50051");
+  watches_.Say(kPrefillAddress, message);
+  EXPECT_EQ(view_.Get().ready_prefill, 1u);
 }
 
 TEST_F(WorkerRegistryTest, DoesNotUseAPrefillWorkerThatADecodeWorkerQuarantines) {

@@ -48,6 +48,7 @@ class PlayedStream : public Interface {
   void NoMoreReads() override {}
   void Cancel() override { played_.cancelled = true; }
   std::string PeerId() const override { return ""; }
+  std::string PeerAddress() const override { return ""; }
 
  protected:
   Played<Response>& played_;

@@ -137,6 +137,7 @@ class TypedStream : public Interface {
   void NoMoreReads() override { stream_.NoMoreReads(); }
   void Cancel() override { stream_.Cancel(); }
   std::string PeerId() const override { return stream_.address(); }
+  std::string PeerAddress() const override { return stream_.address(); }
 
  private:
   SimStream stream_;
