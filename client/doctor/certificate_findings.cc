@@ -11,14 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "common/base/secret_mode.h"
 #include "common/certificates/certificate_files.h"
 #include "common/certificates/pem.h"
 
 namespace baton {
 namespace {
 
-constexpr mode_t kOthersMayRead = S_IRGRP | S_IROTH;
-constexpr mode_t kOthersMayWrite = S_IWGRP | S_IWOTH;
 constexpr char kIssue[] =
     "make a new one: baton certs issue ROLE --force, with its names as before";
 constexpr char kNewList[] = "get a new list, as `baton certs revoke` makes it";
@@ -104,14 +103,12 @@ Finding Of(const CertificateUse& use, const char* check, const std::string& file
 Finding KeyFinding(const CertificateUse& use) {
   Finding finding = Of(use, "certificate.key_mode", use.tls.key_file);
   finding.found = absl::StrFormat("mode %04o", *use.key_mode);
-  if ((*use.key_mode & (S_IROTH | kOthersMayWrite)) != 0) {
+  if (const std::string fault = SecretModeFault(*use.key_mode); !fault.empty()) {
     finding.verdict = Verdict::kFailed;
-    finding.found += (*use.key_mode & kOthersMayWrite) != 0 ? ": others may replace it"
-                                                            : ": everybody may read it";
-    finding.remedy = absl::StrCat("chmod 600 ", use.tls.key_file,
+    absl::StrAppend(&finding.found, ": ", fault);
+    finding.remedy = absl::StrCat(SecretModeRemedy(use.tls.key_file),
                                   ", and make a new pair if others use this machine");
-  } else if ((*use.key_mode & kOthersMayRead) != 0) {
-    // That of a group is common: systemd and Kubernetes give secrets so.
+  } else if ((*use.key_mode & S_IRGRP) != 0) {
     finding.found += ": its group may read it";
   }
   return finding;

@@ -21,6 +21,7 @@
 #include "client/doctor/limit_check.h"
 #include "client/doctor/model_check.h"
 #include "client/doctor/reach_check.h"
+#include "client/doctor/secret_check.h"
 #include "client/status/fleet_client.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
@@ -168,6 +169,7 @@ void DoctorCommand::CheckFiles(const std::vector<ServerConfig>& configs, Finding
     check(config.path,
           config.router ? RoleSet{Role::kRouter} : RoleSet{Role::kPrefill, Role::kDecode},
           config.tls);
+    Append(SecretFindings(config), findings);
   }
   check("baton doctor", {Role::kClient, Role::kOperator}, tls_);
 }

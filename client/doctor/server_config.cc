@@ -1,6 +1,7 @@
 #include "client/doctor/server_config.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -40,6 +41,11 @@ ServerConfig ServerConfigOf(const std::string& path, const ConfigValues& values)
   for (const char* key : {"http-listen", "health-listen", "metrics-listen"}) {
     const std::string address = ValueOf(values, key);
     if (!address.empty()) config.opened.push_back({absl::StrCat("--", key), address});
+  }
+  for (const char* key : {"api-keys", "fleet-secret-file"}) {
+    if (std::string file = ValueOf(values, key); !file.empty()) {
+      config.secrets.push_back(std::move(file));
+    }
   }
   config.tls.cert_file = ValueOf(values, "tls-cert");
   config.tls.key_file = ValueOf(values, "tls-key");

@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 
 #include "common/base/log.h"
+#include "common/base/secret_mode.h"
 #include "common/base/small_file.h"
 #include "common/base/status_macros.h"
 
@@ -111,7 +112,9 @@ absl::Status CertificateWatcher::Reload(const CertificateTexts& texts) {
 void CertificateWatcher::Look() {
   const auto news = certificates_->Look(
       ReadCertificateFiles(tls_), [this](const CertificateTexts& texts) { return Reload(texts); });
-  if (news.has_value()) Tell(*news, "certificates", state().facts.chain_ends);
+  if (!news.has_value()) return;
+  if (news->ok() && tls_.own_certificate()) WarnOfSecretMode("--tls-key", tls_.key_file);
+  Tell(*news, "certificates", state().facts.chain_ends);
 }
 
 void CertificateWatcher::LookAtLists() {

@@ -28,6 +28,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/free_memory.h"
 #include "common/base/log.h"
+#include "common/base/secret_mode.h"
 #include "common/base/status_macros.h"
 #include "common/net/acceptor.h"
 #include "common/net/access_check.h"
@@ -248,6 +249,7 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
   BATON_ASSIGN_OR_RETURN(
       Credentials credentials,
       Credentials::Create(options.flags.tls, kCertificatesPoll, WhoMayConnect(options)));
+  if (credentials.secure()) WarnOfSecretMode("--tls-key", options.flags.tls.key_file);
   // A bad --listen is found now and not after the model is loaded.
   BATON_RETURN_IF_ERROR(
       CheckListenable("--listen", options.flags.listen, options.flags.reuse_port));

@@ -7,12 +7,15 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/log.h"
+#include "common/base/secret_mode.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/status.h"
 #include "router/tenants/api_key.h"
 
 namespace baton {
 namespace {
+
+constexpr char kFlag[] = "--api-keys";
 
 absl::Status Refuse(const char* reason, const std::string& why) {
   return WithErrorInfo(absl::UnauthenticatedError(why), {.reason = reason});
@@ -28,6 +31,7 @@ absl::StatusOr<std::unique_ptr<ApiKeys>> ApiKeys::Load(const std::string& path, 
     return absl::Status(table.status().code(),
                         absl::StrCat("--api-keys ", table.status().message()));
   }
+  WarnOfSecretMode(kFlag, path);
   std::unique_ptr<ApiKeys> keys(new ApiKeys(path, *std::move(text), *std::move(table)));
   keys->stale_ = std::make_shared<std::atomic<double>>(0);
   metrics.AddGauge("baton_router_api_keys_stale",
@@ -62,6 +66,7 @@ void ApiKeys::Reload() {
   if (!table.ok()) return;
   LogInfo("--api-keys {}: {} tenants, {} keys", LogSafe(path_), (*table)->file.tenants.size(),
           (*table)->file.keys.size());
+  WarnOfSecretMode(kFlag, path_);
   absl::MutexLock lock(&mutex_);
   table_ = *std::move(table);
 }

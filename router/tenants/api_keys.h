@@ -23,7 +23,8 @@ namespace baton {
 
 // Thread-safe. A thread of its own reads the file again and again, so a key that is added or
 // revoked counts within two seconds. A file that is wrong changes nothing: the last good one stays,
-// one line of the log says why, and a gauge of the metrics is 1 until the file is good again.
+// one line of the log says why, and a gauge of the metrics is 1 until the file is good again. A line
+// also says so if other users may read or write a file that is taken.
 class ApiKeys {
  public:
   struct Holder {

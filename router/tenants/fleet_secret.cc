@@ -15,6 +15,7 @@
 #include "common/base/check.h"
 #include "common/base/hash.h"
 #include "common/base/random.h"
+#include "common/base/secret_mode.h"
 #include "common/base/small_file.h"
 #include "common/base/status_macros.h"
 
@@ -42,7 +43,10 @@ absl::StatusOr<FleetSecret> FleetSecret::Read(const std::string& path) {
   const absl::string_view digits = absl::StripAsciiWhitespace(text);
   bool good = digits.size() == 2 * kSecretBytes;
   for (const char c : digits) good = good && absl::ascii_isxdigit(static_cast<unsigned char>(c));
-  if (good) return FleetSecret(absl::HexStringToBytes(digits));
+  if (good) {
+    WarnOfSecretMode("the fleet's secret", path);
+    return FleetSecret(absl::HexStringToBytes(digits));
+  }
   return absl::InvalidArgumentError(
       absl::StrCat(path, ": must hold ", 2 * kSecretBytes,
                    " hexadecimal digits; make it with: openssl rand -hex ", kSecretBytes));

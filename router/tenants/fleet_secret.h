@@ -19,7 +19,8 @@ namespace baton {
 // Immutable and thread-safe.
 class FleetSecret {
  public:
-  // Reads a file of 64 hexadecimal digits. INVALID_ARGUMENT names the file.
+  // Reads a file of 64 hexadecimal digits, and warns if other users may read or write it.
+  // INVALID_ARGUMENT names the file.
   static absl::StatusOr<FleetSecret> Read(const std::string& path);
   // Reads the file of this user on this machine, which is made once:
   // ${XDG_STATE_HOME:-$HOME/.local/state}/baton/fleet-secret.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
@@ -137,6 +138,8 @@ std::string WriteTestFile(const std::string& name, const std::string& text) {
   const std::string path =
       absl::StrCat(folder == nullptr ? "/tmp" : folder, "/baton_test_", getpid(), "_", name);
   std::ofstream(path) << text;
+  std::filesystem::permissions(
+      path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   return path;
 }
 

@@ -1,5 +1,6 @@
 #include "common/certificates/certificate_watcher.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -164,6 +165,17 @@ TEST_F(CertificateWatcherTest, NeitherCertificatesNorListsWaitForTheOther) {
   Write(second_);
   WaitFor(kReloads, 2);
   EXPECT_EQ(Contents(watcher_->identity_path()), absl::StrCat(second_.key_pem, "\n", second_.pem));
+}
+
+TEST_F(CertificateWatcherTest, ARenewedKeyThatOthersMayReadIsALineOfTheLog) {
+  Start();
+  chmod(tls_.key_file.c_str(), 0644);
+  ::testing::internal::CaptureStderr();
+  std::ofstream(tls_.key_file) << second_.key_pem;  // the mode stays
+  std::ofstream(tls_.cert_file) << second_.pem;
+  WaitFor(kReloads, 1);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr(absl::StrCat("--tls-key ", tls_.key_file, ": mode 0644: everybody")));
 }
 
 TEST_F(CertificateWatcherTest, AListThatGetsOldIsTold) {

@@ -1,11 +1,13 @@
 #include "common/net/server.h"
 
 #include <httplib.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <fstream>
 #include <list>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -24,6 +26,7 @@
 #include "tests/common/net/test_process.h"
 #include "tests/common/net/test_service.h"
 #include "tests/common/net/test_sockets.h"
+#include "tests/support/certificates.h"
 #include "tests/support/raw_call.h"
 
 namespace baton {
@@ -147,6 +150,30 @@ TEST_F(ServerTest, BeyondLoopbackReflectionMustBeAskedFor) {
                                       .status;
       EXPECT_EQ(absl::IsUnimplemented(status), !asked) << status;
     }
+  }
+}
+
+TEST_F(ServerTest, AKeyThatOthersMayReadIsALineAtTheStart) {
+  const TestAuthority authority("mesh");
+  const TestCertificate own = authority.IssueRole("decode/a");
+  ServerFlags flags;
+  flags.listen = "127.0.0.1:0";
+  flags.tls.cert_file = WriteTestFile("mode.pem", own.pem);
+  flags.tls.key_file = WriteTestFile("mode.key", own.key_pem);
+  flags.tls.ca_file = WriteTestFile("mode-ca.pem", authority.pem());
+  const std::string line = absl::StrCat("--tls-key ", flags.tls.key_file,
+                                        ": mode 0644: everybody may read it; chmod 600");
+  for (const mode_t mode : {0640, 0644}) {
+    chmod(flags.tls.key_file.c_str(), mode);
+    server_.reset();  // a process has one
+    Metrics metrics("decode");
+    ::testing::internal::CaptureStderr();
+    const auto server = ServerProcess::Create({.program = "test", .flags = flags}, metrics);
+    const std::string log = ::testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(server.ok()) << server.status();
+    EXPECT_EQ(absl::StrContains(log, line), mode == 0644) << log;
+    EXPECT_EQ(std::vector<std::string>(absl::StrSplit(log, "may read it")).size(),
+              mode == 0644 ? 2u : 1u);
   }
 }
 

@@ -2,12 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 
 #include "common/rpc/status.h"
@@ -102,6 +106,28 @@ TEST_F(ApiKeysTest, AFileThatBreaksKeepsTheLastGoodOneAndAGaugeTells) {
   unlink(path_.c_str());
   Eventually([&] { return stale(); });
   EXPECT_TRUE(keys_->Find(key_).ok());
+}
+
+TEST_F(ApiKeysTest, AFileThatOthersMayReadIsALineWhenItIsTaken) {
+  const auto warnings = [](const std::string& log) {
+    return std::vector<std::string>(absl::StrSplit(log, "everybody may read it")).size() - 1;
+  };
+  chmod(path_.c_str(), 0644);
+  testing::internal::CaptureStderr();
+  Metrics metrics("router");
+  ASSERT_TRUE(ApiKeys::Load(path_, metrics, absl::Minutes(1)).ok());
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr(absl::StrCat("--api-keys ", path_,
+                                          ": mode 0644: everybody may read it; "
+                                          "chmod 600 ",
+                                          path_)));
+  EXPECT_EQ(warnings(log), 1u);
+  testing::internal::CaptureStderr();
+  std::ofstream(path_, std::ios::app) << "\n[tenants.\"more\"]\n";  // the mode stays
+  Eventually([&] { return keys_->FindTenant("more").has_value(); });
+  Write({{.hash = HashApiKey(key_), .tenant = "acme"}});  // with the right mode
+  Eventually([&] { return keys_->Find(key_).ok(); });
+  EXPECT_EQ(warnings(testing::internal::GetCapturedStderr()), 1u);
 }
 
 TEST_F(ApiKeysTest, TellsWhatTheFileSaysOfATenant) {

@@ -72,6 +72,22 @@ TEST_F(FleetSecretTest, AFileOfOtherThan64DigitsIsRefusedAndNotRepeated) {
   }
 }
 
+TEST_F(FleetSecretTest, AFileThatOthersMayReadIsALineOfTheLog) {
+  ASSERT_TRUE(Read(std::string(64, 'a')).ok());
+  const std::string path = folder_ + "/secret";
+  for (const mode_t mode : {0600, 0640, 0644}) {
+    chmod(path.c_str(), mode);
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(FleetSecret::Read(path).ok());
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(log.empty(), mode != 0644) << log;
+    if (mode == 0644) {
+      EXPECT_THAT(log, HasSubstr("the fleet's secret " + path + ": mode 0644"));
+    }
+    EXPECT_EQ(log.find("aaa"), std::string::npos);
+  }
+}
+
 TEST_F(FleetSecretTest, AUsersIsMadeOnceAndIsItsOwn) {
   setenv("XDG_STATE_HOME", (folder_ + "/state").c_str(), 1);
   const auto first = FleetSecret::OfThisUser(), second = FleetSecret::OfThisUser();
