@@ -1,6 +1,8 @@
-"""What C++ files hold, read without a compiler: includes, comments, and by their brackets the classes and functions."""
+"""What C++ files hold, read without a compiler: includes, comments, and by their brackets the classes and functions. And which tests
+are a file's own."""
 
 import bisect
+import posixpath
 import re
 from dataclasses import dataclass
 
@@ -34,6 +36,15 @@ class Definition:
     is_function: bool = False
     is_class: bool = False  # this is the body of `owner`
     owner: str = ""  # the outermost class that this is, or to which it belongs if it stands outside
+
+
+def own_tests(path, tests, text_of):
+    """The tests of a C++ file: the one of its name at its mirrored place in tests/, and those that include its header, beside that place
+    for a file of the product and anywhere for one of tests/. `tests` are the paths of all test sources, `text_of(path)` a source's text."""
+    stem = posixpath.splitext(path)[0]
+    folder = f"tests/{posixpath.dirname(path)}"
+    near = [test for test in tests if path.startswith("tests/") or posixpath.dirname(test) == folder]
+    return {test for test in near if test == f"tests/{stem}_test.cc" or f"{stem}.h" in includes(text_of(test))}
 
 
 def includes(text):

@@ -20,7 +20,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 
-from cpp_outline import includes, line_comments, outline
+from cpp_outline import includes, line_comments, outline, own_tests
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CPP = (".h", ".cc", ".cu")
@@ -87,15 +87,10 @@ def class_lines(files, outlines):
 
 
 def untested(files):
-    """Product sources with a test, and those without one."""
-    tested = set()
-    for path, text in files.items():
-        if is_test(path) and path.endswith("_test.cc"):
-            mirrored = folder_of(path).removeprefix("tests/")
-            tested.add(f"{mirrored}/{path.rpartition('/')[2].removesuffix('_test.cc')}")
-            tested.update(name.removesuffix(".h") for name in includes(text) if folder_of(name) == mirrored)
+    """All product sources, and those without a test."""
+    tests = [path for path in files if is_test(path) and path.endswith("_test.cc")]
     sources = [path for path in files if path.endswith(COMPILED) and not is_test(path) and not path.endswith("/main.cc")]
-    return sources, [path for path in sources if path.rpartition(".")[0] not in tested]
+    return sources, [path for path in sources if not own_tests(path, tests, files.get)]
 
 
 def comment_beginnings(path, text):

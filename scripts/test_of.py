@@ -20,7 +20,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from cpp_outline import includes
+from cpp_outline import own_tests
 from tidy import changed_files
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -54,16 +54,11 @@ def read_programs(root):
 
 
 def tests_of_source(root, path, programs):
-    """The test sources of a C++ file."""
+    """The test sources of a C++ file: a test itself, else its own tests, else all in the nearest folder of tests/ that has some."""
     if path in programs:
         return {path}
-    in_tests = path.startswith("tests/")
-    stem = os.path.splitext(path)[0]
-    folder = os.path.dirname(path) if in_tests else f"tests/{os.path.dirname(path)}"
-    # A header of tests/ may serve any test; what the product has is tested beside its mirrored place.
-    near = [name for name in programs if in_tests or os.path.dirname(name) == folder]
-    own = {name for name in near
-           if name == f"tests/{stem}_test.cc" or f"{stem}.h" in includes((root / name).read_text())}
+    own = own_tests(path, programs, lambda name: (root / name).read_text())
+    folder = os.path.dirname(path if path.startswith("tests/") else f"tests/{path}")
     while not own and folder:
         own = {name for name in programs if name.startswith(f"{folder}/")}
         folder = os.path.dirname(folder)
