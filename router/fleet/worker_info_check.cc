@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 
 #include "common/base/address.h"
 #include "common/base/hash.h"
@@ -22,37 +23,65 @@ constexpr size_t kMostDigestBytes = 64;
 constexpr size_t kMostShapeTextBytes = 256;
 constexpr int kMostShapeEntries = 1024;
 
-struct Text {
-  const char* field;
-  const std::string& value;
+// A text of `Message`: its name for people, its bound, and whether people read it, so that it must
+// print.
+template <typename Message>
+struct TextField {
+  const char* name;
   size_t most_bytes;
+  bool prints;
+  const std::string& (Message::*get)() const;
+  std::string* (Message::*get_mutable)();
 };
+
+using internal::v1::KvShape;
+using internal::v1::ModelIdentity;
+using internal::v1::WorkerInfo;
+
+constexpr TextField<WorkerInfo> kTexts[] = {
+    {"name", kMaxNameBytes, true, &WorkerInfo::name, &WorkerInfo::mutable_name},
+    {"version", kMostVersionBytes, true, &WorkerInfo::version, &WorkerInfo::mutable_version},
+    {"address", kMostAddressBytes, true, &WorkerInfo::address, &WorkerInfo::mutable_address},
+    {"weights_type", kMostTypeBytes, true, &WorkerInfo::weights_type,
+     &WorkerInfo::mutable_weights_type}};
+constexpr TextField<ModelIdentity> kIdentityTexts[] = {
+    {"architecture", kMostArchitectureBytes, true, &ModelIdentity::architecture,
+     &ModelIdentity::mutable_architecture},
+    {"weights_digest", kMostDigestBytes, false, &ModelIdentity::weights_digest,
+     &ModelIdentity::mutable_weights_digest},
+    {"config_digest", kMostDigestBytes, false, &ModelIdentity::config_digest,
+     &ModelIdentity::mutable_config_digest},
+    {"tokenizer_digest", kMostDigestBytes, false, &ModelIdentity::tokenizer_digest,
+     &ModelIdentity::mutable_tokenizer_digest}};
+constexpr TextField<KvShape> kShapeTexts[] = {
+    {"dtype", kMostShapeTextBytes, true, &KvShape::dtype, &KvShape::mutable_dtype},
+    {"numerics", kMostShapeTextBytes, true, &KvShape::numerics, &KvShape::mutable_numerics}};
 
 bool Prints(const std::string& text) {
   return std::none_of(text.begin(), text.end(),
                       [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); });
 }
 
-std::string FaultOfTexts(const internal::v1::WorkerInfo& info) {
-  const internal::v1::ModelIdentity& identity = info.identity();
-  for (const Text& text : {Text{"name", info.name(), kMaxNameBytes},
-                           Text{"version", info.version(), kMostVersionBytes},
-                           Text{"address", info.address(), kMostAddressBytes},
-                           Text{"weights_type", info.weights_type(), kMostTypeBytes},
-                           Text{"architecture", identity.architecture(), kMostArchitectureBytes},
-                           Text{"numerics", info.shape().numerics(), kMostShapeTextBytes}}) {
-    if (text.value.size() > text.most_bytes) {
-      return absl::StrCat("has a ", text.field, " of more than ", text.most_bytes, " bytes");
+// Returns the first fault of the texts of a message; empty if there is none.
+template <typename Message>
+std::string FaultOf(const Message& message, absl::Span<const TextField<Message>> fields) {
+  for (const TextField<Message>& field : fields) {
+    const std::string& text = (message.*field.get)();
+    if (text.size() > field.most_bytes) {
+      return absl::StrCat("has a ", field.name, " of more than ", field.most_bytes, " bytes");
     }
-    if (!Prints(text.value)) {
-      return absl::StrCat("has a ", text.field, " with characters that do not print");
+    if (field.prints && !Prints(text)) {
+      return absl::StrCat("has a ", field.name, " with characters that do not print");
     }
   }
-  for (const Text& digest : {Text{"weights_digest", identity.weights_digest(), kMostDigestBytes},
-                             Text{"config_digest", identity.config_digest(), kMostDigestBytes}}) {
-    if (digest.value.size() > digest.most_bytes) {
-      return absl::StrCat("has a ", digest.field, " of more than ", digest.most_bytes, " bytes");
-    }
+  return "";
+}
+
+std::string FaultOfTexts(const WorkerInfo& info) {
+  for (const std::string& fault :
+       {FaultOf<WorkerInfo>(info, kTexts), FaultOf<ModelIdentity>(info.identity(), kIdentityTexts),
+        FaultOf<KvShape>(info.shape(), kShapeTexts)}) {
+    if (!fault.empty()) return fault;
   }
   for (const std::string& type : info.shape().wire_dtypes()) {
     if (type.size() > kMostTypeBytes) {
@@ -69,6 +98,13 @@ void Cut(std::string* text, size_t most_bytes) {
   if (text->size() <= most_bytes) return;
   text->resize(most_bytes);
   text->shrink_to_fit();
+}
+
+template <typename Message>
+void CutAll(Message& message, absl::Span<const TextField<Message>> fields) {
+  for (const TextField<Message>& field : fields) {
+    Cut((message.*field.get_mutable)(), field.most_bytes);
+  }
 }
 
 }  // namespace
@@ -95,23 +131,14 @@ std::string WhyNeverUsed(const WorkerTarget& target, const internal::v1::WorkerI
 }
 
 void CutTexts(internal::v1::WorkerInfo& info) {
-  Cut(info.mutable_name(), kMaxNameBytes);
-  Cut(info.mutable_version(), kMostVersionBytes);
-  Cut(info.mutable_address(), kMostAddressBytes);
-  Cut(info.mutable_weights_type(), kMostTypeBytes);
-  internal::v1::ModelIdentity& identity = *info.mutable_identity();
-  Cut(identity.mutable_architecture(), kMostArchitectureBytes);
-  for (std::string* digest : {identity.mutable_weights_digest(), identity.mutable_config_digest(),
-                              identity.mutable_tokenizer_digest()}) {
-    Cut(digest, kMostDigestBytes);
-  }
-  internal::v1::KvShape& shape = *info.mutable_shape();
-  Cut(shape.mutable_dtype(), kMostShapeTextBytes);
-  Cut(shape.mutable_numerics(), kMostShapeTextBytes);
+  KvShape& shape = *info.mutable_shape();
+  CutAll<WorkerInfo>(info, kTexts);
+  CutAll<ModelIdentity>(*info.mutable_identity(), kIdentityTexts);
+  CutAll<KvShape>(shape, kShapeTexts);
   for (std::string& type : *shape.mutable_wire_dtypes()) Cut(&type, kMostTypeBytes);
   if (shape.wire_dtypes_size() + shape.layer_states_size() <= kMostShapeEntries) return;
   // A list that is cleared keeps its memory.
-  const std::unique_ptr<internal::v1::KvShape> dropped(info.release_shape());
+  const std::unique_ptr<KvShape> dropped(info.release_shape());
 }
 
 }  // namespace baton

@@ -63,6 +63,10 @@ TEST(WorkerInfoCheck, TextsAreBoundedAndPrint) {
       HasSubstr("weights_digest of more"));
   EXPECT_THAT(WhyWith([&](WorkerInfo& info) { info.mutable_shape()->add_wire_dtypes(giant); }),
               HasSubstr("wire_dtype of more"));
+  EXPECT_THAT(WhyWith([&](WorkerInfo& info) { info.mutable_shape()->set_dtype(giant); }),
+              HasSubstr("dtype of more than 256 bytes"));
+  EXPECT_THAT(WhyWith([](WorkerInfo& info) { info.mutable_shape()->set_dtype("f16\n"); }),
+              HasSubstr("dtype with characters that do not print"));
   EXPECT_THAT(WhyWith([](WorkerInfo& info) { info.set_version("1\x1b]0;pwned\x07"); }),
               HasSubstr("version with characters that do not print"));
   EXPECT_THAT(WhyWith([](WorkerInfo& info) { info.set_name("a\nb"); }),
