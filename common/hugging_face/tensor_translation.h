@@ -1,4 +1,5 @@
-// Names a tensors's tensors as GGUF does, and puts together those that GGUF has in another form.
+// Names a Hugging Face folder's tensors as GGUF does, and puts together those that GGUF has in
+// another form.
 #pragma once
 
 #include <vector>
