@@ -13,16 +13,17 @@
 #include "common/base/kv_type_name.h"
 #include "prefill_worker/kv_buffer.h"
 #include "prefill_worker/page_encoder.h"
+#include "tests/support/shuffled_blocks.h"
 #include "tests/support/stored_head.h"
 
 namespace baton {
 namespace {
 
 using internal::v1::KvDataHeader;
-using ::testing::HasSubstr;
+using Blocks = ShuffledBlocks;
 
 constexpr int kTokens = 75;  // pages of 16, 16, 16, 16 and 11
-constexpr uint8_t kUntouched = 0xEE;
+constexpr uint8_t kUntouched = ShuffledBlocks::kUntouched;
 
 // What `values`, whole heads, become when they are stored as `dtype`.
 std::vector<float> As(KvType dtype, std::vector<float> values, int head_dim) {
@@ -38,58 +39,6 @@ std::vector<float> As(KvType dtype, std::vector<float> values, int head_dim) {
   return values;
 }
 
-// The blocks of a sequence in shuffled order, in memory of their own.
-struct Blocks {
-  Blocks(KvType dtype, int block_size, std::vector<int32_t> table)
-      : layout{.layers = 3,
-               .kv_heads = 2,
-               .head_dim = 32,
-               .block_size = block_size,
-               .dtype = dtype},
-        memory(layout.block_bytes() * 8, kUntouched),
-        blocks{memory.data(), layout, std::move(table)} {}
-  size_t values() const {
-    return static_cast<size_t>(layout.kv_heads) * static_cast<size_t>(layout.head_dim);
-  }
-
-  void Set(int layer, KvLayout::Part part, int token, const std::vector<float>& x) {
-    uint8_t* const row = blocks.Row(layer, part, token);
-    if (IsQuantised(layout.dtype)) {
-      StoreHeads({layout.block_size, layout.kv_heads, layout.head_dim, layout.dtype}, x.data(), row,
-                 blocks.Scales(layer, part, token));
-    } else if (layout.dtype == KvType::kF32) {
-      std::memcpy(row, x.data(), layout.row_bytes());
-    } else {
-      for (size_t i = 0; i < x.size(); ++i) {
-        const uint16_t half = layout.dtype == KvType::kF16 ? F32ToF16(x[i]) : F32ToBf16(x[i]);
-        std::memcpy(row + 2 * i, &half, 2);
-      }
-    }
-  }
-  std::vector<float> Get(int layer, KvLayout::Part part, int token) const {
-    const uint8_t* const row = blocks.Row(layer, part, token);
-    std::vector<float> x(values());
-    if (IsQuantised(layout.dtype)) {
-      return LoadStoredHeads({layout.block_size, layout.kv_heads, layout.head_dim, layout.dtype},
-                             row, blocks.Scales(layer, part, token));
-    }
-    for (size_t i = 0; i < x.size(); ++i) {
-      uint16_t half = 0;
-      if (layout.dtype == KvType::kF32) {
-        std::memcpy(&x[i], row + 4 * i, 4);
-      } else {
-        std::memcpy(&half, row + 2 * i, 2);
-        x[i] = layout.dtype == KvType::kF16 ? F16ToF32(half) : Bf16ToF32(half);
-      }
-    }
-    return x;
-  }
-
-  KvLayout layout;
-  std::vector<uint8_t> memory;
-  KvBlocks blocks;
-};
-
 template <class Visit>
 void ForEachRow(const Visit& visit) {
   for (int layer = 0; layer < 3; ++layer) {
@@ -99,26 +48,8 @@ void ForEachRow(const Visit& visit) {
   }
 }
 
-void Fill(Blocks& blocks) {
-  std::mt19937 random(7);
-  std::normal_distribution<float> value(0, 3);
-  ForEachRow([&](int layer, KvLayout::Part part, int token) {
-    std::vector<float> x(blocks.values());
-    for (float& element : x) element = value(random);
-    blocks.Set(layer, part, token, x);
-  });
-}
-
 bool AllUntouched(const uint8_t* bytes, size_t count) {
   return std::all_of(bytes, bytes + count, [](uint8_t byte) { return byte == kUntouched; });
-}
-
-std::vector<uint32_t> CachedCrcs(const KvBlocks& blocks, int layer, int first, int end) {
-  std::vector<uint32_t> crcs;
-  for (; first < end; first += kKvPageTokens) {
-    crcs.push_back(blocks.PageCrc(layer, {first, std::min(end, first + kKvPageTokens)}));
-  }
-  return crcs;
 }
 
 // Layers 1 and 2, tokens 16 to the end.
@@ -200,7 +131,7 @@ class PayloadCopier : public ::testing::Test {
   // Source blocks of 16 tokens, target blocks of 48.
   static Blocks Source(KvType dtype) {
     Blocks source(dtype, 16, {4, 0, 6, 2, 5});
-    Fill(source);
+    source.Fill(kTokens);
     return source;
   }
   static Blocks Target(KvType dtype) { return Blocks(dtype, 48, {5, 2}); }
@@ -371,41 +302,6 @@ TEST_F(PayloadCopier, ABlockThatDoesNotKeepWhatWasConvertedIntoItIsNotOk) {
   const KvDataHeader header = Header(source, sent);
   const KvDataMessage message = Message(source, sent, header);
   EXPECT_FALSE(CopyPayload(CopyOf(header, KvType::kInt8), message, target.blocks).ok);
-}
-
-TEST(PageEncoder, APageThatChangedSinceItWasComputedIsNotSent) {
-  Blocks source(KvType::kF16, 16, {4, 0, 6, 2, 5});
-  Fill(source);
-  const KvWireFormat format(source.layout, KvType::kInt8);
-  const std::vector<uint32_t> crcs = CachedCrcs(source.blocks, 1, 0, kTokens);
-  ASSERT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 1), format, {0, kTokens}, crcs).ok());
-  source.blocks.Row(1, KvLayout::kValues, 70)[3] ^= 1;
-  const absl::Status status =
-      WirePageCrcs(RowsOfLayer(source.blocks, 1), format, {0, kTokens}, crcs).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("layer 1, tokens 64 to 74"));
-  EXPECT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 2), format, {0, kTokens},
-                           CachedCrcs(source.blocks, 2, 0, kTokens))
-                  .ok());
-}
-
-TEST(PageEncoder, AnInfiniteValueIsRefusedAsInt8AndTheRemedyNamed) {
-  Blocks source(KvType::kBf16, 16, {4, 0, 6, 2, 5});
-  Fill(source);
-  std::vector<float> row = source.Get(0, KvLayout::kKeys, 20);
-  row[47] = INFINITY;
-  source.Set(0, KvLayout::kKeys, 20, row);
-  const std::vector<uint32_t> crcs = CachedCrcs(source.blocks, 0, 0, kTokens);
-  const absl::Status status =
-      WirePageCrcs(RowsOfLayer(source.blocks, 0), KvWireFormat(source.layout, KvType::kInt8),
-                   {0, kTokens}, crcs)
-          .status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("layer 0, tokens 16 to 31"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("--kv-wire-dtype"));
-  EXPECT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 0), KvWireFormat(source.layout, KvType::kF32),
-                           {0, kTokens}, crcs)
-                  .ok());
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 
 #include "common/base/float_types.h"
+#include "tests/support/shuffled_blocks.h"
 
 namespace baton {
 namespace {
@@ -106,6 +107,43 @@ TEST_F(PageEncoderTest, AValueThatTheWireCannotSayIsRefused) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("layer 0, tokens 0 to 15: a value that is not finite, or too large, cannot "
                         "be sent as int8"));
+}
+
+constexpr int kShuffledTokens = 75;  // pages of 16, 16, 16, 16 and 11
+
+TEST(PageEncoder, APageThatChangedSinceItWasComputedIsNotSent) {
+  ShuffledBlocks source(KvType::kF16, 16, {4, 0, 6, 2, 5});
+  source.Fill(kShuffledTokens);
+  const KvWireFormat format(source.layout, KvType::kInt8);
+  const std::vector<uint32_t> crcs = CachedCrcs(source.blocks, 1, 0, kShuffledTokens);
+  ASSERT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 1), format, {0, kShuffledTokens}, crcs).ok());
+  source.blocks.Row(1, KvLayout::kValues, 70)[3] ^= 1;
+  const absl::Status status =
+      WirePageCrcs(RowsOfLayer(source.blocks, 1), format, {0, kShuffledTokens}, crcs).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("layer 1, tokens 64 to 74"));
+  EXPECT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 2), format, {0, kShuffledTokens},
+                           CachedCrcs(source.blocks, 2, 0, kShuffledTokens))
+                  .ok());
+}
+
+TEST(PageEncoder, AnInfiniteValueIsRefusedAsInt8AndTheRemedyNamed) {
+  ShuffledBlocks source(KvType::kBf16, 16, {4, 0, 6, 2, 5});
+  source.Fill(kShuffledTokens);
+  std::vector<float> row = source.Get(0, KvLayout::kKeys, 20);
+  row[47] = INFINITY;
+  source.Set(0, KvLayout::kKeys, 20, row);
+  const std::vector<uint32_t> crcs = CachedCrcs(source.blocks, 0, 0, kShuffledTokens);
+  const absl::Status status =
+      WirePageCrcs(RowsOfLayer(source.blocks, 0), KvWireFormat(source.layout, KvType::kInt8),
+                   {0, kShuffledTokens}, crcs)
+          .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("layer 0, tokens 16 to 31"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--kv-wire-dtype"));
+  EXPECT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 0), KvWireFormat(source.layout, KvType::kF32),
+                           {0, kShuffledTokens}, crcs)
+                  .ok());
 }
 
 }  // namespace
