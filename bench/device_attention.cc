@@ -7,7 +7,6 @@
 // Prints JSON. The shape is llama-3.1-8b's: 32 query heads, 8 KV heads of 128 dimensions, bf16.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -21,6 +20,8 @@
 #include "common/backend/make_backend.h"
 #include "common/base/clock.h"
 #include "common/base/float_types.h"
+#include "common/base/standard_error.h"
+#include "common/base/standard_output.h"
 
 namespace baton {
 namespace {
@@ -33,7 +34,7 @@ constexpr int kBlockSize = 32;
 template <class T>
 T OrExit(absl::StatusOr<T> value) {
   if (value.ok()) return *std::move(value);
-  std::fprintf(stderr, "baton-bench-device-attention: %s\n", value.status().ToString().c_str());
+  WriteErrorLine("baton-bench-device-attention", value.status().ToString());
   std::exit(2);
 }
 
@@ -169,7 +170,7 @@ int Main(int argc, char** argv) {
   report["results"].push_back(Decode(*backend, batch, context, repetitions, copy_gb_s));
   for (const int tokens : prompts)
     report["results"].push_back(Prefill(*backend, tokens, repetitions));
-  std::printf("%s\n", report.dump(2).c_str());
+  WriteOutput(report.dump(2) + "\n");
   return 0;
 }
 

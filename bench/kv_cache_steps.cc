@@ -2,13 +2,16 @@
 // computes all tokens again.
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
+
 #include "common/backend/make_backend.h"
+#include "common/base/standard_error.h"
+#include "common/base/standard_output.h"
 #include "common/gguf/gguf_file.h"
 #include "common/kv/cache.h"
 #include "common/model/transformer.h"
@@ -64,8 +67,10 @@ class Bench {
   std::vector<float> logits_;
 };
 
+constexpr char kProgram[] = "baton-bench-kv-cache";
+
 int Fail(const absl::Status& status) {
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  WriteErrorLine(kProgram, status.ToString());
   return 2;
 }
 
@@ -82,7 +87,7 @@ int Main(const std::string& path, int steps, int threads, int stride, const std:
   layout.groups = {};
   auto cache = KvCache::Create(**backend, layout, layout.BlocksFor(steps + 1));
   if (!cache.ok()) return Fail(cache.status());
-  std::fprintf(stderr, "%s, loaded in %.2f s\n", (*backend)->Description().c_str(), load.count());
+  WriteNotice(absl::StrFormat("%s, loaded in %.2f s\n", (*backend)->Description(), load.count()));
 
   Bench bench(**model, **cache);
   std::vector<int32_t> tokens = {1 % (*model)->config().vocab_size};
@@ -94,20 +99,23 @@ int Main(const std::string& path, int steps, int threads, int stride, const std:
     total_ms += result.milliseconds;
     tokens.push_back(result.token);
   }
-  std::printf("tokens,cached_ms,recomputed_ms\n");
+  WriteOutput("tokens,cached_ms,recomputed_ms\n");
   double recomputed_ms = 0;
   for (int step = 0; step < steps; step += stride) {
     const std::vector<int32_t> all(tokens.begin(), tokens.begin() + step + 1);
     const Bench::Step result = bench.Run(all, 0);
     if (result.token != tokens[static_cast<size_t>(step) + 1]) {
-      std::fprintf(stderr, "step %d: cached and recomputed tokens differ\n", step);
+      WriteErrorLine(kProgram,
+                     absl::StrFormat("step %d: cached and recomputed tokens differ", step));
       return 1;
     }
     recomputed_ms = result.milliseconds;
-    std::printf("%d,%.3f,%.3f\n", step + 1, cached_ms[static_cast<size_t>(step)], recomputed_ms);
+    WriteOutput(absl::StrFormat("%d,%.3f,%.3f\n", step + 1, cached_ms[static_cast<size_t>(step)],
+                                recomputed_ms));
   }
-  std::fprintf(stderr, "decode %.1f tokens/s; recomputing the last step's tokens %.1f tokens/s\n",
-               1000 * steps / total_ms, 1000.0 * (steps - (steps - 1) % stride) / recomputed_ms);
+  WriteNotice(absl::StrFormat(
+      "decode %.1f tokens/s; recomputing the last step's tokens %.1f tokens/s\n",
+      1000 * steps / total_ms, 1000.0 * (steps - (steps - 1) % stride) / recomputed_ms));
   return 0;
 }
 
@@ -116,7 +124,8 @@ int Main(const std::string& path, int steps, int threads, int stride, const std:
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: %s MODEL.gguf [STEPS] [THREADS] [STRIDE] [CPU_ISA]\n", argv[0]);
+    baton::WriteErrorLine(baton::kProgram,
+                          "usage: MODEL.gguf [STEPS] [THREADS] [STRIDE] [CPU_ISA]");
     return 2;
   }
   const auto number = [&](int index, int otherwise) {

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdio>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -18,9 +17,12 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 #include "common/backend/cpu/machine/cpu_set.h"
 #include "common/backend/make_backend.h"
+#include "common/base/standard_error.h"
+#include "common/base/standard_output.h"
 #include "common/gguf/gguf_file.h"
 #include "common/kv/cache.h"
 #include "common/model/transformer.h"
@@ -86,20 +88,25 @@ struct Work {
   int sequences = 1;  // sequences that each process decodes at once
 };
 
+int Fail(const std::string& why) {
+  WriteErrorLine("baton-bench-shared-cores", why);
+  return 2;
+}
+
 // The child process: sends a byte when the model is loaded, then a rate for every byte it receives.
 int DecodeWhenTold(const Work& work, int threads, const std::string& cpu_set, Pipe orders,
                    Pipe answers) {
   const auto file = GgufFile::Open(work.model);
-  if (!file.ok()) return std::fprintf(stderr, "%s\n", file.status().ToString().c_str()), 2;
+  if (!file.ok()) return Fail(file.status().ToString());
   const auto backend = MakeBackend({.device = "cpu", .threads = threads, .cpu_set = cpu_set});
-  if (!backend.ok()) return std::fprintf(stderr, "%s\n", backend.status().ToString().c_str()), 2;
+  if (!backend.ok()) return Fail(backend.status().ToString());
   const auto model = Transformer::Load(*file, **backend, [](double) {});
-  if (!model.ok()) return std::fprintf(stderr, "%s\n", model.status().ToString().c_str()), 2;
+  if (!model.ok()) return Fail(model.status().ToString());
   KvLayout layout = (*model)->MakeKvLayout(/*block_size=*/32, KvType::kF16);
   layout.groups = {};
   const auto cache =
       KvCache::Create(**backend, layout, work.sequences * layout.BlocksFor(kContext));
-  if (!cache.ok()) return std::fprintf(stderr, "%s\n", cache.status().ToString().c_str()), 2;
+  if (!cache.ok()) return Fail(cache.status().ToString());
   double rate = 0;
   do {
     if (write(answers.write_end, &rate, sizeof(rate)) != sizeof(rate)) return 2;
@@ -155,13 +162,13 @@ std::optional<double> Together(const std::array<Child, 2>& children) {
 
 int Main(const Work& work) {
   const std::vector<int> cpus = UsableCpus();
-  if (cpus.size() < 2) return std::fprintf(stderr, "needs two CPUs\n"), 2;
+  if (cpus.size() < 2) return Fail("needs two CPUs");
   const std::string both = absl::StrCat(cpus[0], ",", cpus[1]);
   std::vector<Child> started;
   for (const auto& [threads, cpu_set] : std::vector<std::pair<int, std::string>>{
            {2, both}, {2, both}, {1, absl::StrCat(cpus[0])}, {1, absl::StrCat(cpus[1])}}) {
     const auto child = StartChild(work, threads, cpu_set);
-    if (!child || !child->Answer()) return std::fprintf(stderr, "a child has failed\n"), 2;
+    if (!child || !child->Answer()) return Fail("a child has failed");
     started.push_back(*child);
   }
   std::vector<double> shared;
@@ -169,19 +176,20 @@ int Main(const Work& work) {
   for (int round = 0; round < kRounds; ++round) {
     const auto a = Together({started[0], started[1]});
     const auto b = Together({started[2], started[3]});
-    if (!a || !b) return std::fprintf(stderr, "a child has failed\n"), 2;
+    if (!a || !b) return Fail("a child has failed");
     shared.push_back(*a);
     own.push_back(*b);
   }
   std::sort(shared.begin(), shared.end());
   std::sort(own.begin(), own.end());
   const double ratio = own[kRounds / 2] / shared[kRounds / 2];
-  std::printf("2 threads each on CPUs %s: %.0f tokens/s together (%.0f to %.0f)\n", both.c_str(),
-              shared[kRounds / 2], shared.front(), shared.back());
-  std::printf("1 thread each on a CPU of its own: %.0f tokens/s together (%.0f to %.0f)\n",
-              own[kRounds / 2], own.front(), own.back());
-  std::printf("ratio of the medians of %d rounds: %.2f (at least %.1f)\n", kRounds, ratio,
-              kLeastRatio);
+  WriteOutput(absl::StrFormat("2 threads each on CPUs %s: %.0f tokens/s together (%.0f to %.0f)\n",
+                              both, shared[kRounds / 2], shared.front(), shared.back()));
+  WriteOutput(
+      absl::StrFormat("1 thread each on a CPU of its own: %.0f tokens/s together (%.0f to %.0f)\n",
+                      own[kRounds / 2], own.front(), own.back()));
+  WriteOutput(absl::StrFormat("ratio of the medians of %d rounds: %.2f (at least %.1f)\n", kRounds,
+                              ratio, kLeastRatio));
   return ratio >= kLeastRatio ? 0 : 1;
 }
 
@@ -193,9 +201,8 @@ int main(int argc, char** argv) {
   const bool usable = argc == 2 || (argc == 3 && absl::SimpleAtoi(argv[2], &work.sequences) &&
                                     work.sequences > 0 && work.sequences <= baton::kMaxSequences);
   if (!usable) {
-    std::fprintf(stderr, "usage: %s MODEL.gguf [SEQUENCES, 1 to %d; default %d]\n", argv[0],
-                 baton::kMaxSequences, baton::kSequences);
-    return 2;
+    return baton::Fail(absl::StrCat("usage: MODEL.gguf [SEQUENCES, 1 to ", baton::kMaxSequences,
+                                    "; default ", baton::kSequences, "]"));
   }
   return baton::Main(work);
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include <nlohmann/json.hpp>
 
+#include "common/base/terminal_text.h"
 #include "common/rpc/duration.h"
 #include "common/rpc/status.h"
 
@@ -104,8 +105,9 @@ std::string FormatStats(const Answer& answer, const v1::GenerateRequest& request
   const uint32_t computed = usage.prompt_tokens() - usage.cached_tokens();
   // The first token comes from the prefill, the others from the decode.
   const uint32_t decoded = usage.completion_tokens() > 0 ? usage.completion_tokens() - 1 : 0;
+  const std::string decoded_on = ShownLine(timings.decode_worker());
   const std::string prefilled_on =
-      timings.local_prefill() ? timings.decode_worker() : timings.prefill_worker();
+      timings.local_prefill() ? decoded_on : ShownLine(timings.prefill_worker());
 
   v1::SamplingParams sampling = request.sampling_params();
   sampling.set_seed(last.seed());  // which may have been drawn
@@ -124,9 +126,9 @@ std::string FormatStats(const Answer& answer, const v1::GenerateRequest& request
                                          Milliseconds(timings.exposed_kv_transfer()))));
   }
   absl::StrAppend(&out, line("decode queue", timings.decode_queue(), ""));
-  absl::StrAppend(&out, line("decode", timings.decode(),
-                             absl::StrCat(Rate(decoded, Milliseconds(timings.decode())), "  on ",
-                                          timings.decode_worker())));
+  absl::StrAppend(
+      &out, line("decode", timings.decode(),
+                 absl::StrCat(Rate(decoded, Milliseconds(timings.decode())), "  on ", decoded_on)));
   const uint32_t guessed = usage.accepted_prediction_tokens() + usage.rejected_prediction_tokens();
   if (guessed > 0) {
     absl::StrAppendFormat(&out, "%-14s %d of %d guessed tokens came true\n", "speculation",

@@ -1,6 +1,5 @@
 #include "client/chat.h"
 
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -13,16 +12,17 @@
 #include "client/sampling_flags.h"
 #include "client/utf8_check.h"
 #include "common/base/log.h"
+#include "common/base/standard_error.h"
 
 namespace baton {
 namespace {
 
 constexpr char kQuotes[] = "\"\"\"";
 
-void Say(const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }
+void Say(const std::string& text) { WriteNotice(absl::StrCat(text, "\n")); }
 
 bool ReadLine(const char* prompt, std::istream& in, std::string& line) {
-  std::fputs(prompt, stderr);
+  WriteNotice(prompt);
   return static_cast<bool>(std::getline(in, line));
 }
 

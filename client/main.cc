@@ -8,12 +8,14 @@
 #include "common/base/version.h"
 #include "common/flags/arguments.h"
 #include "common/flags/flags.h"
+#include "common/net/library_logs.h"
 
 namespace baton {
 namespace {
 
 int Main(int argc, char** argv) {
   IgnoreSigpipe();
+  LogLibraryMessages();
   CLI::App app("Baton serves large language models with prefill and decode on separate workers.",
                "baton");
   app.require_subcommand(1);

@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <poll.h>
 
-#include <cstdio>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
 #include "client/utf8_check.h"
+#include "common/base/standard_error.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/limits.h"
 
@@ -29,14 +29,14 @@ bool IsReadable(int fd, absl::Duration timeout) {
 bool AwaitInput(const PromptInput& input) {
   if (IsReadable(input.fd, input.notice_after)) return true;
   if (!input.argument.has_value()) {
-    std::fprintf(stderr, "baton: waiting for a prompt on standard input\n");
+    WriteErrorLine("baton", "waiting for a prompt on standard input");
     return true;  // without an argument the read may wait as long as it takes
   }
-  std::fprintf(stderr,
-               "baton: waiting for standard input, which is open; `< /dev/null` leaves it out\n");
+  WriteErrorLine("baton", "waiting for standard input, which is open; `< /dev/null` leaves it out");
   if (IsReadable(input.fd, input.leave_after - input.notice_after)) return true;
-  std::fprintf(stderr, "baton: nothing came from standard input for %s; going on without it\n",
-               absl::FormatDuration(input.leave_after).c_str());
+  WriteErrorLine("baton",
+                 absl::StrCat("nothing came from standard input for ",
+                              absl::FormatDuration(input.leave_after), "; going on without it"));
   return false;
 }
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <iostream>
 #include <utility>
 
@@ -22,6 +21,7 @@
 #include "common/base/kv_type_name.h"
 #include "common/base/max_choices.h"
 #include "common/base/progress_line.h"
+#include "common/base/standard_error.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/flags/flag_value.h"
@@ -210,9 +210,9 @@ Answer RunCommand::Ask(GenerateClient& client, v1::GenerateRequest request) cons
     printer.End();
   }
   if (ExitCode(answer.status) == 1) {
-    std::fprintf(stderr, "baton: %s\n", DescribeFailure(answer, timeout_).c_str());
+    WriteErrorLine("baton", DescribeFailure(answer, timeout_));
   } else if (answer.status.ok() && stats_) {
-    std::fputs(FormatStats(answer, request, kv_layout_).c_str(), stderr);
+    WriteNotice(FormatStats(answer, request, kv_layout_));
   }
   return answer;
 }
@@ -259,7 +259,7 @@ int RunCommand::Run(const FlagSet& flags) {
     if (client != nullptr && number == SIGINT && client->Cancel()) return;
     interrupted = true;
     if (client != nullptr && number == SIGINT && chat) {
-      std::fprintf(stderr, "\n/bye or Ctrl-D ends the chat\n>>> ");
+      WriteNotice("\n/bye or Ctrl-D ends the chat\n>>> ");
       return;
     }
     if (client != nullptr) _exit(kExitInterrupted);

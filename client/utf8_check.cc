@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_format.h"
 
-#include "common/tokenizer/utf8.h"
+#include "common/base/utf8.h"
 
 namespace baton {
 

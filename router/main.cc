@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 
@@ -13,7 +12,9 @@
 #include "common/base/address.h"
 #include "common/base/log.h"
 #include "common/base/progress_line.h"
+#include "common/base/standard_error.h"
 #include "common/base/standard_output.h"
+#include "common/base/terminal_text.h"
 #include "common/base/version.h"
 #include "common/gguf/gguf_file.h"
 #include "common/gguf/model_sha256.h"
@@ -217,9 +218,9 @@ int Main(int argc, char** argv) {
   if (*front != nullptr) (*front)->Start();
   if (http != nullptr) http->Start(router->http_handler());
   if (LogsInfo()) {
-    std::fprintf(stderr, "baton-router %s: model %s at %s\n", Version(), (*model)->name().c_str(),
-                 (*process)->listen_address().c_str());
-    if (http != nullptr) std::fprintf(stderr, "HTTP at %s\n", http->address().c_str());
+    WriteNotice(absl::StrCat("baton-router ", Version(), ": model ", ShownLine((*model)->name()),
+                             " at ", (*process)->listen_address(), "\n"));
+    if (http != nullptr) WriteNotice(absl::StrCat("HTTP at ", http->address(), "\n"));
   }
   (*process)->health().SetState(ServerState::kReady);
   const int code = (*process)->Run(HooksOf(*router, http.get()));

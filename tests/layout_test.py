@@ -6,6 +6,9 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+from cpp_outline import bare  # noqa: E402
+
 SOURCES = [
     path
     for folder in ("common", "router", "prefill_worker", "decode_worker", "client", "bench", "tests")
@@ -55,7 +58,7 @@ ARROWS = {
     "common/model": "base gguf backend kv",
     "common/speculation": "base",
     "common/engine": "base backend grammar kv model speculation",
-    "common/rpc": "base tokenizer",
+    "common/rpc": "base",
     "common/flags": "base",
     "common/certificates": "base access flags rpc",
     "common/net": "base access flags rpc certificates",
@@ -205,6 +208,32 @@ class Layout(unittest.TestCase):
             if not relative(path).startswith("tests/") and makes.search(text) and not decides:
                 broken.append(relative(path))
         self.assertEqual(broken, [])
+
+    def test_texts_reach_standard_error_and_standard_output_through_one_place_each(self):
+        # WriteErrorLine, WriteNotice and WriteOutput escape what a terminal would interpret. The others here write no text from outside.
+        allowed = {
+            "common/base/check.h",  # a broken rule of ours, before abort
+            "common/base/failpoint.cc",  # in builds for tests
+            "common/base/progress_line.cc",  # moves the cursor
+            "common/base/standard_error.cc",
+            "common/base/standard_output.cc",
+            "common/gguf/cut_file_guard.cc",  # a signal's handler: its line was made before, by ShownLine
+            "common/net/server.cc",  # a signal's handler
+            "common/grammar/grammar_compiler.cc",  # pipes to another process
+            "common/grammar/grammar_compiler_main.cc",
+            "common/grammar/taken_stderr.h",  # takes what a library writes
+            "client/serve/child_process.cc",
+            "bench/transfer/forked_pair.cc",
+            "bench/peer_kv.cc",  # a program of llama.cpp's library
+        }
+        writes = re.compile(r"\bstd::(cerr|clog|cout)\b|\bstderr\b|\bstdout\b|\bSTD(ERR|OUT)_FILENO\b"
+                            r"|\b(v?printf|puts|putchar|perror)\(")
+        broken = [
+            relative(path)
+            for path in SOURCES
+            if not relative(path).startswith("tests/") and writes.search(bare(path.read_text(encoding="utf-8")))
+        ]
+        self.assertEqual(sorted(set(broken) ^ allowed), [])
 
     def test_ninja_can_say_that_there_is_nothing_to_build(self):
         # A glob that each build checks is a step that is always left (baton_files_of in CMakeLists.txt).

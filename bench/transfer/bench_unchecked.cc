@@ -2,7 +2,6 @@
 // Measures the pushes of `baton bench transfer` without CRCs and digests, to see what these cost.
 // The linker puts the two functions below in the place of the real ones (--wrap), in this program
 // only: no flag of Baton can leave out a check.
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "bench/transfer/forked_pair.h"
 #include "bench/transfer/transfer_bench.h"
 #include "common/base/crc32c.h"
+#include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/flags/flags.h"
 #include "common/handoff/kv_digest.h"
@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<TransferSample>> Measure(int argc, char** argv) {
 int Main(int argc, char** argv) {
   const auto samples = Measure(argc, argv);
   if (!samples.ok()) return ExitUsage(kProgram, samples.status());
-  std::printf("%s\n", EncodeSamples(*samples).c_str());
+  WriteOutput(EncodeSamples(*samples) + "\n");
   return 0;
 }
 

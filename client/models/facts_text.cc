@@ -11,6 +11,7 @@
 
 #include "common/base/kv_type_name.h"
 #include "common/base/log.h"
+#include "common/base/terminal_text.h"
 
 namespace baton {
 namespace {
@@ -73,8 +74,7 @@ std::string FactsTable(absl::Span<const ModelFacts> models) {
     }
     absl::StrAppend(&text, absl::StripTrailingAsciiWhitespace(line), "\n");
     if (r == 0 || models[r - 1].served.ok()) continue;
-    // An error has what is needed of the file's texts already, made safe.
-    absl::StrAppend(&text, "  not served: ", models[r - 1].served.message(), "\n");
+    absl::StrAppend(&text, "  not served: ", ShownLine(models[r - 1].served.message()), "\n");
   }
   return text;
 }

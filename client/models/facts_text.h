@@ -10,7 +10,7 @@
 namespace baton {
 
 // A table with a line for each model, and for each that is not served a second one that says why.
-// Texts of files are printable ASCII in it.
+// Texts of files are printable ASCII in it; an error is as ShownLine shows it.
 std::string FactsTable(absl::Span<const ModelFacts> models);
 
 // {"models": [{"path", "name", "architecture", "parameters", "weight_types": [{"type", "bytes"}],

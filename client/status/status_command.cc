@@ -1,15 +1,12 @@
 #include "client/status/status_command.h"
 
-#include <unistd.h>
-
-#include <iostream>
-
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 #include "client/status/fleet_client.h"
 #include "client/status/fleet_status.h"
+#include "common/base/standard_error.h"
 #include "common/base/standard_output.h"
 #include "common/net/client_key.h"
 
@@ -22,7 +19,6 @@ constexpr char kStatusProgram[] = "baton status";
 constexpr char kDefaultAddress[] = "127.0.0.1:8080";
 constexpr absl::Duration kWatchPause = absl::Seconds(1);
 constexpr size_t kEventsShown = 8;
-constexpr char kClearScreen[] = "\033[H\033[2J\033[3J";
 
 }  // namespace
 
@@ -58,7 +54,7 @@ Json StatusCommand::FetchAll(const Credentials& credentials, bool& failed) const
       continue;
     }
     failed = true;
-    std::cerr << kStatusProgram << ": " << address << ": " << fleet.status().message() << std::endl;
+    WriteErrorLine(kStatusProgram, absl::StrCat(address, ": ", fleet.status().message()));
   }
   return fleets.empty() ? Json() : JoinFleets(fleets);
 }
@@ -71,13 +67,10 @@ int StatusCommand::Run(const FlagSet& flags) {
   for (;;) {
     bool failed = false;
     const Json fleet = FetchAll(*credentials, failed);
-    std::string text;
-    if (watch_ && !json_ && isatty(STDOUT_FILENO) == 1) text = kClearScreen;
     if (!fleet.is_null()) {
-      absl::StrAppend(&text, json_
-                                 ? fleet.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"
-                                 : FleetTable(fleet, kEventsShown));
-      WriteOutput(text);
+      if (watch_ && !json_) ClearTerminal();
+      WriteOutput(json_ ? fleet.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"
+                        : FleetTable(fleet, kEventsShown));
     }
     if (!watch_) return failed ? 1 : 0;
     absl::SleepFor(kWatchPause);

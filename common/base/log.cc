@@ -10,32 +10,29 @@
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 
+#include "common/base/terminal_text.h"
+
 namespace baton {
 namespace {
 
-// Writes %* of the text pattern: the message with control characters escaped, so that it is one
-// line.
+void Append(const std::string& text, spdlog::memory_buf_t& line) {
+  line.append(text.data(), text.data() + text.size());
+}
+
+// Writes %* of the text pattern: the message as ShownLine shows it.
 class OneLineMessage : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&,
               spdlog::memory_buf_t& line) override {
-    for (const char c : message.payload) {
-      const auto byte = static_cast<unsigned char>(c);
-      if (byte >= 0x20 && byte != 0x7f) {
-        line.push_back(c);
-      } else {
-        const std::string escaped = absl::StrFormat("\\u%04x", byte);
-        line.append(escaped.data(), escaped.data() + escaped.size());
-      }
-    }
+    Append(ShownLine({message.payload.data(), message.payload.size()}), line);
   }
   std::unique_ptr<spdlog::custom_flag_formatter> clone() const override {
     return std::make_unique<OneLineMessage>();
   }
 };
 
-// Writes %* of the JSON pattern: the message as a JSON string, quotes included. Bytes that are not
-// UTF-8 become U+FFFD.
+// Writes %* of the JSON pattern: the message as a JSON string, quotes included, in which ShownText
+// has escaped what JSON would not. Bytes that are not UTF-8 become U+FFFD.
 class JsonMessage : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&,
@@ -43,7 +40,7 @@ class JsonMessage : public spdlog::custom_flag_formatter {
     const nlohmann::json text = std::string(message.payload.data(), message.payload.size());
     const std::string quoted =
         text.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
-    line.append(quoted.data(), quoted.data() + quoted.size());
+    Append(ShownText(quoted), line);
   }
   std::unique_ptr<spdlog::custom_flag_formatter> clone() const override {
     return std::make_unique<JsonMessage>();

@@ -5,8 +5,15 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdio>
 #include <cstring>
+
+#include "absl/base/attributes.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+
+#include "common/base/standard_error.h"
+#include "common/base/terminal_text.h"
 
 namespace baton {
 namespace {
@@ -21,13 +28,7 @@ std::atomic<bool> ended_by_sigpipe = false;  // before IgnoreSigpipe
   _exit(kExitReaderGone);
 }
 
-}  // namespace
-
-void IgnoreSigpipe() {
-  if (signal(SIGPIPE, SIG_IGN) == SIG_DFL) ended_by_sigpipe = true;
-}
-
-void WriteOutput(absl::string_view text) {
+void WriteOrEnd(absl::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
     if (written >= 0) {
@@ -35,11 +36,32 @@ void WriteOutput(absl::string_view text) {
     } else if (errno == EPIPE) {
       EndWithoutReader();
     } else if (errno != EINTR) {
-      std::fprintf(stderr, "%s: cannot write to standard output: %s\n",
-                   program_invocation_short_name, std::strerror(errno));
+      WriteErrorLine(program_invocation_short_name,
+                     absl::StrCat("cannot write to standard output: ", std::strerror(errno)));
       _exit(kExitOutput);
     }
   }
+}
+
+bool OutputIsTerminal() { return isatty(STDOUT_FILENO) != 0; }
+
+ABSL_CONST_INIT absl::Mutex terminal_mutex(absl::kConstInit);
+TerminalFilter terminal_filter ABSL_GUARDED_BY(terminal_mutex);
+
+}  // namespace
+
+void IgnoreSigpipe() {
+  if (signal(SIGPIPE, SIG_IGN) == SIG_DFL) ended_by_sigpipe = true;
+}
+
+void WriteOutput(absl::string_view text) {
+  if (!OutputIsTerminal()) return WriteOrEnd(text);
+  absl::MutexLock lock(&terminal_mutex);
+  WriteOrEnd(terminal_filter.Filter(text));
+}
+
+void ClearTerminal() {
+  if (OutputIsTerminal()) WriteOrEnd("\033[H\033[2J\033[3J");
 }
 
 }  // namespace baton

@@ -15,10 +15,15 @@ inline constexpr int kExitReaderGone = 141;  // as a shell reports a death by SI
 // connections do not end it. Children inherit this. Called by main before it starts threads.
 void IgnoreSigpipe();
 
-// Writes all of `text` before it returns. Where that fails the process ends at once: with one line
-// on stderr and kExitOutput, or, where nobody reads any more (`| head`), silently, by SIGPIPE, or
-// with kExitReaderGone if whoever started the program ignores that. Not to be mixed with stdio's stdout. Thread-safe, but
-// texts of several threads may mingle.
+// Writes all of `text` before it returns: byte for byte, but to a terminal as TerminalFilter
+// returns it, which may hold back the last bytes of a text without a newline at its end. If writing
+// fails, the process ends at once: with one line on stderr and kExitOutput or, if the reader is
+// gone (`| head`), silently, by SIGPIPE, or with kExitReaderGone where SIGPIPE was ignored when the
+// program started. Not to be mixed with stdio's stdout. Thread-safe, but texts of several threads
+// may mingle.
 void WriteOutput(absl::string_view text);
+
+// Empties the screen and the scrollback of standard output if that is a terminal. Thread-safe.
+void ClearTerminal();
 
 }  // namespace baton

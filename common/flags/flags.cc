@@ -1,7 +1,6 @@
 #include "common/flags/flags.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -14,6 +13,7 @@
 
 #include "common/base/check.h"
 #include "common/base/log.h"
+#include "common/base/standard_error.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
@@ -224,7 +224,7 @@ CommandFacts FlagSet::Facts(const std::string& program) const {
 }
 
 int ExitUsage(const std::string& program, const absl::Status& status) {
-  std::fprintf(stderr, "%s: %s\n", program.c_str(), std::string(status.message()).c_str());
+  WriteErrorLine(program, status.message());
   return kExitUsage;
 }
 

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <mutex>
 
+#include "common/base/terminal_text.h"
+
 namespace baton {
 namespace {
 
@@ -69,7 +71,7 @@ CutFileGuard::CutFileGuard(absl::Span<const uint8_t> bytes, const std::string& p
         place.line, sizeof(place.line),
         "%.*s: was cut short or written to while it was read; start again with a whole file, and "
         "replace model files by rename\n",
-        PATH_MAX, path.c_str());
+        PATH_MAX, ShownLine(path).c_str());
     place.size.store(bytes.size());
     place.begin.store(reinterpret_cast<uintptr_t>(bytes.data()));
     place_ = i;

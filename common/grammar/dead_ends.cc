@@ -15,10 +15,10 @@
 #include "absl/types/span.h"
 
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "common/grammar/grammar_rules.h"
 #include "common/grammar/taken_stderr.h"
 #include "common/grammar/utf8_tokens.h"
-#include "common/tokenizer/utf8.h"
 #include "xgrammar/grammar.h"
 #include "xgrammar/tokenizer_info.h"
 

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <new>
 #include <string>
 
@@ -15,6 +14,7 @@
 #include "absl/strings/numbers.h"
 
 #include "common/base/small_file.h"
+#include "common/base/standard_error.h"
 #include "common/base/status_macros.h"
 #include "common/grammar/compile_grammar.h"
 #include "common/grammar/grammar_spec.h"
@@ -88,7 +88,7 @@ int Main(int argc, char** argv) {
   limited = limited && SetLimit(RLIMIT_AS, argv[2], 0);
 #endif
   if (!limited) {
-    std::fprintf(stderr, "usage: baton-grammar-compiler CPU_SECONDS MEMORY_BYTES STACK_BYTES\n");
+    WriteErrorLine("baton-grammar-compiler", "usage: CPU_SECONDS MEMORY_BYTES STACK_BYTES");
     return 2;
   }
   std::set_new_handler(EndWithoutMemory);

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "common/grammar/string_list.h"
-#include "common/tokenizer/utf8.h"
 
 namespace baton {
 namespace {

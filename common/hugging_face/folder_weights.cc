@@ -93,7 +93,7 @@ absl::StatusOr<FolderTensors> OpenFolderWeights(const std::string& folder, bool 
       const auto [place, added] = all.try_emplace(name, FolderTensor{std::move(tensor), shard});
       if (!added) {
         return absl::InvalidArgumentError(absl::StrCat(path, ": tensor '", LogSafe(name),
-                                                       "' is in ", place->second.file,
+                                                       "' is in ", LogSafe(place->second.file),
                                                        " too; fetch the folder again"));
       }
     }
@@ -106,7 +106,7 @@ absl::StatusOr<FolderTensors> OpenFolderWeights(const std::string& folder, bool 
     const auto found = all.find(tensor);
     if (found != all.end() && found->second.file == shard) continue;
     return absl::InvalidArgumentError(absl::StrCat(folder, "/", kIndex, ": says that tensor '",
-                                                   LogSafe(tensor), "' is in ", shard,
+                                                   LogSafe(tensor), "' is in ", LogSafe(shard),
                                                    ", where it is not; fetch the folder again"));
   }
   return all;

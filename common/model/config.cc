@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/hash.h"
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/model/model_keys.h"
 
@@ -179,8 +180,9 @@ absl::StatusOr<ModelConfig> ModelConfig::FromGguf(const GgufFile& file, int max_
   BATON_ASSIGN_OR_RETURN(const absl::string_view name, file.GetString("general.architecture"));
   const Architecture* architecture = FindArchitecture(name);
   if (architecture == nullptr) {
-    return absl::UnimplementedError(absl::StrCat(file.path(), ": general.architecture is '", name,
-                                                 "'; supported are ", SupportedArchitectures()));
+    return absl::UnimplementedError(absl::StrCat(file.path(), ": general.architecture is '",
+                                                 LogSafe(name), "'; supported are ",
+                                                 SupportedArchitectures()));
   }
   config.architecture = architecture->name;
   if (file.Has("general.name")) {

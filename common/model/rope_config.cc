@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/backend/exact_math.h"
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
 
 namespace baton {
@@ -71,7 +72,7 @@ absl::Status ReadScaling(const ModelKeys& keys, bool rounded_yarn, RopeConfig& r
   } else if (scaling != "none") {
     return keys.Unsupported(
         "rope.scaling.type",
-        absl::StrCat("is '", scaling, "'; supported are none, linear, yarn and longrope"));
+        absl::StrCat("is '", LogSafe(scaling), "'; supported are none, linear, yarn and longrope"));
   } else {
     BATON_ASSIGN_OR_RETURN(rope.linear_scale, keys.NumberOr("rope.scale_linear", 1));
   }

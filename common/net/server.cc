@@ -16,8 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "google/protobuf/stubs/logging.h"
-#include "grpc/support/log.h"
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/server.h"
@@ -36,6 +34,7 @@
 #include "common/net/certificate_metrics.h"
 #include "common/net/compression.h"
 #include "common/net/health_service.h"
+#include "common/net/library_logs.h"
 #include "common/net/memory_watch.h"
 #include "common/net/metrics_server.h"
 #include "common/net/reflection.h"
@@ -80,25 +79,6 @@ void EndByForceAfter(absl::Duration time) {
   sigaction(SIGALRM, &action, nullptr);
   const itimerval timer{.it_interval = {}, .it_value = absl::ToTimeval(time)};
   setitimer(ITIMER_REAL, &timer, nullptr);
-}
-
-// Logs the messages of gRPC. Failed handshakes are reported nowhere else, but anybody who connects
-// can cause them, so at most one error each second is a warning and the rest goes to the debug log.
-void LogFromGrpc(gpr_log_func_args* args) {
-  static std::atomic<int64_t> last_second{0};
-  const int64_t second = absl::ToUnixSeconds(SteadyNow());
-  if (args->severity == GPR_LOG_SEVERITY_ERROR && last_second.exchange(second) != second) {
-    LogWarning("grpc: {}", LogSafe(args->message));
-  } else {
-    LogDebug("grpc {}:{} {}", args->file, args->line, LogSafe(args->message));
-  }
-}
-
-// Logs the messages of protobuf for debugging only: anybody can cause them by a string that is not
-// UTF-8, and the answer to the sender says so.
-void LogFromProtobuf(google::protobuf::LogLevel /*level*/, const char* file, int line,
-                     const std::string& message) {
-  LogDebug("protobuf {}:{} {}", file, line, LogSafe(message));
 }
 
 // How often a peer may connect to --listen, which costs a handshake. The connections of who belongs
@@ -259,8 +239,7 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 #endif
   RaiseDescriptorLimit();
-  gpr_set_log_function(LogFromGrpc);
-  google::protobuf::SetLogHandler(LogFromProtobuf);
+  LogLibraryMessages();
 
   const int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (event < 0) return absl::ResourceExhaustedError("no file descriptor left; raise ulimit -n");

@@ -10,9 +10,9 @@
 #include "google/protobuf/wire_format_lite.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 
+#include "common/base/utf8.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
-#include "common/tokenizer/utf8.h"
 
 namespace baton {
 namespace {

@@ -10,8 +10,8 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
+#include "common/base/utf8.h"
 #include "common/rpc/duration.h"
-#include "common/tokenizer/utf8.h"
 
 namespace baton {
 namespace {

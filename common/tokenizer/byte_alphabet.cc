@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "common/tokenizer/utf8.h"
+#include "common/base/utf8.h"
 
 namespace baton {
 namespace {

@@ -5,8 +5,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 
+#include "common/base/utf8.h"
 #include "common/tokenizer/unicode_text.h"
-#include "common/tokenizer/utf8.h"
 
 namespace baton {
 

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/tokenizer/byte_level_encoder.h"
 #include "common/tokenizer/end_of_generation.h"
@@ -173,7 +174,7 @@ absl::StatusOr<TokenizerParts> ReadGgufTokenizer(const GgufFile& file) {
     BATON_RETURN_IF_ERROR(LoadSpm(file, parts));
   } else {
     return absl::UnimplementedError(
-        absl::StrCat("tokenizer.ggml.model: tokenizer \"", model,
+        absl::StrCat("tokenizer.ggml.model: tokenizer \"", LogSafe(model),
                      "\" is not supported; supported are gpt2 (byte-level BPE) and llama "
                      "(SentencePiece's BPE)"));
   }

@@ -11,7 +11,7 @@
 #include "absl/strings/strip.h"
 
 #include "common/base/check.h"
-#include "common/tokenizer/utf8.h"
+#include "common/base/utf8.h"
 
 namespace baton {
 namespace {

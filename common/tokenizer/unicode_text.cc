@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "common/tokenizer/utf8.h"
+#include "common/base/utf8.h"
 
 namespace baton {
 namespace {

@@ -1,6 +1,6 @@
 #include "common/tokenizer/utf8_stream.h"
 
-#include "common/tokenizer/utf8.h"
+#include "common/base/utf8.h"
 
 namespace baton {
 namespace {

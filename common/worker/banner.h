@@ -20,8 +20,8 @@ struct BannerInfo {
   std::string address;    // host:port of the gRPC server
 };
 
-// Makes the lines, without a newline at the end: version, role, model, types, device, KV blocks
-// with their tokens and their memory, address.
+// Makes the lines, without a newline at the end: version, role, model (its name as ShownLine shows
+// it), types, device, KV blocks with their tokens and their memory, address.
 std::string Banner(const BannerInfo& info);
 
 }  // namespace baton

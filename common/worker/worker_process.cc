@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/numerics.h"
 #include "common/base/progress_line.h"
+#include "common/base/standard_error.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
@@ -178,7 +178,7 @@ int WorkerProcess::Run(std::vector<grpc::Service*> services, const DrainHooks& h
     return ExitUsage(program_, status);
   }
   watch_->SetAddress(server_->advertised_address());
-  if (LogsInfo()) std::fprintf(stderr, "%s\n", BannerText().c_str());
+  if (LogsInfo()) WriteNotice(absl::StrCat(BannerText(), "\n"));
   server_->health().SetState(ServerState::kReady);
   watch_->StateChanged();
   DrainHooks all = hooks;

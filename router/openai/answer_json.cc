@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 
 #include "common/base/check.h"
-#include "common/tokenizer/utf8.h"
+#include "common/base/utf8.h"
 
 namespace baton {
 namespace {

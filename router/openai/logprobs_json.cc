@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-#include "common/tokenizer/utf8.h"
+#include "common/base/utf8.h"
 #include "router/openai/answer_json.h"
 
 namespace baton {

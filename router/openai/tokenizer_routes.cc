@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/status_macros.h"
-#include "common/tokenizer/utf8.h"
+#include "common/base/utf8.h"
 #include "router/openai/answer_json.h"
 #include "router/openai/chat_fields.h"
 #include "router/openai/common_fields.h"

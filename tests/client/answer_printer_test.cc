@@ -1,9 +1,13 @@
 #include "client/answer_printer.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "tests/support/pseudo_terminal.h"
 
 namespace baton {
 namespace {
@@ -71,6 +75,33 @@ TEST_F(AnswerPrinterTest, AFailureAfterSomeTextEndsItsLine) {
   Choices(1);
   Text(0, "Hel");
   EXPECT_EQ(End(absl::UnavailableError("gone")), "Hel\n");
+}
+
+// Prints the pieces of a single choice's text.
+void PrintPieces(const std::vector<std::string>& pieces) {
+  Answer answer;
+  answer.choices.resize(1);
+  AnswerPrinter printer(answer);
+  for (const std::string& piece : pieces) {
+    answer.choices[0].mutable_text()->append(piece);
+    v1::GenerateResponse event;
+    event.mutable_chunk()->set_text(piece);
+    printer.Take(event);
+  }
+  printer.End();
+}
+
+TEST(AnswerPrinterOutput, OnATerminalEscapesInAnAnswerAreShownAndNotInterpreted) {
+  const std::vector<std::string> pieces = {"\x1b", "]0;pwned\x07 Gr\xc3", "\xbc\xc3\x9f", "e\r",
+                                           "\nx"};
+  EXPECT_EQ(ShownOnTerminal(STDOUT_FILENO, [&] { PrintPieces(pieces); }),
+            "\\u001b]0;pwned\\u0007 Gr\u00fc\u00dfe\nx\n");
+}
+
+TEST(AnswerPrinterOutput, ElsewhereAnAnswerIsByteForByteAsItCame) {
+  testing::internal::CaptureStdout();
+  PrintPieces({"\x1b]0;pwned\x07 Gr\xc3", "\xbc\r", "\nx"});
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "\x1b]0;pwned\x07 Gr\u00fc\r\nx\n");
 }
 
 }  // namespace

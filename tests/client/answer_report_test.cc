@@ -143,6 +143,12 @@ TEST(FormatStats, CountsOnlyComputedPromptTokensAndOnlyDecodedOutput) {
   EXPECT_THAT(stats, HasSubstr("2.50 MB in 3 messages"));
 }
 
+TEST(FormatStats, AWorkersNameCannotForgeALine) {
+  Answer answer = MakeAnswer();
+  answer.choices[0].mutable_timings()->set_decode_worker("d\x1b[2J\ntotal 0 ms");
+  EXPECT_THAT(FormatStats(answer, {}), HasSubstr("  on d\\u001b[2J\\u000atotal 0 ms\n"));
+}
+
 TEST(FormatStats, SaysWhatCameOfGuessesWhereThereWereAny) {
   Answer answer = MakeAnswer();
   EXPECT_THAT(FormatStats(answer, {}), Not(HasSubstr("speculation")));

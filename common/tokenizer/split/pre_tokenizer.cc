@@ -7,9 +7,9 @@
 
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "common/tokenizer/split/pre_tokenizer_schemes.h"
 #include "common/tokenizer/split/split_expression.h"
-#include "common/tokenizer/utf8.h"
 
 namespace baton {
 namespace {

@@ -5,6 +5,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
+#include "common/base/log.h"
+
 namespace baton {
 namespace {
 
@@ -107,8 +109,9 @@ absl::StatusOr<PreTokenizerScheme> FindPreTokenizerScheme(absl::string_view name
     if (name == candidate.name) return candidate.scheme;
     absl::StrAppend(&known, known.empty() ? "" : ", ", candidate.name);
   }
-  return absl::UnimplementedError(absl::StrCat("tokenizer.ggml.pre: pre-tokenizer \"", name,
-                                               "\" is not supported; supported are ", known));
+  return absl::UnimplementedError(absl::StrCat("tokenizer.ggml.pre: pre-tokenizer \"",
+                                               LogSafe(name), "\" is not supported; supported are ",
+                                               known));
 }
 
 }  // namespace baton

@@ -15,8 +15,8 @@
 
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "common/tokenizer/split/regex_dialect.h"
-#include "common/tokenizer/utf8.h"
 
 namespace baton {
 namespace {

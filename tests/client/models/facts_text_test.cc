@@ -52,6 +52,15 @@ TEST(FactsTable, HasALineForEachModelAndTheErrorBelow) {
   EXPECT_EQ(lines[0].find("SERVED"), lines[1].rfind("yes"));
 }
 
+TEST(FactsTable, AnErrorIsOneLineWhateverTheFileSays) {
+  std::vector<ModelFacts> models = {Refused()};
+  models[0].served = absl::InvalidArgumentError("m/b.gguf: \x1b[2J\r\n  m/c.gguf is served\u009b");
+  const std::vector<std::string> lines = absl::StrSplit(FactsTable(models), '\n');
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[2],
+            "  not served: m/b.gguf: \\u001b[2J\\u000d\\u000a  m/c.gguf is served\\u009b");
+}
+
 TEST(FactsJson, HasAllNumbersInFull) {
   const std::vector<ModelFacts> models = {Whole(), Refused()};
   const nlohmann::json list = nlohmann::json::parse(FactsJson(models))["models"];

@@ -68,6 +68,16 @@ TEST(Log, TextLinesCannotBeForged) {
   EXPECT_THAT(line, HasSubstr("[router] a\\u000aforged \\u001b[31m\\u000d line\n"));
 }
 
+TEST(Log, LinesOfBothFormsHaveNothingThatATerminalInterprets) {
+  const std::string message = "\x1b[2J\u009b2J\x7f\u202e";
+  const auto log = [&] { LogWarning("{}", message); };
+  EXPECT_THAT(Logged("info", "text", log),
+              HasSubstr("[router] \\u001b[2J\\u009b2J\\u007f\\u202e\n"));
+  const std::string line = Logged("info", "json", log);
+  EXPECT_THAT(line, HasSubstr("\"\\u001b[2J\\u009b2J\\u007f\\u202e\""));
+  EXPECT_EQ(nlohmann::json::parse(line).at("message"), message);
+}
+
 TEST(Log, LevelDecidesWhatIsWritten) {
   const auto log_all = [] {
     LogDebug("d{}", 1);

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 
 #include "common/base/log.h"
+#include "tests/support/pseudo_terminal.h"
 
 namespace baton {
 namespace {
@@ -22,6 +23,21 @@ TEST(WriteOutput, WritesEveryByteAtOnce) {
   WriteOutput("");
   WriteOutput(std::string("a\0b", 3));
   EXPECT_EQ(testing::internal::GetCapturedStdout(), text + std::string("a\0b", 3));
+}
+
+TEST(WriteOutput, EscapesOnATerminalAloneWhatATerminalInterprets) {
+  const auto write = [] { WriteOutput("\x1b[2J\u009b \xf0\x9f\x98\x80\r\n"); };
+  EXPECT_EQ(ShownOnTerminal(STDOUT_FILENO, write), "\\u001b[2J\\u009b \xf0\x9f\x98\x80\n");
+  testing::internal::CaptureStdout();
+  write();
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "\x1b[2J\u009b \xf0\x9f\x98\x80\r\n");
+}
+
+TEST(ClearTerminal, ClearsATerminalAndWritesNothingElsewhere) {
+  EXPECT_EQ(ShownOnTerminal(STDOUT_FILENO, ClearTerminal), "\033[H\033[2J\033[3J");
+  testing::internal::CaptureStdout();
+  ClearTerminal();
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
 }
 
 TEST(WriteOutput, EndsWithALineAndACodeOfItsOwnWhereTheDiskIsFull) {

@@ -282,6 +282,14 @@ TEST_F(FlagsTest, AWrongValueIsShownOnOneLine) {
       "1 to 4096");
 }
 
+TEST(ExitUsage, PrintsOneLineThatATerminalDoesNotInterpretWhateverTheMessage) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(ExitUsage("prog", absl::InvalidArgumentError("a\x1b[2J\r\nError: b\u009b")),
+            kExitUsage);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "prog: a\\u001b[2J\\u000d\\u000aError: b\\u009b\n");
+}
+
 TEST(ParseCount, KnowsDecimalAndBinarySuffixes) {
   EXPECT_EQ(*ParseCount("1k"), 1000u);
   EXPECT_EQ(*ParseCount("1K"), 1024u);

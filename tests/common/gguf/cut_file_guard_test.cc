@@ -53,6 +53,12 @@ TEST(CutFileGuardDeathTest, ACutFileEndsTheProcessWithALineAndACode) {
   EXPECT_EXIT(guard.EndProcess(), testing::ExitedWithCode(kExitCutFile), "^/models/m.gguf: was");
 }
 
+TEST(CutFileGuardDeathTest, ItsLineShowsTheFilesNameEscaped) {
+  const CutFile file;
+  const CutFileGuard guard(file.bytes(), "m\x1b[2J");
+  EXPECT_EXIT(file.ReadTheEnd(), testing::ExitedWithCode(kExitCutFile), "^m.u001b.2J: was cut");
+}
+
 // A model is loaded by all threads.
 TEST(CutFileGuardDeathTest, ThreadsThatMeetTheCutTogetherSayItOnce) {
   const CutFile file;

@@ -11,11 +11,11 @@
 
 #include "gtest/gtest.h"
 
+#include "common/base/utf8.h"
 #include "common/grammar/compile_grammar.h"
 #include "common/grammar/compiled_grammar.h"
 #include "common/grammar/grammar_state.h"
 #include "common/grammar/grammar_vocabulary.h"
-#include "common/tokenizer/utf8.h"
 #include "tests/common/grammar/byte_vocabulary.h"
 #include "tests/common/grammar/or_abort.h"
 #include "tests/common/grammar/specs.h"

@@ -13,6 +13,7 @@
 namespace baton {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::StartsWith;
 
 constexpr char kIndexFile[] = "model.safetensors.index.json";
@@ -73,6 +74,10 @@ TEST_F(FolderWeightsTest, AnIndexThatDoesNotFitItsShardsIsRefused) {
   EXPECT_EQ(Error(), absl::StrCat(folder_.path(),
                                   "/b.safetensors: tensor 'x' is in "
                                   "a.safetensors too; fetch the folder again"));
+  Write("e\x1b.safetensors", OneTensor("y", 2));
+  WriteIndex(R"({"x": "e\u001b.safetensors"})");
+  EXPECT_THAT(Error(),
+              EndsWith("is in e\\u001b.safetensors, where it is not; fetch the folder again"));
   WriteIndex("{}");
   EXPECT_EQ(Error(), absl::StrCat(folder_.path(), "/", kIndexFile,
                                   ": weight_map names 0 files, not 1 to 512"));

@@ -229,6 +229,14 @@ TEST(ModelConfig, RefusesByNameWhatIsNotSupported) {
                 "llama.attention.key_length", "multiples of 16");
 }
 
+TEST(ModelConfig, ARefusalShowsTextsOfTheFileEscaped) {
+  const auto kUnimplemented = absl::StatusCode::kUnimplemented;
+  ExpectRefused(MadeModel("ge\x1b[2J"), kUnimplemented, "general.architecture",
+                "'ge\\u001b[2J'; supported are");
+  ExpectRefused(MadeModel().Text("rope.scaling.type", "\x1b[2J"), kUnimplemented,
+                "llama.rope.scaling.type", "'\\u001b[2J'; supported are");
+}
+
 // Each key changes what a model computes, and is one of other architectures or of none here.
 TEST(ModelConfig, RefusesEveryKeyThatAnArchitectureDoesNotHave) {
   for (const char* architecture : {"llama", "qwen2", "smollm3", "olmo2"}) {

@@ -19,7 +19,6 @@
 #include "common/rpc/status.h"
 #include "tests/common/net/test_calls.h"
 #include "tests/common/net/test_service.h"
-#include "tests/common/net/test_sockets.h"
 #include "tests/support/certificates.h"
 #include "tests/support/raw_call.h"
 

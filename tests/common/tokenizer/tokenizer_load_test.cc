@@ -12,7 +12,9 @@
 namespace baton {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr EncodeOptions kLoadLossy = {
     .add_special_tokens = false, .parse_special = true, .lossy = true};
@@ -33,6 +35,17 @@ TEST(TokenizerLoad, RefusesByNameWhatItDoesNotKnow) {
   EXPECT_THAT(LoadError(Scheme("gpt-2")), HasSubstr("tokenizer.ggml.tokens"));
   EXPECT_THAT(LoadError(Scheme("gpt-2").Texts("tokenizer.ggml.tokens", {"a"})),
               HasSubstr("tokenizer.ggml.merges"));
+}
+
+TEST(TokenizerLoad, OfAHostileNameAnErrorHasAPrintableBeginning) {
+  GgufBuilder model;
+  model.Text("tokenizer.ggml.model", "\x1b]0;x" + std::string(1 << 20, '\n'));
+  for (const std::string& error :
+       {LoadError(model), LoadError(Small("\x1b" + std::string(1 << 20, 'x')))}) {
+    EXPECT_THAT(error, HasSubstr("\\u001b"));
+    EXPECT_THAT(error, Not(AnyOf(HasSubstr("\x1b"), HasSubstr("\n"))));
+    EXPECT_LT(error.size(), 4000u);
+  }
 }
 
 TEST(TokenizerLoad, RefusesArraysAndIdsThatDoNotFit) {

@@ -138,5 +138,11 @@ TEST(Banner, SaysBlocksAsTokens) {
   EXPECT_THAT(Banner(drafting), HasSubstr("\n  draft    weights 94.4 MB, KV cache 12.0 MB\n"));
 }
 
+TEST(Banner, AModelsNameCannotForgeALine) {
+  BannerInfo hostile;
+  hostile.model = "m\x1b[2J\n  device   cuda";
+  EXPECT_THAT(Banner(hostile), HasSubstr("model    m\\u001b[2J\\u000a  device   cuda ("));
+}
+
 }  // namespace
 }  // namespace baton
