@@ -264,6 +264,11 @@ void DecodeCall::On(const SequencePreempted& event) {
   outbox_.PushPreempted(static_cast<uint32_t>(event.choice));
 }
 
+void DecodeCall::On(const SequenceAlive&) {
+  absl::MutexLock lock(&mutex_);
+  outbox_.PushAlive();
+}
+
 void DecodeCall::On(const SequenceFinished& event) {
   BATON_FAILPOINT("decode.before_finished");
   absl::MutexLock lock(&mutex_);

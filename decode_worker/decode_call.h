@@ -63,6 +63,7 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
   void On(const SequenceFinished& event);
   void On(const SequenceFailed& event);
   void On(const SequenceReleased& event);
+  void On(const SequenceAlive&);
   void ExpectPush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnCommitted(const ReceiveAction::CommitSequence& commit);
   std::optional<AuditOrder> OrderAudit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -10,6 +10,7 @@ namespace baton {
 using internal::v1::DecodeResponse;
 
 void DecodeOutbox::Push(DecodeResponse response) {
+  pushed_ = true;
   outbox_.Push(std::move(response));
   WriteNext();
 }
@@ -59,6 +60,14 @@ void DecodeOutbox::PushPreempted(uint32_t choice) {
   DecodeResponse response;
   response.mutable_preempted()->set_choice(choice);
   Push(std::move(response));
+}
+
+void DecodeOutbox::PushAlive() {
+  if (std::exchange(pushed_, false) || outbox_.last() != nullptr) return;
+  DecodeResponse response;
+  response.mutable_alive();
+  Push(std::move(response));
+  pushed_ = false;
 }
 
 void DecodeOutbox::PushFinished(const SequenceFinished& timings, bool local, bool exact) {

@@ -31,6 +31,9 @@ class DecodeOutbox {
   void PushPromptLogprobs(internal::v1::PromptLogprobs logprobs);
   // Nothing where the last message that waits says the same.
   void PushPreempted(uint32_t choice);
+  // A sign of life. Does nothing if a message waits, or if another one was pushed since the last
+  // call.
+  void PushAlive();
   // The end of a choice. `local`: its prefill was made here. `exact`: its KV is bit for bit what
   // this worker would compute.
   void PushFinished(const SequenceFinished& timings, bool local, bool exact);
@@ -52,6 +55,7 @@ class DecodeOutbox {
   Reactor& reactor_;
   Outbox<internal::v1::DecodeResponse> outbox_;
   int waiting_tokens_ = 0;  // tokens that wait in outbox_
+  bool pushed_ = false;     // a message was pushed since the last PushAlive
 };
 
 }  // namespace baton

@@ -22,12 +22,14 @@ namespace baton {
 
 // Bounds of one push in bytes and time. The state `draining` lasts as long as the copies in flight.
 struct ReceiveLimits {
-  uint64_t window_bytes = uint64_t{16} << 20;              // most unacknowledged payload bytes
-  absl::Duration reservation_timeout = absl::Minutes(10);  // from the reservation to the open
-  absl::Duration capability_lifetime = absl::Minutes(10);  // then it opens and joins nothing
-  absl::Duration open_timeout = absl::Seconds(30);         // until the engine has taken the blocks
-  absl::Duration receive_timeout = absl::Seconds(30);      // from one message to the next
-  absl::Duration push_timeout = absl::Minutes(10);         // from the open to the commit
+  uint64_t window_bytes = uint64_t{16} << 20;           // most unacknowledged payload bytes
+  absl::Duration reservation_timeout = absl::Hours(1);  // from the reservation to the open
+  absl::Duration capability_lifetime = absl::Hours(1);  // then it opens and joins nothing
+  absl::Duration open_timeout = absl::Seconds(30);      // until the engine has taken the blocks
+  // From one message to the next. A prompt that waits in the prefill worker's engine sends signs of
+  // life.
+  absl::Duration receive_timeout = absl::Seconds(30);
+  absl::Duration push_timeout = absl::Hours(1);  // from the open to the commit
 };
 
 // What one push is about, and what this worker knows of itself.

@@ -48,6 +48,9 @@ void ReceiveMachine::On(const ReceiveEvent::ControlReceived& event) {
     case PushRequest::kCommit:
       if (ours && state_ == State::kReceiving) return OnCommit(event.message.commit());
       break;
+    case PushRequest::kAlive:
+      if (ours && state_ == State::kReceiving) return ExpectMore();
+      break;
     case PushRequest::kAbort:
       if (ours && Active()) {
         resumable_ = event.message.abort().reason() != PushAbort::REASON_FINISHED_AT_FIRST_TOKEN;
@@ -101,6 +104,7 @@ void ReceiveMachine::On(const ReceiveEvent::Granted& event) {
   ReceiveAction::Send opened{streams_.own(), {}};
   opened.message.mutable_opened()->set_start_token(static_cast<uint32_t>(event.start_token));
   opened.message.mutable_opened()->set_window_bytes(config_.limits.window_bytes);
+  opened.message.mutable_opened()->set_takes_signs(true);
   actions_.emplace_back(std::move(opened));
 }
 

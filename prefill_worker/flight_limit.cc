@@ -17,7 +17,8 @@ constexpr double kEnoughAtFirst = 1 << 20;
 constexpr double kMaxGrowthAtFirst = 16;
 
 constexpr absl::Duration kMinPatience = absl::Seconds(2);
-constexpr absl::Duration kMaxPatience = absl::Seconds(10);
+// A message is repeated before its stream counts as silent (SendLimits::ack_timeout).
+constexpr absl::Duration kMaxPatience = absl::Seconds(5);
 
 }  // namespace
 

@@ -269,6 +269,18 @@ void PrefillCall::On(const TokenProduced& event) {
   }
 }
 
+// The push is told too: it may be silent while another prompt is computed.
+void PrefillCall::On(const SequenceAlive&) {
+  absl::MutexLock lock(&mutex_);
+  if (outbox_.ended()) return;
+  if (push_ != nullptr) push_->Post(SendEvent::Alive{});
+  if (std::exchange(queued_, false) || outbox_.last() != nullptr) return;
+  PrefillResponse response;
+  response.mutable_alive();
+  Queue(std::move(response));
+  queued_ = false;
+}
+
 void PrefillCall::On(const SequenceFinished& event) {
   absl::MutexLock lock(&mutex_);
   computed_ = event;
@@ -303,6 +315,7 @@ void PrefillCall::MaybeFinish() {
 }
 
 void PrefillCall::Queue(PrefillResponse response) {
+  queued_ = true;
   outbox_.Push(std::move(response));
   outbox_.WriteNext(*this);
 }

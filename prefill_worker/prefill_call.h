@@ -74,6 +74,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   void On(const SequenceFinished& event);
   void On(const SequenceFailed& event);
   void On(const SequenceReleased&) {}
+  void On(const SequenceAlive&);
   void StartPush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PostLayer(LayerTokens kv, const LayerComputed& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnPushFinished(const absl::Status& status, const SendReport& report);
@@ -94,6 +95,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   // At most one response of each kind, a first token for each choice, and the prompt's log
   // probabilities (kMaxPromptLogprobs).
   Outbox<internal::v1::PrefillResponse> outbox_ ABSL_GUARDED_BY(mutex_);
+  bool queued_ ABSL_GUARDED_BY(mutex_) = false;  // a response was queued since the last sign
 
   std::string decode_address_;  // written once, by Submit; empty: no push
   std::string wire_dtype_;      // written once, by Submit

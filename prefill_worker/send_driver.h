@@ -66,6 +66,7 @@ class SendDriver {
   void On(SendInbox::Layer layer);
   void On(const SendEvent::ChunkReady& chunk);
   void On(const SendEvent::FirstToken& token) { Tell(token); }
+  void On(const SendEvent::Alive& alive) { Tell(alive); }
   void On(const SendEvent::Abort& abort) { Tell(abort); }
   void On(const SendEvent::Response& response);
   void On(const SendInbox::StreamOver& over);

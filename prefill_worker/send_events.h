@@ -26,13 +26,13 @@ struct SendLimits {
   size_t min_payload_bytes = size_t{1} << 20;
   absl::Duration open_timeout = absl::Seconds(10);
   // How long a stream with unacknowledged messages may stay without any answer.
-  absl::Duration ack_timeout = absl::Seconds(20);
+  absl::Duration ack_timeout = absl::Seconds(10);
   absl::Duration commit_timeout = absl::Seconds(10);
   // A peer that does not answer an abort is cancelled after abort_timeout + close_timeout, and its
   // connections are given up after one more close_timeout: within 3 s the blocks are back.
   absl::Duration abort_timeout = absl::Milliseconds(500);
   absl::Duration close_timeout = absl::Seconds(1);
-  absl::Duration push_timeout = absl::Minutes(10);  // for the whole push
+  absl::Duration push_timeout = absl::Hours(1);  // for the whole push
 };
 
 // What the push moved and how long it took, on the sender's clock.
@@ -96,8 +96,9 @@ struct SendEvent {
     bool intact = true;    // false: one of its blocks was given to somebody else before
   };
   struct Tick {};
+  struct Alive {};  // the engine still has the prompt
   using Any = std::variant<Begin, LayerReady, Flush, ChunkReady, FirstToken, Abort, Response,
-                           StreamEnded, SlicesReleased, Tick>;
+                           StreamEnded, SlicesReleased, Tick, Alive>;
 };
 
 // The kinds of actions. They are to be executed in order.

@@ -25,7 +25,8 @@ size_t OwnPlaces(size_t staging_slots) {
 bool IsOfThePrefill(const SendInbox::Message& message) {
   return std::holds_alternative<SendInbox::Layer>(message) ||
          std::holds_alternative<SendEvent::ChunkReady>(message) ||
-         std::holds_alternative<SendEvent::FirstToken>(message);
+         std::holds_alternative<SendEvent::FirstToken>(message) ||
+         std::holds_alternative<SendEvent::Alive>(message);
 }
 
 }  // namespace

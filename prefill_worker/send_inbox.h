@@ -42,22 +42,23 @@ class SendInbox {
     bool intact = true;  // false: one of its blocks was given to somebody else before
   };
   using Message =
-      std::variant<Layer, SendEvent::ChunkReady, SendEvent::FirstToken, SendEvent::Abort,
-                   SendEvent::Response, StreamOver, Released, LayerStager::Event>;
+      std::variant<Layer, SendEvent::ChunkReady, SendEvent::FirstToken, SendEvent::Alive,
+                   SendEvent::Abort, SendEvent::Response, StreamOver, Released, LayerStager::Event>;
   // The generation of a block. It may be called on any thread and does not wait.
   using Generation = std::function<uint32_t(int32_t block)>;
 
   struct Bounds {
-    // Layers, chunks and first tokens that may wait: the layers x chunks of almost any prompt.
+    // Layers, chunks, first tokens and signs of life that may wait: the layers x chunks of almost
+    // any prompt.
     size_t prefill_messages = size_t{1} << 20;
     size_t staging_slots = 0;  // slots of the staging that the push uses; 0 if it uses none
   };
   SendInbox(Generation generation, const Bounds& bounds);
   ~SendInbox();
 
-  // Adds a message; drops it after Close. If too many layers, chunks and first tokens wait already,
-  // the next of them is dropped with all that follow it, and lost() holds from then on. Every other
-  // message has a place of its own.
+  // Adds a message; drops it after Close. If as many as Bounds::prefill_messages of those that it
+  // counts wait already, the next of them is dropped with all that follow it, and lost() holds from
+  // then on. Every other message has a place of its own.
   void Post(Message message);
   bool lost() const { return lost_; }
   // Returns the function to call once when the slices of a message are gone. It may be called on

@@ -174,10 +174,20 @@ void SendMachine::On(const SendEvent::Tick&) {
   }
 }
 
+// While data waits for its acknowledgement the receiver hears of the push anyway, but a few bytes
+// every few seconds are not worth the distinction.
+void SendMachine::On(const SendEvent::Alive&) {
+  if (state_ != State::kSending || !takes_signs_) return;
+  SendAction::SendControl alive;
+  alive.message.mutable_alive();
+  actions_.emplace_back(std::move(alive));
+}
+
 void SendMachine::OnOpened(const internal::v1::PushOpened& opened) {
   if (state_ == State::kAborting) return;
   const uint32_t start = opened.start_token();
   data_.SetWindow(opened.window_bytes());
+  takes_signs_ = opened.takes_signs();
   if (state_ != State::kOpening || start % kKvPageTokens != 0 ||
       start >= config_.token_ids.size() || !data_.WindowHoldsAPage()) {
     return StartAbort(PushAbort::REASON_FAILED,

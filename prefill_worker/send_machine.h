@@ -61,6 +61,7 @@ class SendMachine {
   void On(const SendEvent::StreamEnded& event);
   void On(const SendEvent::SlicesReleased& event);
   void On(const SendEvent::Tick&);
+  void On(const SendEvent::Alive&);
 
   void OnOpened(const internal::v1::PushOpened& opened);
   void OnAck(const internal::v1::PushAck& ack, int stream);
@@ -85,7 +86,8 @@ class SendMachine {
   std::vector<internal::v1::OutputToken> first_tokens_;
   absl::Status abort_status_;
 
-  std::set<int> streams_;  // streams that were opened and have not ended
+  std::set<int> streams_;     // streams that were opened and have not ended
+  bool takes_signs_ = false;  // the receiver knows signs of life
   bool cancelled_ = false;
   bool finished_ = false;
   bool committed_ = false;

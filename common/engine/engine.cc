@@ -14,6 +14,7 @@
 #include "common/engine/engine_commands.h"
 #include "common/engine/first_steps.h"
 #include "common/engine/guesser.h"
+#include "common/engine/life_signs.h"
 #include "common/engine/mailbox.h"
 #include "common/engine/masks_ahead.h"
 #include "common/engine/scheduler.h"
@@ -67,6 +68,7 @@ struct Engine::Rep {
   StepsInFlight steps;
   BlockLedger ledger;
   SequenceTable sequences;
+  LifeSigns signs;
   Scheduler scheduler;
   Mailbox mailbox;
   EngineStatsBoard stats;
@@ -97,6 +99,7 @@ Engine::Rep::Rep(const EngineOptions& engine_options, std::unique_ptr<Transforme
               .retained = {.lifetime = options.resume_timeout}},
              pool, options.enable_prefix_caching ? &prefix_cache : nullptr, steps),
       sequences(options.max_model_len, ledger, steps),
+      signs(options.sign_interval, SteadyNow(), sequences),
       scheduler(options.max_num_seqs, sequences, ledger),
       mailbox(options.max_waiting),
       ending({.end_of_generation_ids = options.end_of_generation_ids,
@@ -110,8 +113,8 @@ Engine::Rep::Rep(const EngineOptions& engine_options, std::unique_ptr<Transforme
                .draft = draft.get()},
               ledger),
       masks(options.form_patience, sequences, [this] { mailbox.Wake(); }),
-      pipeline(options,
-               {*model, *cache, *sampler, *recordings, sequences, ending, auditor, guesser, stats}),
+      pipeline(options, {*model, *cache, *sampler, *recordings, sequences, ending, auditor, guesser,
+                         stats, signs}),
       commands(model->config().vocab_size, [this] { return ++last_id; },
                {mailbox, sequences, ledger, pipeline, ending, auditor}) {}
 
@@ -207,6 +210,7 @@ void Engine::RecordSteps() {
 bool Engine::Step() {
   StepPipeline& pipeline = rep_->pipeline;
   rep_->commands.Take();
+  rep_->signs.Give(SteadyNow());
   // A preempted sequence gives its blocks to others at once, so no step in flight may use them.
   if (rep_->scheduler.MayPreempt()) {
     rep_->auditor.GiveWay();

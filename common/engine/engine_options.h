@@ -33,6 +33,9 @@ struct EngineOptions {
   std::string prefix_identity = {};
   // How long the pages of a broken hand-off are retained for the next attempt at its request.
   absl::Duration resume_timeout = absl::Seconds(30);
+  // Between two SequenceAlive of a sequence. A caller that passes on every other one still sends a
+  // sign every 10 s.
+  absl::Duration sign_interval = absl::Seconds(4);
   int max_waiting = 1024;  // sequences submitted and not admitted; more are RESOURCE_EXHAUSTED
   std::vector<int32_t> end_of_generation_ids = {};  // token ids from the tokenizer
   // Steps that are enqueued before the tokens of the oldest one are known: 0 or 1. Not given: what

@@ -35,6 +35,7 @@ using SequenceId = uint64_t;
 // Failed may take the place of any event after Admitted.
 // Release may be asked for at any moment. The results of the steps in flight may still be told
 // before its answer, Released.
+// Alive may come anywhere between Submit and the last event.
 // In kLocal and kReceive no event but Released follows Finished or Failed. In no mode does one
 // follow Released. A kReceive sequence that fails before Commit still has to be released.
 //
@@ -118,9 +119,14 @@ struct SequenceReleased {
   SequenceFinished timings;  // measured up to the release
 };
 
-using SequenceEvent = std::variant<SequenceAdmitted, BlocksGranted, PrefillStarted, LayerComputed,
-                                   ChunkComputed, PromptScored, TokenProduced, SequencePreempted,
-                                   SequenceFinished, SequenceFailed, SequenceReleased>;
+// The engine has the sequence, in whatever state it is. Comes every EngineOptions::sign_interval,
+// once for all choices. A long step delays it by a layer at most.
+struct SequenceAlive {};
+
+using SequenceEvent =
+    std::variant<SequenceAdmitted, BlocksGranted, PrefillStarted, LayerComputed, ChunkComputed,
+                 PromptScored, TokenProduced, SequencePreempted, SequenceFinished, SequenceFailed,
+                 SequenceReleased, SequenceAlive>;
 
 struct SequenceRequest {
   enum class Mode {

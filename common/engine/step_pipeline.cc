@@ -110,8 +110,8 @@ void StepPipeline::Enqueue(Schedule schedule) {
       step.batch, parts_.cache, replayable ? &parts_.recordings : nullptr,
       [&](int layer) { LayerDone(schedule, layer); },
       [&](int first_row, Tensor logits) {
-        // Many forms take long together: whoever watches the engine sees that it goes on.
-        if (first_row == 0) step.FillMasks([this] { parts_.stats.Advance(); });
+        // Many forms may take long together.
+        if (first_row == 0) step.FillMasks([this] { Advance(); });
         Sample(step, first_row, logits);
       });
   parts_.sampler.End();
@@ -149,8 +149,13 @@ void StepPipeline::Sample(StepInput& step, int first_row, Tensor logits) {
   }
 }
 
-void StepPipeline::LayerDone(const Schedule& schedule, int layer) {
+void StepPipeline::Advance() {
   parts_.stats.Advance();
+  parts_.signs.Give(SteadyNow());
+}
+
+void StepPipeline::LayerDone(const Schedule& schedule, int layer) {
+  Advance();
   BATON_FAILPOINT("engine.layer_done");
   KvCache& cache = parts_.cache;
   uint64_t mark = 0;  // made where a peer copies this layer from the device's memory

@@ -15,6 +15,7 @@
 #include "common/engine/engine_options.h"
 #include "common/engine/engine_stats.h"
 #include "common/engine/guesser.h"
+#include "common/engine/life_signs.h"
 #include "common/engine/schedule.h"
 #include "common/engine/sequence_ending.h"
 #include "common/engine/sequence_table.h"
@@ -42,6 +43,7 @@ class StepPipeline {
     BlockAuditor& auditor;
     Guesser& guesser;
     EngineStatsBoard& stats;
+    LifeSigns& signs;
   };
   // Reads steps_ahead, which must be given, max_num_batched_tokens and max_step_duration.
   StepPipeline(const EngineOptions& options, const Parts& parts);
@@ -69,6 +71,9 @@ class StepPipeline {
   // Row i of `logits` is logits row first_row + i of the step.
   void Sample(StepInput& step, int first_row, Tensor logits);
   void LayerDone(const Schedule& schedule, int layer);
+  // A part of a step is done: whoever watches the engine or one of its sequences sees that it goes
+  // on.
+  void Advance();
   // Returns how many guesses came true.
   int Apply(const Schedule& schedule, absl::Span<absl::StatusOr<OutputToken>> tokens,
             absl::Span<absl::StatusOr<TokenLogprobs>> scores);

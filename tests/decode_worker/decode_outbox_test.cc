@@ -132,6 +132,24 @@ TEST_F(DecodeOutboxTest, APreemptionIsToldOnceForEachChoiceThatWaits) {
   EXPECT_TRUE(End(absl::OkStatus()).ok());
 }
 
+TEST_F(DecodeOutboxTest, ASignOfLifeComesWhereNothingElseHasSinceTheLastOne) {
+  Accept();
+  outbox_.PushAlive();
+  EXPECT_TRUE(Next().has_accepted());
+  for (int sign = 0; sign < 2; ++sign) {
+    outbox_.PushAlive();
+    EXPECT_TRUE(Next().has_alive());
+  }
+  // While a message is being written at most one sign waits.
+  PushToken(0);
+  for (int sign = 0; sign < 5; ++sign) outbox_.PushAlive();
+  EXPECT_EQ(Next().tokens().tokens_size(), 1);
+  EXPECT_TRUE(Next().has_alive());
+  PushToken(1);
+  EXPECT_EQ(Next().tokens().tokens(0).output_index(), 1u);
+  EXPECT_TRUE(End(absl::OkStatus()).ok());
+}
+
 TEST_F(DecodeOutboxTest, TheEndOfAChoiceSaysWhereItsTimeWentByWhoComputedThePrompt) {
   const SequenceFinished timings{.queue = absl::Seconds(1),
                                  .prefill = absl::Seconds(2),

@@ -71,6 +71,7 @@ void TestWorker::MakeEngine(const Options& options) {
   engine_options.num_kv_blocks = options.num_kv_blocks;
   engine_options.kv_dtype = options.kv_dtype;
   engine_options.resume_timeout = options.resume_timeout;
+  engine_options.sign_interval = options.sign_interval;
   engine_options.speculation = options.speculation;
   auto engine = Engine::Create(*std::move(model), *backend_, engine_options);
   EXPECT_TRUE(engine.ok()) << engine.status();

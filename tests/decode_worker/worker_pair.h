@@ -55,6 +55,7 @@ class TestWorker {
     size_t max_calls = 1024;    // that it decodes at once
     SilentStreams::Limits silent = {};
     absl::Duration resume_timeout = absl::Seconds(30);
+    absl::Duration sign_interval = EngineOptions().sign_interval;
     double audit_share = 0;  // of what it receives
     std::function<uint64_t()> audit_random = RandomUint64;
   };

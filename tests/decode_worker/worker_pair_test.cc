@@ -107,6 +107,59 @@ TEST(WorkerPairTest, APrefillWithoutADecodeWorkerAnswersItsTokenOnly) {
   EXPECT_TRUE(prefill.ComesToRest());
 }
 
+TEST(WorkerPairTest, CallsThatWaitForMemoryGetSignsOfLife) {
+  TestWorker::Options options = WithBlocks(16);
+  options.num_kv_blocks = 8;
+  options.sign_interval = absl::ZeroDuration();
+  TestWorker worker(options);
+  const auto start = [&worker](grpc::ClientContext& context, uint64_t request_id) {
+    auto call = worker.decode().Decode(&context);
+    DecodeRequest request;
+    *request.mutable_start()->mutable_sequence() = MakeSpec(Prompt(100, 1), Greedy(4), request_id);
+    call->Write(request);
+    return call;
+  };
+  grpc::ClientContext holding, waiting, prefilling;
+  const auto holds = start(holding, 1);  // all blocks
+  DecodeResponse response;
+  do {
+    ASSERT_TRUE(holds->Read(&response));
+  } while (!response.has_accepted());
+  const auto waits = start(waiting, 2);
+  internal::v1::PrefillRequest request;
+  *request.mutable_sequence() = MakeSpec(Prompt(100, 1), Greedy(1), 3);
+  const auto prefill = worker.prefill().Prefill(&prefilling, request);
+  for (int sign = 0; sign < 3; ++sign) {
+    worker.engine().Wake();
+    ASSERT_TRUE(waits->Read(&response));
+    EXPECT_TRUE(response.has_alive());
+    worker.engine().Wake();
+    internal::v1::PrefillResponse prefill_response;
+    ASSERT_TRUE(prefill->Read(&prefill_response));
+    EXPECT_TRUE(prefill_response.has_alive());
+  }
+  for (grpc::ClientContext* context : {&holding, &waiting, &prefilling}) context->TryCancel();
+  holds->Finish();
+  waits->Finish();
+  prefill->Finish();
+  EXPECT_TRUE(worker.ComesToRest());
+}
+
+// Each layer of each step brings a sign, and each sign goes through the push.
+TEST(WorkerPairTest, SignsOfLifeChangeNothingOfAHandoff) {
+  TestWorker::Options options = WithBlocks(16);
+  options.sign_interval = absl::ZeroDuration();
+  TestWorker prefill(options), decode(options), local(WithBlocks(16));
+  const SequenceSpec spec = MakeSpec(Prompt(300, 3), Seeded(9, 4), 1);
+  const HandoffResult result = RunHandoff(prefill, decode, spec);
+  ASSERT_TRUE(result.decode_status.ok()) << result.decode_status.error_message();
+  EXPECT_TRUE(result.prefill_status.ok()) << result.prefill_status.error_message();
+  EXPECT_TRUE(result.committed);
+  ExpectSameTokens(result, RunLocally(local, spec));
+  EXPECT_TRUE(prefill.ComesToRest());
+  EXPECT_TRUE(decode.ComesToRest());
+}
+
 TEST(WorkerPairTest, AHigherAttemptEndsALowerOneAndALateLowerOneIsRefused) {
   TestWorker prefill(WithBlocks(16));
   TestWorker decode(WithBlocks(16));

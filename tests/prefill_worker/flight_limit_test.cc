@@ -63,10 +63,10 @@ TEST(FlightLimit, ALinkWithALongDelayIsStillFilled) {
 TEST(FlightLimit, PatienceFollowsTheSlowestAnswerLatelyWithinItsBounds) {
   FlightLimit limit;
   EXPECT_EQ(limit.Patience(), absl::Seconds(4)) << "nothing is known";
-  limit.Acknowledged(1000, absl::Milliseconds(1500));
-  EXPECT_EQ(limit.Patience(), absl::Seconds(6));
+  limit.Acknowledged(1000, absl::Milliseconds(1200));
+  EXPECT_EQ(limit.Patience(), absl::Milliseconds(4800));
   limit.Acknowledged(1000, absl::Seconds(30));
-  EXPECT_EQ(limit.Patience(), absl::Seconds(10));
+  EXPECT_EQ(limit.Patience(), absl::Seconds(5));
   for (int ack = 0; ack < 100; ++ack) limit.Acknowledged(1000, absl::Milliseconds(1));
   EXPECT_EQ(limit.Patience(), absl::Seconds(2));
 }

@@ -165,7 +165,7 @@ TEST_F(SenderStreamsTest, ASilentJoinedStreamIsGivenUpAndASilentStreamZeroEndsTh
     for (const int stream : {0, 2}) Ack(static_cast<uint64_t>(stream + 1), kWindow, stream);
   }
   EXPECT_EQ(Cancelled(), (std::vector<int>{1}));
-  EXPECT_EQ(now_ - absl::UnixEpoch(), absl::Seconds(20));
+  EXPECT_EQ(now_ - absl::UnixEpoch(), absl::Seconds(10));
   EXPECT_TRUE(Taken<SendAction::Finished>().empty());
   const size_t sent = Taken<SendAction::SendData>().size();
   Tick(sender_->NextDeadline() - now_);

@@ -282,6 +282,53 @@ TEST_F(SendMachineTest, EveryWaitEnds) {
   }
 }
 
+TEST_F(SendMachineTest, AcknowledgementsThatDoNotComeForTenSecondsEndThePush) {
+  Do(SendEvent::Begin{});
+  Opened(0, kWindow);
+  Layer(0, 0, 64);
+  Layer(1, 0, 64);
+  Do(SendEvent::ChunkReady{64});
+  now_ += absl::Seconds(9);
+  Ack(1, kWindow);  // the next ten seconds count from here
+  const absl::Time answered = now_;
+  while (Count(PushRequest::kAbort) == 0) Tick(sender_->NextDeadline() - now_);
+  EXPECT_EQ(now_ - answered, absl::Seconds(10));
+}
+
+TEST_F(SendMachineTest, APromptThatTakesTenMinutesToComputeGoesOn) {
+  Do(SendEvent::Begin{});
+  Opened(0, kWindow);
+  for (uint64_t chunk = 0; chunk < 2; ++chunk) {
+    for (int minute = 0; minute < 10; ++minute) Tick(absl::Minutes(1));
+    const int first = static_cast<int>(chunk) * 64;
+    Layer(0, first, first + 64);
+    Layer(1, first, first + 64);
+    for (const uint64_t message : {1, 2}) Ack(2 * chunk + message, kWindow);
+    Do(SendEvent::ChunkReady{first + 64});
+  }
+  EXPECT_EQ(Count(PushRequest::kCheckpoint), 2u);
+  EXPECT_EQ(Count(PushRequest::kAbort), 0u);
+}
+
+TEST_F(SendMachineTest, PassesSignsOfLifeOnWhileItSendsToAReceiverThatKnowsThem) {
+  for (const bool knows : {true, false}) {
+    Restart(1);
+    Do(SendEvent::Begin{});
+    Do(SendEvent::Alive{});
+    EXPECT_EQ(Count(PushRequest::kAlive), 0u) << "it is not open yet";
+    internal::v1::PushResponse opened;
+    opened.mutable_opened()->set_window_bytes(kWindow);
+    opened.mutable_opened()->set_takes_signs(knows);
+    Do(SendEvent::Response{opened});
+    Do(SendEvent::Alive{});
+    Do(SendEvent::Alive{});
+    EXPECT_EQ(Count(PushRequest::kAlive), knows ? 2u : 0u);
+    Do(SendEvent::Abort{PushAbort::REASON_CANCELLED});
+    Do(SendEvent::Alive{});
+    EXPECT_EQ(Count(PushRequest::kAlive), knows ? 2u : 0u) << "it is over";
+  }
+}
+
 TEST_F(SendMachineTest, AWindowThatHoldsNoPageEndsThePush) {
   Do(SendEvent::Begin{});
   Opened(0, 100);

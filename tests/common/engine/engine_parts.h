@@ -92,8 +92,10 @@ struct EngineParts {
   BlockAuditor auditor{{.most_rows = 128, .most_samples = 16}, *cache, pool, ledger};
   Guesser guesser;
   MasksAhead masks{absl::InfiniteDuration(), sequences, [] {}};
+  LifeSigns signs{absl::InfiniteDuration(), absl::UnixEpoch(), sequences};
   StepPipeline pipeline{
-      options, {*model, *cache, *sampler, *recordings, sequences, ending, auditor, guesser, stats}};
+      options,
+      {*model, *cache, *sampler, *recordings, sequences, ending, auditor, guesser, stats, signs}};
   EngineCommands commands{model->config().vocab_size,
                           [] { return SequenceId{1'000'000}; },
                           {mailbox, sequences, ledger, pipeline, ending, auditor}};
