@@ -55,9 +55,17 @@ const char* Attempt::stage() const {
   return committed() ? kStageDecode : kStagePrefill;
 }
 
+absl::Time Attempt::SilentAt() const {
+  absl::Time at = absl::InfiniteFuture();
+  if (calls.decode_open) at = std::min(at, calls.decode_silence.at());
+  if (calls.prefill_open && Is<Prefilling>()) at = std::min(at, calls.prefill_silence.at());
+  return at;
+}
+
 absl::Time Attempt::NextTimer() const {
   if (const auto* finishing = std::get_if<Finishing>(&state)) return finishing->finish_by;
-  absl::Time next = std::min(accept_by.value_or(absl::InfiniteFuture()), hedge.NextTimer());
+  absl::Time next =
+      std::min({accept_by.value_or(absl::InfiniteFuture()), hedge.NextTimer(), SilentAt()});
   std::optional<absl::Time> of_state;
   if (const auto* choosing = std::get_if<Choosing>(&state)) of_state = choosing->ask_at;
   if (const auto* prefilling = std::get_if<Prefilling>(&state)) of_state = prefilling->commit_by;

@@ -19,6 +19,7 @@
 #include "router/request/events.h"
 #include "router/request/hedge.h"
 #include "router/request/request_state.h"
+#include "router/request/silence.h"
 
 namespace baton {
 
@@ -39,6 +40,8 @@ struct AttemptCalls {
   bool decode_exact = true;       // as the decode worker says at each choice's end
   // Prompt tokens that are computed, as last reported. None while the prompt waits on its worker.
   std::optional<uint32_t> computed_tokens{};
+  Silence decode_silence{};  // stopped while the client is behind: the call may not be read then
+  Silence prefill_silence{};
 };
 
 struct Attempt {
@@ -110,6 +113,9 @@ struct Attempt {
   // Where `choices` has the choice; none: the attempt does not compute it.
   std::optional<size_t> Find(uint32_t choice) const;
   const char* stage() const;  // one of kStage...; REQUIRES: not Finishing or Over
+  // The time at which a worker on which the attempt depends counts as silent, unless it sends a
+  // message before. Once the decode worker has committed, the prefill worker may be silent.
+  absl::Time SilentAt() const;
   // The earliest time at which something is to be done. REQUIRES: not Over.
   absl::Time NextTimer() const;
 };

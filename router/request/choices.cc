@@ -98,6 +98,8 @@ void Choices::OnTimer() {
     running_.AskForWorkers();
   } else if (prefilling != nullptr && IsDue(prefilling->commit_by, now)) {
     Resume(CommitMissed(attempt(), running_.PromptComputed()));
+  } else if (running_.silent()) {
+    if (auto breakage = running_.EndSilentCall()) Resume(*std::move(breakage));
   } else if (now >= attempt().hedge.NextTimer()) {
     attempt().hedge.running() ? running_.hedge().GiveUp(request_) : BeginHedge();
   }

@@ -103,6 +103,12 @@ absl::Status NotBelieved(const std::string& what) {
                        {.reason = kReasonProtocolError});
 }
 
+absl::Status AttemptSilent(absl::Duration silence) {
+  return WithErrorInfo(absl::UnavailableError(absl::StrCat("it gave no sign of life for ",
+                                                           absl::FormatDuration(silence))),
+                       {.reason = kReasonAttemptSilent});
+}
+
 absl::Status ProtocolBroken(const char* stage, const std::string& worker, const std::string& what) {
   return WithErrorInfo(
       absl::InternalError(absl::StrCat("worker '", worker, "' broke the protocol: ", what)),
@@ -175,6 +181,13 @@ absl::Status DeadlinePassed(const char* stage) {
   return WithErrorInfo(
       absl::DeadlineExceededError(absl::StrCat("the deadline passed in stage ", stage)),
       {.reason = "DEADLINE_EXCEEDED", .stage = stage, .worker = "", .metadata = {}});
+}
+
+absl::Status NoProgress(const char* stage, absl::Duration timeout) {
+  return WithErrorInfo(
+      absl::DeadlineExceededError(absl::StrCat("no token came and no step of the prompt ended for ",
+                                               absl::FormatDuration(timeout), " in stage ", stage)),
+      {.reason = "NO_PROGRESS", .stage = stage, .worker = "", .metadata = {}});
 }
 
 absl::Status ClientStalled(absl::Duration stall_timeout) {

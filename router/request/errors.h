@@ -17,6 +17,8 @@ inline constexpr absl::Duration kMaxRetryDelay = absl::Seconds(30);
 
 // The reason of ErrorInfo if a worker, or what answers in its place, broke the protocol.
 inline constexpr char kReasonProtocolError[] = "PROTOCOL_ERROR";
+// The reason of ErrorInfo if a worker took an attempt and then gave no sign of life in its call.
+inline constexpr char kReasonAttemptSilent[] = "ATTEMPT_SILENT";
 
 // An attempt broke. What the worker says about the request itself keeps its code, if it says so by
 // an ErrorInfo of Baton's; without one it is INTERNAL, reason PROTOCOL_ERROR: gRPC made it up, or it
@@ -28,6 +30,9 @@ absl::Status AttemptBroken(const char* stage, const std::string& worker, const c
 // The end of a call that is not listened to any longer, since its worker broke the protocol; `what`
 // says how. INTERNAL, reason PROTOCOL_ERROR.
 absl::Status NotBelieved(const std::string& what);
+// The end of a call in which no message came for `silence`: UNAVAILABLE, reason ATTEMPT_SILENT. It
+// is the worker's fault, but not its death: the worker lives, so the request has not killed it.
+absl::Status AttemptSilent(absl::Duration silence);
 // INTERNAL: a worker broke the protocol; `what` says how.
 absl::Status ProtocolBroken(const char* stage, const std::string& worker, const std::string& what);
 // UNAVAILABLE with RetryInfo.
@@ -48,6 +53,8 @@ absl::Status TokensMayBeWrong();
 // INTERNAL: wherever the request runs, its worker dies. `failure` is what broke the last attempt.
 absl::Status PoisonRequest(const absl::Status& failure);
 absl::Status DeadlinePassed(const char* stage);
+// DEADLINE_EXCEEDED: no token came and no step of the prompt was computed for `timeout`.
+absl::Status NoProgress(const char* stage, absl::Duration timeout);
 absl::Status ClientStalled(absl::Duration stall_timeout);
 
 // `status` without what a worker, or the connection to it, said of its own failure, for that may

@@ -43,7 +43,7 @@ struct RequestSpec {
   bool chat = false;                          // the prompt was a conversation
   std::shared_ptr<const TraceContext> trace;  // null: the request is not traced
   absl::Time received;
-  absl::Time deadline;  // the client's deadline, or the router's own limit
+  absl::Time deadline;  // infinite: the client gave none
 };
 
 // What a request asks of placement.
@@ -149,11 +149,14 @@ struct SendToDecode {  // that a choice stops, or whether the client is behind
 struct CloseDecode {  // the router has nothing more to say; the worker ends the call by itself
   uint32_t attempt = 0;
 };
+// `why`: the fault of the worker for which the call is given up; OK: none.
 struct CancelDecode {
   uint32_t attempt = 0;
+  absl::Status why = absl::OkStatus();
 };
 struct CancelPrefill {
   uint32_t attempt = 0;
+  absl::Status why = absl::OkStatus();
 };
 struct Deliver {
   v1::GenerateResponse response;

@@ -15,7 +15,7 @@ RequestMachine::RequestMachine(RequestSpec spec, const TokenTable& table,
     : request_(std::make_unique<RequestState>(std::move(spec), table, options)) {}
 
 RequestActions RequestMachine::Start(absl::Time now) {
-  request_->now = now;
+  request_->now = request_->gained_at = now;
   choices_.emplace_back(*request_);
   return TakeActions();
 }
@@ -98,6 +98,9 @@ void RequestMachine::On(const TimerFired&) {
     request_->Fail(DeadlinePassed(first->attempt().stage()));
   } else if (now >= read_by_) {
     request_->Fail(ClientStalled(request_->options.stall_timeout));
+  } else if (now >= progress_by()) {
+    const auto first = std::find_if(choices_.begin(), choices_.end(), computes);
+    request_->Fail(NoProgress(first->attempt().stage(), request_->options.progress_timeout));
   } else {
     for (Choices& choices : choices_) {
       if (!choices.done() && !request_->failed()) choices.OnTimer();
@@ -112,7 +115,7 @@ bool RequestMachine::finishing() const {
 
 absl::Time RequestMachine::NextTimer() const {
   absl::Time next = request_->spec.deadline;
-  if (!finishing()) next = std::min(next, read_by_);
+  if (!finishing()) next = std::min({next, read_by_, progress_by()});
   for (const Choices& choices : choices_) {
     if (!choices.done()) next = std::min(next, choices.NextTimer());
   }

@@ -69,6 +69,10 @@ class RequestMachine {
   void Settle();
   RequestActions TakeActions();
   bool finishing() const;
+  // By when a token or a step of the prompt has to come.
+  absl::Time progress_by() const {
+    return request_->gained_at + request_->options.progress_timeout;
+  }
   absl::Time NextTimer() const;
 
   std::unique_ptr<RequestState> request_;

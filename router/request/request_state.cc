@@ -34,6 +34,7 @@ void RequestState::Append(const OutputToken& token) {
   Choice& choice = choices[token.choice()];
   BATON_FAILPOINT("router.before_token");
   choice.log.push_back(token);
+  Gained();
   usage.set_accepted_prediction_tokens(usage.accepted_prediction_tokens() + token.guessed());
   usage.set_rejected_prediction_tokens(usage.rejected_prediction_tokens() +
                                        token.refused_guesses());

@@ -23,6 +23,12 @@ struct RequestMachineOptions {
   // that never come to decode.
   absl::Duration worker_timeout = absl::Seconds(30);
   absl::Duration stall_timeout = absl::Seconds(30);  // a client may not read for so long
+  // A call to a worker without any message for so long is lost. The time counts from the last
+  // message. A worker sends one at least every 10 s (SignOfLife), whatever its sequence waits for.
+  absl::Duration silence_timeout = absl::Seconds(30);
+  // A request may go without a token, and without a step of its prompt, for so long. This bounds
+  // requests without a deadline whose workers give signs of life and nothing else.
+  absl::Duration progress_timeout = absl::Hours(1);
   // After a Prefill call has broken behind its first token, the decode worker may still say that it
   // has committed. After a decode worker has given up a hand-off, a first token may still come that
   // ends the request. Each is waited for so long.
@@ -42,6 +48,10 @@ struct RequestMachineOptions {
 
 // The numerics of whoever computes the prompt.
 const std::string& NumericsOfPrompt(const WorkersChosen& workers);
+
+// A time limit that counts from the last message is set anew only when it moves by this share of
+// itself: otherwise each token would set the request's timer anew.
+inline constexpr int kTimerSteps = 30;
 
 // Belongs to one request machine, whose choices borrow it; not thread-safe.
 struct RequestState {
@@ -63,6 +73,10 @@ struct RequestState {
   void TakePromptLogprobs(PromptLogprobs logprobs);
   // The answer to a request whose choices have all ended.
   Complete MakeComplete();
+  // A token has come, or a step of the prompt is computed.
+  void Gained() {
+    if (now - gained_at >= options.progress_timeout / kTimerSteps) gained_at = now;
+  }
   // The request ends with `status`, unless it ended before.
   void Fail(absl::Status status);
   bool failed() const { return failure.has_value(); }
@@ -98,6 +112,7 @@ struct RequestState {
   std::optional<PromptLogprobs> prompt_logprobs;  // that the complete will have
   v1::Usage usage;
   v1::RequestTimings timings;
+  absl::Time gained_at;    // about when Gained was called last; at first the begin
   absl::Time now;          // when the event came that is being handled
   RequestActions actions;  // what that event has led to so far
 };

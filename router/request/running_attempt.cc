@@ -70,10 +70,12 @@ void RunningAttempt::Open(const WorkersChosen& workers) {
   if (!attempt_.has_decode()) {
     attempt_.state = Attempt::Prefilling{};
     attempt_.calls.prefill_open = true;
+    HeardPrefill();
     return request_.Ask(MakeStartPrefill(request_, attempt_, nullptr));
   }
   attempt_.state = Attempt::Opening{};
   attempt_.calls.decode_open = true;
+  HeardDecode();
   attempt_.hedge.Plan(request_.options.accept_wait, request_.now);
   request_.Ask(MakeOpenDecode(request_, attempt_, attempt_.number, attempt_.workers));
 }
@@ -83,6 +85,7 @@ void RunningAttempt::OpenAccepted(const WorkersChosen& workers,
   TakeWorkers(workers);
   attempt_.state = Attempt::Opening{};
   attempt_.calls.decode_open = true;
+  HeardDecode();
   if (request_.paused) SendFlow();
   Accepted(accepted);
 }
@@ -95,6 +98,8 @@ void RunningAttempt::TakeWorkers(const WorkersChosen& workers) {
 }
 
 void RunningAttempt::Take(const DecodeResponse& message) {
+  HeardDecode();
+  if (message.has_alive()) return;
   const bool of_prompt = message.has_accepted() || message.has_prompt_logprobs();
   if (lacks_prompt_logprobs() && !of_prompt) {
     held_back_.push_back(message);
@@ -117,22 +122,23 @@ void RunningAttempt::TakeNow(const DecodeResponse& message) {
     case DecodeResponse::kFinished:
       return Finished(message.finished());
     case DecodeResponse::kPrefillProgress:
-      attempt_.calls.computed_tokens = message.prefill_progress().computed_tokens();
-      return;
+      return Computed(message.prefill_progress().computed_tokens());
     case DecodeResponse::kPreempted:
       return Preempted();
     case DecodeResponse::kPromptLogprobs:
       return Take(message.prompt_logprobs(), Source::kDecode);
+    case DecodeResponse::kAlive:
     case DecodeResponse::EVENT_NOT_SET:  // a newer worker's event, which the router does not need
       return;
   }
 }
 
 std::optional<Breakage> RunningAttempt::Take(const PrefillResponse& message) {
+  HeardPrefill();
   switch (message.event_case()) {
     case PrefillResponse::kStarted:
       TakenUp();
-      attempt_.calls.computed_tokens = message.started().cached_tokens();
+      Computed(message.started().cached_tokens());
       request_.CountCachedTokens(message.started().cached_tokens());
       break;
     case PrefillResponse::kFirstToken:
@@ -142,11 +148,12 @@ std::optional<Breakage> RunningAttempt::Take(const PrefillResponse& message) {
       Finished(message.finished());
       break;
     case PrefillResponse::kProgress:
-      attempt_.calls.computed_tokens = message.progress().computed_tokens();
+      Computed(message.progress().computed_tokens());
       break;
     case PrefillResponse::kPromptLogprobs:
       Take(message.prompt_logprobs(), Source::kPrefill);
       break;
+    case PrefillResponse::kAlive:
     case PrefillResponse::EVENT_NOT_SET:
       break;
   }
@@ -196,6 +203,7 @@ void RunningAttempt::Accepted(const internal::v1::DecodeAccepted& accepted) {
   if (attempt_.local()) return request_.CountCachedTokens(accepted.cached_tokens());
   EndQueue();
   attempt_.calls.prefill_open = true;
+  HeardPrefill();
   request_.Ask(MakeStartPrefill(request_, attempt_, &accepted));
 }
 
@@ -295,8 +303,23 @@ std::optional<Breakage> RunningAttempt::PrefillEnded(const absl::Status& status)
   return std::nullopt;
 }
 
+std::optional<Breakage> RunningAttempt::EndSilentCall() {
+  const AttemptCalls& calls = attempt_.calls;
+  const absl::Status silent = AttemptSilent(request_.options.silence_timeout);
+  if (calls.decode_open && request_.now >= calls.decode_silence.at()) {
+    request_.Ask(CancelDecode{attempt_.number, silent});
+    return DecodeEnded(silent);
+  }
+  request_.Ask(CancelPrefill{attempt_.number, silent});
+  return PrefillEnded(silent);
+}
+
+// While the client is behind, the router may leave unread what the worker sends.
 void RunningAttempt::SendFlow() {
-  if (attempt_.calls.decode_open) request_.Ask(MakeFlow(attempt_, request_.paused));
+  if (!attempt_.calls.decode_open) return;
+  attempt_.calls.decode_silence.Stop();
+  HeardDecode();
+  request_.Ask(MakeFlow(attempt_, request_.paused));
 }
 
 void RunningAttempt::TakeToken(const OutputToken& token, Source source) {

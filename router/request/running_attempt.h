@@ -51,6 +51,11 @@ class RunningAttempt {
   [[nodiscard]] std::optional<Breakage> DecodeEnded(const absl::Status& status);
   [[nodiscard]] std::optional<Breakage> PrefillEnded(const absl::Status& status);
 
+  // A worker on which the attempt depends has sent nothing in its call for too long.
+  bool silent() const { return request_.now >= attempt_.SilentAt(); }
+  // Cancels that call and treats it as ended. REQUIRES: silent().
+  [[nodiscard]] std::optional<Breakage> EndSilentCall();
+
   // Tells the decode worker whether the client is behind.
   void SendFlow();
   // Its choices have all ended, and no account is waited for any longer. REQUIRES: Finishing.
@@ -65,6 +70,19 @@ class RunningAttempt {
   // Whether the decode worker has to be held back.
   bool lacks_prompt_logprobs() const {
     return request_.lacks_prompt_logprobs && !attempt_.local() && !prompt_logprobs_.complete();
+  }
+  // The call was opened, or a message came in it.
+  void HeardDecode() {
+    if (request_.paused) return;
+    attempt_.calls.decode_silence.Heard(request_.now, request_.options.silence_timeout);
+  }
+  void HeardPrefill() {
+    attempt_.calls.prefill_silence.Heard(request_.now, request_.options.silence_timeout);
+  }
+  // So many tokens of the prompt are computed.
+  void Computed(uint32_t tokens) {
+    if (tokens > attempt_.calls.computed_tokens.value_or(0)) request_.Gained();
+    attempt_.calls.computed_tokens = tokens;
   }
   void TakeNow(const internal::v1::DecodeResponse& message);
   void Take(const internal::v1::PromptLogprobs& message, Source source);

@@ -134,14 +134,21 @@ void RequestCalls::Do(CloseDecode&& action) {
   if (DecodeClientCall* call = DecodeOf(action.attempt)) call->Close();
 }
 
+void RequestCalls::GiveUp(Call& call, const absl::Status& why) {
+  if (!why.ok()) parts_.reports.Ended(call.report, why);
+  call.Cancel();
+}
+
 void RequestCalls::Do(CancelDecode&& action) {
   BATON_FAILPOINT("router.before_cancel_decode");
-  if (DecodeClientCall* call = DecodeOf(action.attempt)) call->Cancel();
+  for (const auto& call : calls_) {
+    if (call->decode != nullptr && call->attempt == action.attempt) GiveUp(*call, action.why);
+  }
 }
 
 void RequestCalls::Do(CancelPrefill&& action) {
   for (const auto& call : calls_) {
-    if (call->prefill != nullptr && call->attempt == action.attempt) call->Cancel();
+    if (call->prefill != nullptr && call->attempt == action.attempt) GiveUp(*call, action.why);
   }
 }
 

@@ -94,6 +94,8 @@ class RequestCalls {
   template <typename Ended>
   void Disbelieve(Call& call, const std::string& what);
   DecodeClientCall* DecodeOf(uint32_t attempt) const;
+  // Cancels the call; `why` is the worker's fault, if it is not OK.
+  void GiveUp(Call& call, const absl::Status& why);
   void CallEnded(const Call& call, const absl::Status& status, const RequestEvent& event);
 
   const Parts parts_;

@@ -15,7 +15,10 @@ constexpr int kMostTurns = 5000;
 
 }  // namespace
 
-RequestHarness::RequestHarness(RequestSpec spec) : harness_(std::move(spec)) { ReadActions(); }
+RequestHarness::RequestHarness(RequestSpec spec)
+    : harness_(std::move(spec), RequestMachineOptions()) {
+  ReadActions();
+}
 
 void RequestHarness::Do(RequestEvent event) {
   if (!CanCome(event)) return;

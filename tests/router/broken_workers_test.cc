@@ -274,6 +274,32 @@ TEST_F(BrokenWorkers, AWorkerThatFailsWhateverItIsGivenIsGivenLittleUntilItServe
   }
 }
 
+// Its Watch is fine, and its calls stay open.
+TEST_F(BrokenWorkers, WhatAWorkerTookAndForgotGoesOnElsewhere) {
+  options_.runner.machine.silence_timeout = absl::Milliseconds(500);
+  const MockBehaviour honest = {.between_signs = absl::Milliseconds(50)};
+  for (const auto role : {internal::v1::WORKER_ROLE_PREFILL, internal::v1::WORKER_ROLE_DECODE}) {
+    SCOPED_TRACE(WorkerRoleName(role));
+    options_.workers = {};
+    workers_.clear();
+    MockWorker& bad = AddWorker(role);
+    AddPrefill().Behave(honest);
+    AddDecode().Behave(honest);
+    Start();
+    bad.Behave({.forgets = true});
+    const auto request = Request("abcd", 3);
+    for (int i = 0; i < 50 && bad.total_calls() == 0; ++i) {
+      const Answer answer = Generate(request);
+      ASSERT_TRUE(answer.status.ok()) << answer.status;
+      EXPECT_EQ(answer.ids, Expected(request));
+      EXPECT_GT(answer.completes[0].timings().attempts(), bad.total_calls() > 0 ? 1u : 0u);
+    }
+    EXPECT_GT(bad.total_calls(), 0);
+    ExpectNothingLeft();
+    Stop();
+  }
+}
+
 TEST_F(BrokenWorkers, AnAccountThatCannotBeTrueReachesNobody) {
   MockWorker& prefill = AddPrefill();
   AddDecode();

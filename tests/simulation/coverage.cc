@@ -13,7 +13,7 @@ constexpr const char* kSenderStates[] = {"idle",     "opening", "sending", "comm
                                          "aborting", "closing", "gone"};
 constexpr const char* kSenderEvents[] = {"Begin",          "LayerReady", "Flush",    "ChunkReady",
                                          "FirstToken",     "Abort",      "Response", "StreamEnded",
-                                         "SlicesReleased", "Tick"};
+                                         "SlicesReleased", "Tick",       "Alive"};
 constexpr const char* kReceiverStates[] = {"reserved",  "open",     "receiving",
                                            "committed", "draining", "gone"};
 constexpr const char* kReceiverEvents[] = {"ControlReceived", "DataReceived", "Malformed",
@@ -55,6 +55,7 @@ constexpr Transition kSender[] = {
     {"sending", "StreamEnded", "gone"},
     {"sending", "Abort", "aborting"},
     {"sending", "Tick", "aborting"},
+    {"sending", "Alive", "sending"},
     {"committing", "Response", "closing"},
     {"committing", "StreamEnded", "gone"},
     {"committing", "Abort", "aborting"},
@@ -155,6 +156,7 @@ constexpr Transition kRequest[] = {
     {"decoding", "ClientCancelled", "done"},
     {"decoding", "ClientBehind", "decoding"},
     {"decoding", "ClientCaughtUp", "decoding"},
+    {"decoding", "TimerFired", "choosing"},
     {"decoding", "TimerFired", "done"},
     {"finishing", "DecodeMessage", "done"},
     {"finishing", "PrefillMessage", "done"},

@@ -31,6 +31,8 @@ constexpr std::array<Kind, kFaultKinds> kKinds = {{
     {"lost cancel", 700},
     {"other model", 60},
     {"other shape", 60},
+    {"prefill worker forgets a call", 40},
+    {"decode worker forgets a call", 40},
     {"deadline", 300},
     {"deadly prompt", 60},
     {"deadly output", 60},

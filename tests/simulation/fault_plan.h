@@ -36,6 +36,8 @@ enum class Fault {
   kLostCancel,    // the router's cancellation never arrives
   kOtherModel,    // a prefill worker that runs something else
   kOtherShape,
+  kForgetfulPrefill,  // the worker forgets a call that it took, and the call stays open
+  kForgetfulDecode,
   // These strike a request, by chance.
   kDeadline,
   kDeadlyPrompt,  // whoever computes it dies

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -93,6 +94,8 @@ struct SimAttempt {
   internal::v1::AttemptKey key;
   std::string capability;
   internal::v1::Pusher pusher;  // who may push, as the router says to the decode worker
+  // From then on its worker does and says nothing of it; at first never.
+  Micros forgotten_at = std::numeric_limits<Micros>::max();
 
   SimAttemptId id() const { return {request, attempt}; }
 };

@@ -9,8 +9,8 @@ namespace baton {
 namespace {
 
 // After healing everything ends within this: a reservation expires after 30 s, an unanswered push
-// after 20 s and its abort, a request that nobody serves after 30 s, a late cancellation comes
-// within 60 s.
+// after 10 s and its abort, a forgotten call after 30 s, a request that nobody serves after 30 s, a
+// late cancellation comes within 60 s.
 constexpr Micros kTimeToRest = 300'000'000;
 constexpr Micros kCheckInterval = 250'000;
 constexpr Micros kSlowBegin = 500'000;

@@ -5,6 +5,11 @@
 #include "tests/simulation/sim_open.h"
 
 namespace baton {
+namespace {
+
+constexpr int kTicksOfSign = 16;  // 4 s, as EngineOptions::sign_interval
+
+}  // namespace
 
 void WorkerCore::Boot() {
   process_.Start();
@@ -71,6 +76,7 @@ void WorkerCore::Watched(ControlNetwork::CallId call) {
 
 void WorkerCore::Tick() {
   for (const auto& [call, watcher] : watchers_) Tell(call, false);
+  if (++ticks_ % kTicksOfSign == 0 && !hung_) give_signs_();
   process_.After(absl::ToInt64Microseconds(kWatchInterval), [this] { Tick(); });
 }
 

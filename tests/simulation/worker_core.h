@@ -44,6 +44,10 @@ class WorkerCore {
   void Boot();  // as a new incarnation
   void Crash();
 
+  // `give` tells all callers that the worker still has their calls. It is called every few seconds
+  // while the engine does not hang.
+  void SetGiveSigns(std::function<void()> give) { give_signs_ = std::move(give); }
+
   // A step of the engine.
   void Work(Micros time, std::function<void()> step);
   void Progressed() { ++progress_; }
@@ -101,6 +105,8 @@ class WorkerCore {
   const size_t most_pages_;  // in a message
   SimProcess process_;
   internal::v1::WorkerInfo info_;
+  std::function<void()> give_signs_;
+  int ticks_ = 0;
   uint64_t progress_ = 0;
   bool hung_ = false;
   bool draining_ = false;

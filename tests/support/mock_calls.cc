@@ -104,6 +104,8 @@ void MockPrefill::Start() {
   response.mutable_started()->set_cached_tokens(0);
   Queue(std::move(response));
   if (behaviour_.fails) return EndWith({grpc::StatusCode::UNAVAILABLE, "it fails whatever comes"});
+  if (behaviour_.forgets) return;
+  GiveSigns(behaviour_.between_signs);
   const auto tokens = static_cast<uint32_t>(request_.sequence().token_ids_size());
   const absl::Duration compute = state_.ComputedAt(tokens) - SteadyNow();
   After(compute + behaviour_.before_first_token, [this] { SendFirstTokens(); });
@@ -199,6 +201,8 @@ void MockDecode::Accept() {
   *response.mutable_accepted()->mutable_shape() = state_.Info().shape();
   Queue(std::move(response));
   if (behaviour_.fails) return EndWith({grpc::StatusCode::UNAVAILABLE, "it fails whatever comes"});
+  if (behaviour_.forgets) return;
+  GiveSigns(behaviour_.between_signs);
   const auto prompt_tokens = static_cast<uint32_t>(start_.sequence().token_ids_size());
   blocks_ = (prompt_tokens + start_.sequence().sampling().max_tokens()) / kBlockTokens + 1;
   state_.used_blocks += blocks_;

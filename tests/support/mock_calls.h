@@ -73,7 +73,10 @@ class MockCall : public Reactor {
   explicit MockCall(MockState& state) : state_(state) {}
 
  protected:
-  ~MockCall() override { state_.loop().Cancel(timer_); }
+  ~MockCall() override {
+    state_.loop().Cancel(timer_);
+    state_.loop().Cancel(sign_timer_);
+  }
 
   // Runs `task` after `delay`, unless the call is over by then. Only one task can wait.
   void RunAfter(absl::Duration delay, EventLoop::Task task) {
@@ -84,6 +87,16 @@ class MockCall : public Reactor {
     RunAfter(delay, [this, task = std::move(task)]() mutable {
       if (state_.stalled()) return After(kStalledPoll, std::move(task));
       task();
+    });
+  }
+  // Sends a sign of life again and again, until the call is over.
+  void GiveSigns(absl::Duration interval) {
+    if (over() || interval == absl::InfiniteDuration()) return;
+    sign_timer_ = state_.loop().RunAt(SteadyNow() + interval, [this, interval] {
+      Response response;
+      response.mutable_alive();
+      Queue(std::move(response));
+      GiveSigns(interval);
     });
   }
   void Queue(Response response) {
@@ -143,7 +156,7 @@ class MockCall : public Reactor {
   std::deque<Response> outbox_;  // while writing_, the first message is being written
   bool writing_ = false, ending_ = false, finished_ = false;
   grpc::Status status_;
-  EventLoop::Timer timer_;
+  EventLoop::Timer timer_, sign_timer_;
 };
 
 class MockWatch final : public MockCall<grpc::ServerWriteReactor<internal::v1::WatchResponse>,

@@ -57,7 +57,10 @@ struct MockBehaviour {
   absl::Duration per_sequence = absl::ZeroDuration();
   // The worker's time for one token of a prompt. It computes one prompt after the other.
   absl::Duration per_prompt_token = absl::ZeroDuration();
-  bool fails = false;              // calls begin and then end with UNAVAILABLE
+  bool fails = false;    // calls begin and then end with UNAVAILABLE
+  bool forgets = false;  // calls begin, and then nothing follows
+  // Time between two signs of life in a call that has begun. Infinite: none are sent.
+  absl::Duration between_signs = absl::InfiniteDuration();
   bool wrong_first_token = false;  // prefill calls: the first token is wrong
   bool skip_a_token = false;       // decode calls: output 1 is never sent
   bool never_pauses = false;       // decode calls: tokens follow although the router paused them

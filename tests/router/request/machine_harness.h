@@ -60,7 +60,11 @@ inline internal::v1::OutputToken Refusing(internal::v1::OutputToken token, uint3
 // Feeds a machine and collects what it asks for and delivers.
 class MachineHarness {
  public:
-  explicit MachineHarness(RequestSpec spec, const RequestMachineOptions& options = {})
+  // Workers that a test plays by hand may be silent for as long as it likes.
+  static RequestMachineOptions NeverSilent() {
+    return {.silence_timeout = absl::InfiniteDuration()};
+  }
+  explicit MachineHarness(RequestSpec spec, const RequestMachineOptions& options = NeverSilent())
       : machine(std::move(spec), LetterTable(), options) {
     Take(machine.Start(now));
   }

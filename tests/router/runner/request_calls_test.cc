@@ -125,6 +125,24 @@ class RequestCallsTest : public testing::Test {
                        .on_ended = [this] { ++ended_; }}};
 };
 
+TEST_F(RequestCallsTest, ACallThatIsGivenUpForItsWorkersFaultCountsAsFailed) {
+  const absl::Status silent = absl::UnavailableError("it gave no sign of life");
+  for (uint32_t attempt = 10; attempt < 10 + CircuitBreaker::kFailures; ++attempt) {
+    EXPECT_FALSE(prefill_.worker().breaker.open());
+    calls_.Hold(attempt, Lease(fleet_, {.prefill = prefill_.id(), .decode = decode_.id()}));
+    calls_.Do(StartPrefill{.attempt = attempt, .worker_id = prefill_.id(), .request = {}});
+    calls_.Do(CancelPrefill{attempt, silent});
+    EXPECT_TRUE(prefill_call_.cancelled);
+    prefill_call_.End(absl::CancelledError("cancelled"));
+    calls_.Do(OpenDecode{.attempt = attempt, .worker_id = decode_.id(), .start = {}});
+    calls_.Do(CancelDecode{attempt});
+    EXPECT_TRUE(decode_call_.cancelled);
+    decode_call_.End(absl::CancelledError("cancelled"));
+  }
+  EXPECT_TRUE(prefill_.worker().breaker.open());
+  EXPECT_FALSE(decode_.worker().breaker.open()) << "nothing spoke against it";
+}
+
 TEST_F(RequestCallsTest, AnswersAreFedUnderTheirAttemptAndTheEndIsTheLastOfThem) {
   Open();
   ASSERT_EQ(decode_call_.sent.size(), 1u);

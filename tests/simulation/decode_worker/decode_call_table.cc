@@ -18,7 +18,7 @@ SimDecodeChoice* DecodeCallTable::FindChoice(SimAttemptId id, uint32_t number) {
 
 void DecodeCallTable::Tell(const SimDecodeCall& call,
                            const internal::v1::DecodeResponse& response) {
-  if (call.call_over) return;
+  if (call.call_over || Forgotten(call)) return;
   control_.Answer(call.attempt.call, std::make_shared<internal::v1::DecodeResponse>(response));
 }
 

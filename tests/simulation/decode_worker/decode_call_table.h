@@ -52,7 +52,7 @@ struct SimDecodeCall {
 
 class DecodeCallTable {
  public:
-  explicit DecodeCallTable(ControlNetwork& control) : control_(control) {}
+  DecodeCallTable(Sim& sim, ControlNetwork& control) : sim_(sim), control_(control) {}
 
   void Boot() { fence_.emplace(4); }
   void Crash() { calls_.clear(); }
@@ -64,12 +64,16 @@ class DecodeCallTable {
   SimDecodeCall* Find(SimAttemptId id);
   SimDecodeChoice* FindChoice(SimAttemptId id, uint32_t number);
 
-  // Answers the router, unless its call is over.
+  bool Forgotten(const SimDecodeCall& call) const {
+    return call.attempt.forgotten_at <= sim_.queue.now();
+  }
+  // Answers the router, unless its call is over or forgotten.
   void Tell(const SimDecodeCall& call, const internal::v1::DecodeResponse& response);
   // The attempt has ended, and the call with it.
   void Erase(SimAttemptId id);
 
  private:
+  Sim& sim_;
   ControlNetwork& control_;
   std::optional<AttemptFence> fence_;
   std::map<SimAttemptId, SimDecodeCall> calls_;

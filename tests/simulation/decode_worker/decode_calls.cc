@@ -73,6 +73,9 @@ void DecodeCalls::Start(ControlNetwork::CallId rpc, const internal::v1::DecodeSt
     attempt.right->kills[attempt.attempt] = {};
     return core_.Work(0, [this] { sim_.kill_worker(false, core_.id().index); });
   }
+  if (sim_.Strikes(Fault::kForgetfulDecode)) {
+    attempt.forgotten_at = sim_.queue.now() + sim_.random.Between(0, 50'000);
+  }
   attempt.pusher = start.pusher();
   if (!start.prefill_locally()) {
     if (absl::Status trusted = parts_.audit.CheckTrusted(attempt); !trusted.ok()) {
@@ -139,7 +142,7 @@ void DecodeCalls::Begin(SimAttemptId id) {
 void DecodeCalls::EndCall(SimDecodeCall& call, const absl::Status& status) {
   if (std::exchange(call.call_over, true)) return;
   rpcs_.erase(call.attempt.call);
-  control_.End(call.attempt.call, status);
+  if (!parts_.table.Forgotten(call)) control_.End(call.attempt.call, status);
 }
 
 void DecodeCalls::End(SimAttemptId id, const absl::Status& status, PushRefused::Reason reason) {
@@ -167,6 +170,12 @@ void DecodeCalls::EndChoice(SimAttemptId id, uint32_t number) {
   if (call.going.empty()) return End(id, absl::OkStatus());
   parts_.engine.DropChoice(call, number);
   GoOnSoon();
+}
+
+void DecodeCalls::GiveSigns() {
+  DecodeResponse response;
+  response.mutable_alive();
+  for (const auto& [id, call] : parts_.table.calls()) parts_.table.Tell(call, response);
 }
 
 void DecodeCalls::EndAll() {

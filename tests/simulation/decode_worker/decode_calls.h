@@ -41,6 +41,8 @@ class DecodeCalls {
 
   // One choice has ended or is to; the call ends with the last.
   void EndChoice(SimAttemptId id, uint32_t number);
+  // Every call gets a sign of life, also one that waits.
+  void GiveSigns();
   // Ends what runs, as a worker does whose time to drain is up.
   void EndAll();
   // Ends what may rest on KV that came from this source. Nobody finds any KV any more.

@@ -8,7 +8,7 @@ DecodeSim::DecodeSim(Sim& sim, Network& network, ControlNetwork& control, int in
       core_(
           sim, control, {false, index}, blocks_.layout().block_size, [this] { return Load(); },
           [this]() -> PrefixPages& { return blocks_.prefix_cache().pages(); }),
-      table_(control),
+      table_(sim, control),
       pushes_(sim, network, core_.process(), blocks_, table_, CallsOfPushes()),
       audit_(sim, core_, blocks_, [this](const std::string& source) { calls_.Distrust(source); }),
       engine_(sim, core_, blocks_, table_,
@@ -16,6 +16,7 @@ DecodeSim::DecodeSim(Sim& sim, Network& network, ControlNetwork& control, int in
       local_prefill_(sim, core_, blocks_, table_, engine_),
       calls_(sim, control, core_, {blocks_, table_, engine_, local_prefill_, pushes_, audit_}) {
   Serve(control);
+  core_.SetGiveSigns([this] { calls_.GiveSigns(); });
   Restart();
 }
 

@@ -25,7 +25,7 @@ struct SimPrefillCall {
 
 class PrefillCallTable {
  public:
-  explicit PrefillCallTable(ControlNetwork& control) : control_(control) {}
+  PrefillCallTable(Sim& sim, ControlNetwork& control) : sim_(sim), control_(control) {}
 
   std::map<SimAttemptId, SimPrefillCall>& calls() { return calls_; }
   const std::map<SimAttemptId, SimPrefillCall>& calls() const { return calls_; }
@@ -35,13 +35,17 @@ class PrefillCallTable {
     return found == calls_.end() ? nullptr : &found->second;
   }
 
-  // Answers the router, unless its call is over.
+  bool Forgotten(const SimAttempt& attempt) const {
+    return attempt.forgotten_at <= sim_.queue.now();
+  }
+  // Answers the router, unless its call is over or forgotten.
   void Tell(const SimPrefillCall& call, const internal::v1::PrefillResponse& response) {
-    if (call.call_over) return;
+    if (call.call_over || Forgotten(call.attempt)) return;
     control_.Answer(call.attempt.call, std::make_shared<internal::v1::PrefillResponse>(response));
   }
 
  private:
+  Sim& sim_;
   ControlNetwork& control_;
   std::map<SimAttemptId, SimPrefillCall> calls_;
 };

@@ -54,6 +54,8 @@ bool PrefillEngine::MustWait(SimAttemptId id) const {
 void PrefillEngine::Compute(SimAttemptId id, int layer) {
   SimPrefillCall* call = table_.Find(id);
   if (call == nullptr || call->engine_stopped) return;
+  call->engine_stopped = table_.Forgotten(call->attempt);
+  if (call->engine_stopped) return;
   if (layer == 0 && MustWait(id)) {
     return core_.Work(2'000, [this, id] { Compute(id, 0); });
   }

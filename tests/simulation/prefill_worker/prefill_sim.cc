@@ -19,13 +19,14 @@ PrefillSim::PrefillSim(Sim& sim, Network& network, ControlNetwork& control, int 
       core_(
           sim, control, {true, index}, blocks_.layout().block_size, [this] { return Load(); },
           [this]() -> PrefixPages& { return blocks_.prefix_cache().pages(); }),
-      table_(control),
+      table_(sim, control),
       pushes_(sim, network, core_, blocks_, table_,
               {.finished = [this](SimAttemptId id,
                                   const absl::Status& status) { PushFinished(id, status); },
                .give_blocks_back = [this](SimAttemptId id) { GiveBlocksBack(*table_.Find(id)); }}),
       engine_(sim, core_, blocks_, table_, pushes_, [this](SimAttemptId id) { PromptDone(id); }) {
   Serve();
+  core_.SetGiveSigns([this] { GiveSigns(); });
   Restart();
 }
 
@@ -101,6 +102,9 @@ void PrefillSim::Received(ControlNetwork::CallId rpc, const PrefillRequest& requ
     }
     attempt.decode = request.decode_address()[1] - '0';
   }
+  if (sim_.Strikes(Fault::kForgetfulPrefill)) {
+    attempt.forgotten_at = sim_.queue.now() + sim_.random.Between(0, 50'000);
+  }
   rpcs_[rpc] = attempt.id();
   waiting_.push_back(std::move(attempt));
   StartWaiting();
@@ -119,6 +123,21 @@ void PrefillSim::Cancelled(ControlNetwork::CallId rpc) {
   if (pushes_.Has(id)) return pushes_.Deliver(id, SendEvent::Abort{PushAbort::REASON_CANCELLED});
   GiveBlocksBack(*call);
   table_.calls().erase(id);
+}
+
+// As the engine of a Prefill call tells it the router and the push.
+void PrefillSim::GiveSigns() {
+  auto response = std::make_shared<PrefillResponse>();
+  response->mutable_alive();
+  for (const SimAttempt& attempt : waiting_) {
+    if (!table_.Forgotten(attempt)) control_.Answer(attempt.call, response);
+  }
+  std::vector<SimAttemptId> ids;
+  for (const auto& [id, call] : table_.calls()) {
+    table_.Tell(call, *response);
+    if (!call.call_over && !table_.Forgotten(call.attempt)) ids.push_back(id);
+  }
+  for (const SimAttemptId& id : ids) pushes_.Deliver(id, SendEvent::Alive{});
 }
 
 void PrefillSim::EndAll() {
@@ -204,7 +223,7 @@ void PrefillSim::MaybeFinish(SimAttemptId id) {
 void PrefillSim::EndCall(SimPrefillCall& call, const absl::Status& status) {
   if (std::exchange(call.call_over, true)) return;
   rpcs_.erase(call.attempt.call);
-  control_.End(call.attempt.call, status);
+  if (!table_.Forgotten(call.attempt)) control_.End(call.attempt.call, status);
   // However a call ends, its push is told.
   core_.process().After(1, [this, id = call.attempt.id()] {
     pushes_.Deliver(id, SendEvent::Abort{PushAbort::REASON_FAILED});

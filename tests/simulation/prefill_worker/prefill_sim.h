@@ -49,6 +49,7 @@ class PrefillSim {
   WorkerCore::Load Load() const;
   void Received(ControlNetwork::CallId rpc, const internal::v1::PrefillRequest& request);
   void Cancelled(ControlNetwork::CallId rpc);
+  void GiveSigns();
   void StartWaiting();
   void PromptDone(SimAttemptId id);
   void PushFinished(SimAttemptId id, const absl::Status& status);
