@@ -177,7 +177,9 @@ std::string FormatJson(const Answer& answer, absl::Duration timeout) {
 
 std::string DescribeFailure(const Answer& answer, absl::Duration timeout) {
   const absl::Status& status = answer.status;
-  if (status.code() == absl::StatusCode::kDeadlineExceeded) {
+  // The router ends a request without progress by the same code, whatever its deadline.
+  const std::string reason = ErrorReason(status);
+  if (absl::IsDeadlineExceeded(status) && (reason.empty() || reason == "DEADLINE_EXCEEDED")) {
     int tokens = 0;
     for (const v1::GenerateComplete& choice : answer.choices) tokens += choice.token_ids_size();
     return absl::StrFormat(
@@ -185,8 +187,7 @@ std::string DescribeFailure(const Answer& answer, absl::Duration timeout) {
         tokens == 0 ? "before the first token"
                     : absl::StrFormat("after %d token%s", tokens, tokens == 1 ? "" : "s"));
   }
-  const bool unreachable =
-      status.code() == absl::StatusCode::kUnavailable && ErrorReason(status).empty();
+  const bool unreachable = absl::IsUnavailable(status) && reason.empty();
   return absl::StrCat(status.ToString(absl::StatusToStringMode::kWithNoExtraData),
                       unreachable ? "; `baton serve --model FILE` starts a server" : "");
 }

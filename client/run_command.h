@@ -47,7 +47,7 @@ class RunCommand : public Command {
   std::string disaggregate_;
   std::string kv_cache_dtype_ = "auto";
   std::string quantize_ = "none";
-  absl::Duration timeout_ = absl::Minutes(10);
+  absl::Duration timeout_ = absl::Hours(24);  // longer than any answer that makes tokens
   TlsFlags tls_;
   std::string api_key_file_;
   std::optional<std::string> prompt_;  // nullopt: stdin, or a chat if stdin is a terminal

@@ -133,7 +133,7 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                             .disaggregation = options_.runner.dispatch.placement.disaggregation,
                             .short_of_memory = options_.short_of_memory,
                             .tracer = options_.tracer};
-  intake_ = std::make_unique<Intake>(parts, options_.default_deadline);
+  intake_ = std::make_unique<Intake>(parts);
   service_ = std::make_unique<GenerationServiceImpl>(*intake_, parts);
   page_ = std::make_unique<PageService>(PageService::Parts{.files = options_.page_files,
                                                            .door = door_,

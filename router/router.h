@@ -49,7 +49,6 @@ struct RouterOptions {
   Admission::Limits admission;
   int tokenizer_threads = 2;
   GrammarPool::Options grammars{};
-  absl::Duration default_deadline = absl::Seconds(600);  // for a request whose client gave none
   FleetSecret fleet_secret = FleetSecret::Random();
   const ApiKeys* keys = nullptr;                 // null: no API key is known. Outlives the router
   std::function<bool()> short_of_memory{};       // while it is true, requests are refused

@@ -22,14 +22,13 @@
 namespace baton {
 namespace {
 
-// The client's deadline on our steady clock, or `otherwise` from now.
-absl::Time DeadlineOf(const grpc::CallbackServerContext& context, absl::Time now,
-                      absl::Duration otherwise) {
+// The client's deadline on our steady clock; infinite if the client gave none.
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context, absl::Time now) {
   const auto deadline = context.deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) return now + otherwise;
+  if (deadline == std::chrono::system_clock::time_point::max()) return absl::InfiniteFuture();
   // gRPC's "none" is not always the last time point.
   const absl::Duration left = absl::FromChrono(deadline - std::chrono::system_clock::now());
-  return left > absl::Hours(24 * 365) ? now + otherwise : now + left;
+  return left > absl::Hours(24 * 365) ? absl::InfiniteFuture() : now + left;
 }
 
 // The first value of that name, which lives as long as the call; empty: there is none.
@@ -105,9 +104,9 @@ absl::StatusOr<Intake::Place> GenerationServiceImpl::LetIn(
     return status;
   }
   caller = *std::move(known);
-  BATON_ASSIGN_OR_RETURN(std::vector<Intake::Place> places,
-                         intake_.Admit(caller, {&request.message}, received,
-                                       DeadlineOf(context, received, intake_.default_deadline())));
+  BATON_ASSIGN_OR_RETURN(
+      std::vector<Intake::Place> places,
+      intake_.Admit(caller, {&request.message}, received, DeadlineOf(context, received)));
   intake_.Trace({.parent = MetadataOf(context, kTraceParentHeader),
                  .state = MetadataOf(context, kTraceStateHeader)},
                 places.front());

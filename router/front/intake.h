@@ -58,16 +58,14 @@ class Intake {
     Admission::Ticket ticket;
     Quotas::Use use;
     absl::Time received;
-    absl::Time deadline;
+    absl::Time deadline;                          // infinite: the client gave none
     std::shared_ptr<const TraceContext> trace{};  // null: the request is not traced
   };
 
   using Settled = std::function<void(uint32_t prompt_tokens)>;
 
-  // `deadline` is for requests whose clients gave none.
-  Intake(const Parts& parts, absl::Duration deadline) : parts_(parts), deadline_(deadline) {}
+  explicit Intake(const Parts& parts) : parts_(parts) {}
 
-  absl::Duration default_deadline() const { return deadline_; }
   // From now on new requests are refused as those of a router that shuts down.
   void RefuseNew() { refusing_.store(true); }
   bool refusing() const { return refusing_.load(); }
@@ -110,7 +108,6 @@ class Intake {
   void Prepared(const Running& running, absl::StatusOr<RequestSpec> spec);
 
   const Parts parts_;
-  const absl::Duration deadline_;
   std::atomic<bool> refusing_ = false;
   std::atomic<uint64_t> next_number_ = 1;
 };

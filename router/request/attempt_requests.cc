@@ -33,6 +33,7 @@ internal::v1::SequenceSpec MakeSequence(const RequestState& request, const Attem
   sequence.set_isolate(attempt.isolate);
   sequence.set_speculative(attempt.isolate ? v1::SPECULATIVE_NONE : spec.speculative);
   if (spec.grammar != nullptr && !spec.no_output) sequence.set_grammar(*spec.grammar);
+  if (spec.deadline == absl::InfiniteFuture()) return sequence;
   const int64_t left = absl::ToInt64Milliseconds(spec.deadline - request.now);
   sequence.set_remaining_ms(static_cast<uint32_t>(std::clamp<int64_t>(left, 1, UINT32_MAX)));
   return sequence;

@@ -307,8 +307,8 @@ void WebService::Generate(const Call& call, HttpBody body) {
     }
     std::vector<const v1::GenerateRequest*> prompts;
     for (const v1::GenerateRequest& prompt : request->prompts) prompts.push_back(&prompt);
-    absl::StatusOr<std::vector<Intake::Place>> places = intake_.Admit(
-        call.caller, prompts, call.received, call.received + intake_.default_deadline());
+    absl::StatusOr<std::vector<Intake::Place>> places =
+        intake_.Admit(call.caller, prompts, call.received, /*deadline=*/absl::InfiniteFuture());
     if (!places.ok()) return Refuse(call, places.status());
     for (Intake::Place& place : *places) {
       intake_.Trace({.parent = call.request().Header(kTraceParentHeader),

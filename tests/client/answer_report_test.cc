@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/rpc/status.h"
+
 namespace baton {
 namespace {
 
@@ -119,6 +121,13 @@ TEST(DescribeFailure, SaysWhatTheDeadlineWasAndHowFarTheAnswerCame) {
   answer.choices[0].add_token_ids(1);
   EXPECT_EQ(DescribeFailure(answer, kTimeout),
             "the deadline of 5s (--timeout) passed after 1 token");
+}
+
+TEST(DescribeFailure, NamesNoDeadlineThatItWasNot) {
+  Answer answer = MakeBroken();
+  answer.status = WithErrorInfo(absl::DeadlineExceededError("no token came for 1h"),
+                                {.reason = "NO_PROGRESS", .stage = kStageDecode});
+  EXPECT_THAT(DescribeFailure(answer, kTimeout), HasSubstr("no token came for 1h"));
 }
 
 TEST(DescribeFailure, OfAServerThatIsNotThereSaysWhatStartsOne) {

@@ -121,6 +121,14 @@ TEST_F(AttemptRequestsTest, AHedgedAttemptHasItsOwnNumberWorkerAndSecret) {
   EXPECT_EQ(sequence.speculative(), v1::SPECULATIVE_NONE);
 }
 
+TEST_F(AttemptRequestsTest, WithoutADeadlineTheWorkersAreToldNone) {
+  RequestSpec spec = MachineHarness::Spec(5);
+  spec.sampling.set_n(3);
+  spec.deadline = absl::InfiniteFuture();
+  request_.emplace(std::move(spec), LetterTable(), RequestMachineOptions());
+  EXPECT_FALSE(Open(4, attempt_.workers).start.start().sequence().has_remaining_ms());
+}
+
 TEST_F(AttemptRequestsTest, WhatIsOverdueHasAMillisecondLeft) {
   request_->now = request_->spec.deadline + absl::Seconds(1);
   EXPECT_EQ(Open(4, attempt_.workers).start.start().sequence().remaining_ms(), 1u);
