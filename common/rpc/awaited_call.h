@@ -1,7 +1,8 @@
 // Calls of methods with one message from the client. gRPC itself begins such a call when it has the
 // whole message, for which it waits without bound: who sends half of one takes memory for as long
 // as he likes. Here the server sees the call at its headers, as it sees that of a stream, reads the
-// message itself, and ends the call when the message does not come.
+// message itself, and ends the call when the message does not come. gRPC also waits without bound
+// until the client has taken the last bytes of the answer. Here the server ends the call then too.
 #pragma once
 
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "grpc/grpc.h"
 #include "grpcpp/impl/codegen/server_callback_handlers.h"
 #include "grpcpp/support/server_callback.h"
 
@@ -19,16 +21,34 @@
 
 namespace baton {
 
-// Lets the reactor of a unary method answer on the stream that the server sees.
+// A call that may be cancelled at any time, also when gRPC is done with it: then nothing happens.
+class CancellableCall {
+ public:
+  explicit CancellableCall(grpc::CallbackServerContext& context) : call_(context.c_call()) {
+    grpc_call_ref(call_);
+  }
+  ~CancellableCall() { grpc_call_unref(call_); }
+  CancellableCall(const CancellableCall&) = delete;
+  CancellableCall& operator=(const CancellableCall&) = delete;
+  void Cancel() { grpc_call_cancel(call_, nullptr); }
+
+ private:
+  grpc_call* const call_;
+};
+
+// Lets the reactor of a unary method answer on the stream that the server sees. `ends` is called
+// before the end of the answer is sent.
 template <typename Stream, typename Response>
 class UnaryAnswer final : public grpc::ServerCallbackUnary {
  public:
   using Reactor = grpc::ServerUnaryReactor;
-  explicit UnaryAnswer(Stream& stream) : stream_(stream) {}
+  UnaryAnswer(Stream& stream, std::function<void()> ends)
+      : stream_(stream), ends_(std::move(ends)) {}
 
   Response* response() { return &response_; }
   void Bind(Reactor* reactor) { this->BindReactor(reactor); }
   void Finish(grpc::Status status) override {
+    ends_();
     if (!status.ok()) return stream_.Finish(std::move(status));
     stream_.StartWriteAndFinish(&response_, grpc::WriteOptions(), std::move(status));
   }
@@ -41,6 +61,7 @@ class UnaryAnswer final : public grpc::ServerCallbackUnary {
   void CallOnDone() override {}
 
   Stream& stream_;
+  const std::function<void()> ends_;
   Response response_;
 };
 
@@ -49,16 +70,21 @@ template <typename Stream, typename Response>
 class StreamAnswer final : public grpc::ServerCallbackWriter<Response> {
  public:
   using Reactor = grpc::ServerWriteReactor<Response>;
-  explicit StreamAnswer(Stream& stream) : stream_(stream) {}
+  StreamAnswer(Stream& stream, std::function<void()> ends)
+      : stream_(stream), ends_(std::move(ends)) {}
 
   void Bind(Reactor* reactor) { this->BindReactor(reactor); }
-  void Finish(grpc::Status status) override { stream_.Finish(std::move(status)); }
+  void Finish(grpc::Status status) override {
+    ends_();
+    stream_.Finish(std::move(status));
+  }
   void SendInitialMetadata() override { stream_.StartSendInitialMetadata(); }
   void Write(const Response* message, grpc::WriteOptions options) override {
     stream_.StartWrite(message, options);
   }
   void WriteAndFinish(const Response* message, grpc::WriteOptions options,
                       grpc::Status status) override {
+    ends_();
     stream_.StartWriteAndFinish(message, options, std::move(status));
   }
   static void OnWriteDone(Reactor& reactor, bool ok) { reactor.OnWriteDone(ok); }
@@ -68,6 +94,7 @@ class StreamAnswer final : public grpc::ServerCallbackWriter<Response> {
   void CallOnDone() override {}
 
   Stream& stream_;
+  const std::function<void()> ends_;
 };
 
 // One call. `Request` is a Received (receiving_service.h), and says so when the call ends without a
@@ -86,18 +113,24 @@ class AwaitedCall final
       std::function<Reactor*(grpc::CallbackServerContext*, std::unique_ptr<Request>, Answer&)>;
 
   // What gRPC calls for each call of a method. Borrows `silent`, which ends calls whose message
-  // does not come.
-  static grpc::internal::MethodHandler* MakeHandler(SilentStreams& silent, Handle handle) {
+  // does not come, and `unread`, which ends calls whose clients do not take the end of the answer.
+  static grpc::internal::MethodHandler* MakeHandler(SilentStreams& silent, SilentStreams& unread,
+                                                    Handle handle) {
     return new grpc::internal::CallbackBidiHandler<Request, Response>(
-        [&silent, handle = std::move(handle)](grpc::CallbackServerContext* context) {
-          const auto call = std::make_shared<AwaitedCall>(silent, handle, context);
+        [&silent, &unread, handle = std::move(handle)](grpc::CallbackServerContext* context) {
+          const auto call = std::make_shared<AwaitedCall>(silent, unread, handle, context);
           call->Start();
           return call.get();
         });
   }
 
-  AwaitedCall(SilentStreams& silent, const Handle& handle, grpc::CallbackServerContext* context)
-      : silent_(silent), handle_(handle), context_(context), answer_(*this) {}
+  AwaitedCall(SilentStreams& silent, SilentStreams& unread, const Handle& handle,
+              grpc::CallbackServerContext* context)
+      : silent_(silent),
+        unread_(unread),
+        handle_(handle),
+        context_(context),
+        answer_(*this, [this] { BeginEnd(); }) {}
 
  private:
   void Start() {
@@ -125,19 +158,27 @@ class AwaitedCall final
     if (handled) reactor_.load()->OnCancel();
   }
   void OnDone() override {
+    unread_.Spoke(end_id_);
     if (Reactor* const reactor = reactor_; reactor != nullptr) reactor->OnDone();
     self_.reset();
   }
 
+  // The end of the answer is about to be sent, so gRPC is not done with the call yet.
+  void BeginEnd() {
+    end_id_ = unread_.Add([call = std::make_shared<CancellableCall>(*context_)](
+                              const absl::Status& /*status*/) { call->Cancel(); });
+  }
   void EndAwaiting(const absl::Status& status) {
     if (awaiting_.exchange(false)) this->Finish(ToGrpcStatus(status));
   }
 
   SilentStreams& silent_;
+  SilentStreams& unread_;
   const Handle& handle_;
   grpc::CallbackServerContext* const context_;
   std::shared_ptr<AwaitedCall> self_;
   uint64_t id_ = 0;
+  std::atomic<uint64_t> end_id_ = 0;  // 0: the end of the answer is not sent yet
   std::unique_ptr<Request> request_ = std::make_unique<Request>();  // null once it is handled
   Answer answer_;
   std::atomic<bool> awaiting_ = true;        // neither handled nor ended

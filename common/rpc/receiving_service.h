@@ -3,6 +3,7 @@
 // end.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "google/protobuf/descriptor.h"
 #include "grpcpp/impl/codegen/server_callback_handlers.h"
 #include "grpcpp/support/server_callback.h"
@@ -21,6 +23,12 @@
 #include "common/rpc/silent_streams.h"
 
 namespace baton {
+
+// How long the client of a call with one message may take to read the end of its answer: the whole
+// answer of a unary method, the status of a stream.
+inline constexpr absl::Duration kAnswerTimeout = absl::Seconds(60);
+// Answers of one service that clients have not taken yet. Beyond it the oldest call is ended.
+inline constexpr size_t kMaxUnreadAnswers = 1 << 16;
 
 // A received message and whether it could be parsed.
 template <typename Message>
@@ -35,9 +43,12 @@ struct Received {
 template <typename Generated>
 class ReceivingService : public Generated::Service {
  protected:
-  // `awaited` bounds how long, and how many, calls of methods with one message wait for it.
-  explicit ReceivingService(const SilentStreams::Limits& awaited = {.time = kMessageTimeout})
-      : awaited_(awaited) {}
+  // `awaited` bounds how long, and how many, calls of methods with one message wait for it;
+  // `unread` bounds the same of calls whose client has not taken the end of the answer.
+  explicit ReceivingService(const SilentStreams::Limits& awaited = {.time = kMessageTimeout},
+                            const SilentStreams::Limits& unread = {.time = kAnswerTimeout,
+                                                                   .streams = kMaxUnreadAnswers})
+      : awaited_(awaited), unread_(unread) {}
 
   template <typename Derived, typename Request, typename Response>
   void Add(const std::string& method,
@@ -75,7 +86,7 @@ class ReceivingService : public Generated::Service {
   void AddAwaited(const std::string& method, Handle handle) {
     const int index = IndexOf<Request>(method);
     this->MarkMethodStreamed(index, nullptr);  // so that gRPC does not wait for the message
-    this->MarkMethodCallback(index, Call::MakeHandler(awaited_, std::move(handle)));
+    this->MarkMethodCallback(index, Call::MakeHandler(awaited_, unread_, std::move(handle)));
   }
   template <typename Request>
   int IndexOf(const std::string& name) {
@@ -88,6 +99,7 @@ class ReceivingService : public Generated::Service {
   }
 
   SilentStreams awaited_;
+  SilentStreams unread_;
 };
 
 }  // namespace baton

@@ -1,5 +1,6 @@
 // Streams that clients have opened and not yet sent a message on. They hold nothing but themselves,
-// so they must count in no bound that could keep others out, and must not stay.
+// so they must count in no bound that could keep others out, and must not stay. Calls whose clients
+// do not take the end of the answer are ended in the same way (awaited_call.h).
 #pragma once
 
 #include <cstddef>

@@ -24,8 +24,8 @@ constexpr absl::Duration kPatience = absl::Seconds(30);
 // Answers with what it was asked.
 class EchoService final : public ReceivingService<v1::GenerationService> {
  public:
-  explicit EchoService(absl::Duration message_timeout)
-      : ReceivingService({.time = message_timeout}) {
+  EchoService(absl::Duration message_timeout, absl::Duration answer_timeout)
+      : ReceivingService({.time = message_timeout}, {.time = answer_timeout}) {
     Add("Generate", &EchoService::Generate);
     Add("Tokenize", &EchoService::Tokenize);
   }
@@ -77,8 +77,9 @@ class EchoService final : public ReceivingService<v1::GenerationService> {
 
 class ReceivingServiceTest : public ::testing::Test {
  protected:
-  void Start(absl::Duration message_timeout = kMessageTimeout) {
-    service_ = std::make_unique<EchoService>(message_timeout);
+  void Start(absl::Duration message_timeout = kMessageTimeout,
+             absl::Duration answer_timeout = kAnswerTimeout) {
+    service_ = std::make_unique<EchoService>(message_timeout, answer_timeout);
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(service_.get());
@@ -126,6 +127,23 @@ TEST_F(ReceivingServiceTest, CallsAreEndedWhoseMessageDoesNotComeWhole) {
   }
   EXPECT_TRUE(EndsAll(client, streams));
   EXPECT_EQ(service_->handled(), 0);
+}
+
+TEST_F(ReceivingServiceTest, CallsAreEndedWhoseClientsDoNotTakeTheEndOfTheAnswer) {
+  Start(kMessageTimeout, absl::Milliseconds(50));
+  RawClient client(port_);  // lets the server send no byte of an answer
+  const uint32_t unary = client.Open("", "Tokenize");
+  v1::TokenizeRequest text;
+  text.set_text("four");
+  client.SendMessage(unary, text.SerializeAsString());
+  const uint32_t stream = client.Open("", "Generate");
+  client.SendMessage(stream, Prompt(4));
+  v1::GenerateResponse first;
+  first.mutable_chunk()->set_text("xxxx");
+  constexpr size_t kFrameBytes = 5;  // before each message
+  client.Grant(stream, static_cast<uint32_t>(kFrameBytes + first.ByteSizeLong()));
+  EXPECT_TRUE(EndsAll(client, {unary, stream}));
+  EXPECT_EQ(service_->handled(), 2);
 }
 
 TEST_F(ReceivingServiceTest, AMessageThatComesInPiecesIsHandledOnce) {
