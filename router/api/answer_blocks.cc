@@ -111,9 +111,7 @@ void AnswerBlocks::Begin(AnswerBlock block) {
 
 void AnswerBlocks::Grow(std::string delta, std::vector<v1::TokenLogprob> logprobs) {
   if (delta.empty()) return;
-  AnswerBlock& block = blocks_.back();
-  block.text += delta;
-  block.logprobs.insert(block.logprobs.end(), logprobs.begin(), logprobs.end());
+  blocks_.back().text += delta;
   events_.push_back({.kind = BlockEvent::Kind::kDelta,
                      .block = blocks_.size() - 1,
                      .delta = std::move(delta),

@@ -20,16 +20,16 @@ struct AnswerBlock {
   std::string id{};    // of a call: 24 letters and digits
   std::string name{};  // of the tool that is called
   std::string text{};  // so far; of a call its arguments, JSON as the model wrote it
-  std::vector<v1::TokenLogprob> logprobs{};  // of a text's tokens, where the request asks
   bool ended = false;
 };
 
 struct BlockEvent {
   enum class Kind { kBegin, kDelta, kEnd };
   Kind kind = Kind::kBegin;
-  size_t block = 0;                          // index in AnswerBlocks::blocks()
-  std::string delta{};                       // of kDelta; never empty
-  std::vector<v1::TokenLogprob> logprobs{};  // of the delta's tokens
+  size_t block = 0;     // index in AnswerBlocks::blocks()
+  std::string delta{};  // of kDelta; never empty
+  // Of a text's delta: those of its tokens, where the request asks. Blocks do not keep them.
+  std::vector<v1::TokenLogprob> logprobs{};
 };
 
 // Turns the responses to one prompt with one choice, streamed or not, into blocks: the same ones

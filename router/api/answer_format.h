@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
 
 #include "baton/v1/generation.pb.h"
 #include "router/api/api_error.h"
@@ -32,6 +33,9 @@ class AnswerFormat {
   virtual void Finish(std::string& out) = 0;
   // A stream has broken. Appends the event that tells it; nothing follows. Only for streams.
   virtual void Fail(const ApiError& error, std::string& out) = 0;
+  // The rest of what the last of these three has written, after what it has appended to `out`: long
+  // events or a long body, whose parts may be shared. REQUIRES: called after each of them.
+  virtual absl::Cord TakeRest() { return {}; }
 };
 
 // A request of an API as Baton's requests, and the form of its answer.

@@ -1,7 +1,6 @@
 #include "router/front/generation_service.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -47,36 +46,29 @@ constexpr size_t kMaxUnreadBytes = size_t{64} << 20;
 // when gRPC is done with the call.
 class CountedAnswer final : public grpc::ServerUnaryReactor {
  public:
-  explicit CountedAnswer(std::atomic<size_t>& unread_bytes) : unread_bytes_(unread_bytes) {}
+  explicit CountedAnswer(UnreadBytes& unread_bytes) : unread_(unread_bytes) {}
 
-  // Ends the call with the response, or with an error if too many bytes are unread.
-  void Answer(const google::protobuf::Message& response) {
+  // Ends the tenant's call with the response, or with an error if too many bytes are unread.
+  void Answer(const google::protobuf::Message& response, const std::string& tenant) {
     const size_t bytes = response.SpaceUsedLong();
-    if (bytes > kShortBytes) {
-      counted_bytes_ = bytes;
-      const size_t others = unread_bytes_.fetch_add(bytes);
-      if (others > 0 && others + bytes > kMaxUnreadBytes) {
-        return Finish(ToGrpcStatus(
-            ShortOfMemory("the answers that clients leave unread take too much memory")));
-      }
+    unread_.SetTenant(tenant);
+    if (bytes > kShortBytes && !unread_.Take(bytes)) {
+      return Finish(ToGrpcStatus(ShortOfMemory(
+          "the answers that this tenant or all clients leave unread take too much memory")));
     }
     Finish(grpc::Status::OK);
   }
 
  private:
-  void OnDone() override {
-    unread_bytes_ -= counted_bytes_;
-    delete this;
-  }
+  void OnDone() override { delete this; }
 
-  std::atomic<size_t>& unread_bytes_;
-  size_t counted_bytes_ = 0;
+  UnreadBytes::Part unread_;
 };
 
 }  // namespace
 
 GenerationServiceImpl::GenerationServiceImpl(Intake& intake, const Intake::Parts& parts)
-    : intake_(intake), parts_(parts) {
+    : intake_(intake), parts_(parts), unread_bytes_(kMaxUnreadBytes) {
   Add("Generate", &GenerationServiceImpl::Generate);
   Add("Tokenize", &GenerationServiceImpl::Tokenize);
   Add("Detokenize", &GenerationServiceImpl::Detokenize);
@@ -156,7 +148,8 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::AnswerOnPool(
     job.run = [reactor, response, caller, answer = std::move(answer), waits = std::move(waits),
                request = std::move(request)](const absl::Status& may_run) {
       const absl::Status answered = may_run.ok() ? answer(request->message, caller) : may_run;
-      answered.ok() ? reactor->Answer(*response) : reactor->Finish(ToGrpcStatus(answered));
+      answered.ok() ? reactor->Answer(*response, caller.tenant)
+                    : reactor->Finish(ToGrpcStatus(answered));
     };
     if (!parts_.pool.TryRun(std::move(job))) status = TokenizersBusy();
   }

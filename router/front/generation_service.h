@@ -1,8 +1,6 @@
 // The public service over gRPC: says who calls, and hands over; the work is done elsewhere.
 #pragma once
 
-#include <atomic>
-#include <cstddef>
 #include <functional>
 #include <memory>
 
@@ -10,6 +8,7 @@
 #include "absl/strings/string_view.h"
 
 #include "baton/v1/generation.grpc.pb.h"
+#include "common/net/unread_bytes.h"
 #include "common/rpc/receiving_service.h"
 #include "router/front/intake.h"
 
@@ -54,7 +53,7 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
 
   Intake& intake_;
   const Intake::Parts parts_;
-  std::atomic<size_t> unread_bytes_ = 0;  // long responses that clients have not taken yet
+  UnreadBytes unread_bytes_;  // of long responses that clients have not taken yet
 };
 
 }  // namespace baton

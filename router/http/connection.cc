@@ -57,7 +57,9 @@ void DropUrgentByte(int descriptor) {
 
 Connection::Connection(int descriptor, std::string address, SslSession session,
                        const Surroundings& surroundings)
-    : surroundings_(surroundings), draining_(surroundings.draining) {
+    : surroundings_(surroundings),
+      draining_(surroundings.draining),
+      unread_(surroundings.unread_bytes) {
   client_.address = std::move(address);
   client_.encrypted = session != nullptr;
   descriptor_.emplace(surroundings_.io);
@@ -98,7 +100,7 @@ void Connection::Close() {
   parser_.reset();
   room_ = nullptr;
   more_ = nullptr;
-  ForgetUnread();
+  unread_.GiveBack();
   Free(input_);
   stream_.reset();
   timer_.reset();

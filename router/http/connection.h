@@ -16,12 +16,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 #include "boost/asio/io_context.hpp"
 #include "boost/asio/posix/stream_descriptor.hpp"
 #include "boost/asio/steady_timer.hpp"
+#include "common/net/unread_bytes.h"
 #include "router/http/byte_stream.h"
 #include "router/http/http_server.h"
 #include "router/http/io_thread.h"
@@ -48,7 +50,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::function<void(Connection& connection)> closed{};
     std::atomic<size_t>& event_streams;       // how many are open
     std::atomic<size_t>& unfinished_answers;  // how many are waited for or written
-    std::atomic<size_t>& unread_bytes;        // unread bytes of long answers
+    UnreadBytes& unread_bytes;                // unread bytes of long answers
     bool draining = false;                    // it serves one request
   };
 
@@ -67,9 +69,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // The following are HttpExchange's functions, of that exchange.
   void OnGone(uint64_t exchange, std::function<void()> gone);
+  void CountFor(uint64_t exchange, const std::string& tenant);
   void Respond(uint64_t exchange, HttpResponse response);
   void BeginEvents(uint64_t exchange, const std::vector<HttpHeader>& headers);
   void Send(uint64_t exchange, std::string bytes, OutputQueue::Written written);
+  void SendLong(uint64_t exchange, absl::Cord bytes, OutputQueue::Written written);
   void EndEvents(uint64_t exchange);
   void Break(uint64_t exchange);
   // Nobody holds it any more. `request` was its request.
@@ -128,13 +132,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string HeadText(int status, std::vector<HttpHeader> headers,
                        std::optional<size_t> content_length) const;
   void Write(std::string bytes, OutputQueue::Written written);
-  // Counts bytes that the client must read. Returns false if all unread bytes would be too many.
+  // Counts memory whose bytes the client must read. Returns false if the unread bytes of all, or of
+  // the tenant, would be too many.
   bool CountUnread(size_t bytes);
-  void ForgetUnread();
+  // Sends events that take so much memory.
+  template <typename Bytes>
+  void SendEvents(uint64_t exchange, Bytes bytes, size_t memory_bytes,
+                  OutputQueue::Written written);
   // Appends the next piece of an answer that is made while it is read.
   void AppendMore();
   // Appends a part of a body whose length was not announced.
-  void AppendPart(std::string bytes, OutputQueue::Written written);
+  template <typename Bytes>
+  void AppendPart(Bytes bytes, OutputQueue::Written written);
   void Flush();
   void WatchOutput();
   void FinishAnswer();
@@ -169,7 +178,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   uint64_t step_end_bytes_ = 0;  // length that its body must have at the deadline
   OutputQueue output_;
   std::function<std::string()> more_;  // makes the rest of the answer; null: nothing follows
-  size_t unread_bytes_ = 0;            // the answer's part of Surroundings::unread_bytes
+  UnreadBytes::Part unread_;           // of the answer, for the tenant that has asked
 
   absl::Time deadline_ = absl::InfiniteFuture();   // of the phase, or of the client that must read
   absl::Time next_ping_ = absl::InfiniteFuture();  // in kEvents

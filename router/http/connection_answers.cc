@@ -1,6 +1,7 @@
 // How a connection answers.
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/time/clock.h"
 
 #include "boost/asio/post.hpp"
@@ -16,6 +17,21 @@ namespace {
 // bounds them.
 constexpr size_t kShortBytes = size_t{64} << 10;
 
+constexpr char kTooMuchUnread[] =
+    "the answers that this tenant or all clients leave unread take too much memory; read them, or "
+    "try again later";
+
+// The memory of the bytes, of which shared parts take it once.
+size_t MemoryOf(const absl::Cord& bytes) {
+  if (bytes.size() <= kShortBytes) return bytes.size();
+  absl::flat_hash_set<const void*> seen;
+  size_t memory = 0;
+  for (const absl::string_view part : bytes.Chunks()) {
+    if (seen.insert(part.data()).second) memory += part.size();
+  }
+  return memory;
+}
+
 }  // namespace
 
 void Connection::OnGone(uint64_t exchange, std::function<void()> gone) {
@@ -25,6 +41,10 @@ void Connection::OnGone(uint64_t exchange, std::function<void()> gone) {
   } else {
     gone_ = std::move(gone);
   }
+}
+
+void Connection::CountFor(uint64_t exchange, const std::string& tenant) {
+  if (exchange == exchange_ && phase_ == Phase::kWaiting) unread_.SetTenant(tenant);
 }
 
 void Connection::Respond(uint64_t exchange, HttpResponse response) {
@@ -49,18 +69,30 @@ void Connection::BeginEvents(uint64_t exchange, const std::vector<HttpHeader>& h
 }
 
 void Connection::Send(uint64_t exchange, std::string bytes, OutputQueue::Written written) {
+  const size_t memory_bytes = bytes.size();
+  SendEvents(exchange, std::move(bytes), memory_bytes, std::move(written));
+}
+
+void Connection::SendLong(uint64_t exchange, absl::Cord bytes, OutputQueue::Written written) {
+  const size_t memory_bytes = MemoryOf(bytes);
+  SendEvents(exchange, std::move(bytes), memory_bytes, std::move(written));
+}
+
+template <typename Bytes>
+void Connection::SendEvents(uint64_t exchange, Bytes bytes, size_t memory_bytes,
+                            OutputQueue::Written written) {
   if (exchange != exchange_ || phase_ == Phase::kClosed) {
     if (written) written(false);
     return;
   }
   BATON_CHECK(phase_ == Phase::kEvents, "events are sent between BeginEvents and EndEvents");
-  if (!CountUnread(bytes.size())) {
+  if (!CountUnread(memory_bytes)) {
     Break(exchange);
     if (written) written(false);
     return;
   }
   const bool was_empty = output_.empty();
-  AppendPart(is_head_ ? "" : std::move(bytes), std::move(written));
+  AppendPart(is_head_ ? Bytes() : std::move(bytes), std::move(written));
   if (was_empty || !watches_output_) Flush();
 }
 
@@ -88,10 +120,9 @@ void Connection::Abandon(uint64_t exchange, const HttpRequest& request) {
 }
 
 void Connection::WriteAnswer(HttpResponse response) {
-  if (!CountUnread(response.body.size() + response.more_bytes)) {
-    response = surroundings_.handler.error_answer(
-        {.method = "", .path = path_}, 503,
-        "the answers that clients leave unread take too much memory; try again later");
+  if (!CountUnread(response.body.size() + MemoryOf(response.rest) + response.more_bytes)) {
+    response =
+        surroundings_.handler.error_answer({.method = "", .path = path_}, 503, kTooMuchUnread);
   }
   if (parser_ != nullptr) parser_->DropBody();  // the request was answered before its end
   room_ = nullptr;
@@ -103,31 +134,22 @@ void Connection::WriteAnswer(HttpResponse response) {
   ForgetDeadline();
   CountAnswer(response.status);
   const std::optional<size_t> length =
-      whole ? std::optional<size_t>(response.body.size()) : std::nullopt;
+      whole ? std::optional<size_t>(response.body.size() + response.rest.size()) : std::nullopt;
   output_.Append(HeadText(response.status, std::move(response.headers), length), nullptr);
   if (!is_head_) {
     more_ = std::move(response.more);
     if (whole) {
       output_.Append(std::move(response.body), nullptr);
+      output_.Append(std::move(response.rest), nullptr);
     } else {
       AppendPart(std::move(response.body), nullptr);
+      AppendPart(std::move(response.rest), nullptr);
     }
   }
   if (was_empty || !watches_output_) Flush();
 }
 
-bool Connection::CountUnread(size_t bytes) {
-  if (bytes <= kShortBytes) return true;
-  const size_t others = surroundings_.unread_bytes.fetch_add(bytes);
-  unread_bytes_ += bytes;
-  // An answer that is longer than the limit is written if it is alone.
-  if (others == 0 || others + bytes <= surroundings_.options.max_unread_bytes) return true;
-  surroundings_.unread_bytes -= bytes;
-  unread_bytes_ -= bytes;
-  return false;
-}
-
-void Connection::ForgetUnread() { surroundings_.unread_bytes -= std::exchange(unread_bytes_, 0); }
+bool Connection::CountUnread(size_t bytes) { return bytes <= kShortBytes || unread_.Take(bytes); }
 
 void Connection::AppendMore() {
   std::string piece = more_();
@@ -136,7 +158,8 @@ void Connection::AppendMore() {
   if (framing_.http_1_1) output_.Append(std::string(kLastChunk), nullptr);
 }
 
-void Connection::AppendPart(std::string bytes, OutputQueue::Written written) {
+template <typename Bytes>
+void Connection::AppendPart(Bytes bytes, OutputQueue::Written written) {
   if (!framing_.http_1_1 || bytes.empty()) {
     return output_.Append(std::move(bytes), std::move(written));
   }
@@ -194,7 +217,7 @@ void Connection::Flush() {
     }
     return WatchOutput();
   }
-  ForgetUnread();
+  unread_.GiveBack();
   if (answers) ForgetDeadline();
   if (phase_ == Phase::kEnding) return FinishAnswer();
   ArmTimer();
@@ -228,6 +251,7 @@ void Connection::AwaitRequest(absl::Duration timeout) {
   phase_ = Phase::kIdle;
   common_headers_.clear();
   path_.clear();
+  unread_.SetTenant("");
   head_at_.reset();
   parser_ = std::make_unique<RequestParser>(
       RequestParser::Limits{.max_header_bytes = surroundings_.options.max_header_bytes,

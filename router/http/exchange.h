@@ -8,6 +8,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/strings/cord.h"
 
 #include "router/http/message.h"
 
@@ -57,6 +58,10 @@ class HttpExchange {
   // waits begins with this question.
   virtual bool gone() const = 0;
 
+  // Counts the bytes of the answer that the client leaves unread as `tenant`'s (UnreadBytes).
+  // Without it they are the anonymous tenant's. REQUIRES: before the answer.
+  virtual void CountFor(const std::string& tenant) = 0;
+
   // The whole answer. REQUIRES: once, and not with BeginEvents.
   virtual void Respond(HttpResponse response) = 0;
 
@@ -67,6 +72,8 @@ class HttpExchange {
   // end: true once the system has taken them, false if the client is gone or the connection broken.
   // May be null. REQUIRES: between BeginEvents and EndEvents.
   virtual void Send(std::string bytes, std::function<void(bool ok)> written) = 0;
+  // The same for long events, parts of which may be shared: at most 64 KiB is copied at a time.
+  virtual void SendLong(absl::Cord bytes, std::function<void(bool ok)> written) = 0;
   // Ends the stream after all that was sent. The connection may serve further requests.
   virtual void EndEvents() = 0;
   // Breaks the connection: the client sees an answer without an end, what is not written yet fails,

@@ -14,6 +14,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/net/unread_bytes.h"
 #include "router/http/connection.h"
 #include "router/http/io_thread.h"
 #include "router/http/tls_server.h"
@@ -60,6 +61,8 @@ std::string AddressOfPeer(int descriptor) {
 }  // namespace
 
 struct HttpServer::Rep {
+  explicit Rep(const Options& given) : options(given), unread_bytes(given.max_unread_bytes) {}
+
   // An I/O thread and its connections, which only it touches.
   struct Served {
     IoThread thread;
@@ -91,14 +94,14 @@ struct HttpServer::Rep {
   // Called on the thread of `served`.
   void Serve(Served& served, int descriptor);
 
-  Options options;
+  const Options options;
   Handler handler;
   std::unique_ptr<TlsServer> tls;  // null: plain text
   std::unique_ptr<Acceptor> acceptor;
   std::atomic<size_t> connections = 0;
   std::atomic<size_t> event_streams = 0;
   std::atomic<size_t> unfinished_answers = 0;
-  std::atomic<size_t> unread_bytes = 0;
+  UnreadBytes unread_bytes;
   std::vector<std::unique_ptr<Served>> served;  // none before Start
   size_t next = 0;                              // the acceptor's
 };
@@ -129,8 +132,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(absl::string_view
                                                                bool certificate_optional,
                                                                const Options& options) {
   BATON_RETURN_IF_ERROR(credentials.CheckAddress(flag, address));
-  auto rep = std::make_unique<Rep>();
-  rep->options = options;
+  auto rep = std::make_unique<Rep>(options);
   if (credentials.secure()) {
     BATON_ASSIGN_OR_RETURN(rep->tls, TlsServer::Create(credentials, certificate_optional));
   }

@@ -40,8 +40,9 @@ class HttpServer {
     size_t body_step_bytes = size_t{64} << 10;
     absl::Duration idle_timeout = absl::Seconds(75);   // of a connection between two requests
     absl::Duration stall_timeout = absl::Seconds(60);  // of a client that takes nothing
-    // Unread bytes of all answers and events of more than 64 KiB together. One more such answer is
-    // replaced by 503, and one more such event breaks its stream.
+    // Unread bytes of all answers and events of more than 64 KiB together, of which each tenant may
+    // have a part (UnreadBytes). One more such answer is replaced by 503, and one more such event
+    // breaks its stream.
     size_t max_unread_bytes = size_t{64} << 20;
     absl::Duration ping_interval = absl::Seconds(1);   // of a stream that is silent
     absl::Duration linger_timeout = absl::Seconds(2);  // of a client that still sends after the

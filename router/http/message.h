@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
 
 #include "common/access/peer.h"
@@ -48,7 +49,8 @@ struct HttpResponse {
   // Beside Content-Length, Date and Connection, which the server writes by itself.
   std::vector<HttpHeader> headers{};
   std::string body{};
-  // For an answer that would take much memory: returns the next piece that follows `body`, or an
+  absl::Cord rest{};  // of a long body, parts of which may be shared: what follows `body`
+  // For an answer that would take much memory: returns the next piece that follows `rest`, or an
   // empty string at the end. Called on the connection's thread each time that the client has taken
   // the piece before; destroyed at the end, or when the client is gone. Null: nothing follows.
   std::function<std::string()> more{};

@@ -8,19 +8,22 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/cord.h"
+
 #include "router/http/byte_stream.h"
 
 namespace baton {
 
-// Not thread-safe. Holds no memory while it is empty, and does not copy long pieces. It has no
-// bound of its own: a writer of events waits for `written` before its next event, and a whole body
-// is one piece.
+// Not thread-safe. Holds no memory while it is empty, and does not copy long pieces; of a cord,
+// whose parts may be shared, it copies at most 64 KiB at a time. It has no bound of its own: a
+// writer of events waits for `written` before its next event, and a whole body is one piece.
 class OutputQueue {
  public:
   using Written = std::function<void(bool ok)>;
 
   // `written` may be null.
   void Append(std::string bytes, Written written);
+  void Append(absl::Cord bytes, Written written);
   // Writes what `stream` takes, and then calls `written` of all that is through. kDone: nothing is
   // left, or others are to have their turn. `bytes` tells how many were written.
   ByteStream::Result Flush(ByteStream& stream);
@@ -34,13 +37,20 @@ class OutputQueue {
     Written written;
   };
 
+  struct Piece {
+    std::string bytes;     // not empty
+    absl::Cord more = {};  // what follows them
+  };
+
+  // Moves the next bytes of the piece from `more` to `bytes`.
+  static void Cut(Piece& piece);
   void CallWritten();
 
-  std::list<std::string> pieces_;  // in their order, none empty
-  size_t begin_ = 0;               // bytes of the first piece that were written
-  uint64_t appended_bytes_ = 0;    // ever
-  uint64_t written_bytes_ = 0;     // ever
-  std::vector<Waiting> waiting_;   // one or a few
+  std::list<Piece> pieces_;       // in their order
+  size_t begin_ = 0;              // bytes of the first piece that were written
+  uint64_t appended_bytes_ = 0;   // ever
+  uint64_t written_bytes_ = 0;    // ever
+  std::vector<Waiting> waiting_;  // one or a few
 };
 
 }  // namespace baton

@@ -39,6 +39,11 @@ class ServedExchange final : public HttpExchange {
     });
   }
   bool gone() const override { return connection_->closed(); }
+  void CountFor(const std::string& tenant) override {
+    if (mailbox_->IsHere()) return connection_->CountFor(id_, tenant);
+    mailbox_->Post(
+        [connection = connection_, id = id_, tenant] { connection->CountFor(id, tenant); });
+  }
   void Respond(HttpResponse response) override {
     ended_ = true;
     mailbox_->Post([connection = connection_, id = id_, response = std::move(response)]() mutable {
@@ -57,6 +62,13 @@ class ServedExchange final : public HttpExchange {
     mailbox_->Post([connection = connection_, id = id_, bytes = std::move(bytes),
                     written = std::move(written)]() mutable {
       connection->Send(id, std::move(bytes), std::move(written));
+    });
+  }
+  void SendLong(absl::Cord bytes, std::function<void(bool ok)> written) override {
+    if (mailbox_->IsHere()) return connection_->SendLong(id_, std::move(bytes), std::move(written));
+    mailbox_->Post([connection = connection_, id = id_, bytes = std::move(bytes),
+                    written = std::move(written)]() mutable {
+      connection->SendLong(id, std::move(bytes), std::move(written));
     });
   }
   void EndEvents() override {

@@ -4,7 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "router/openai/common_fields.h"
 #include "router/openai/logprobs_json.h"
+#include "router/responses/shared_text.h"
 
 namespace baton {
 namespace {
@@ -109,48 +111,58 @@ std::string OutputItemId(const AnswerBlock& block, const std::string& request_id
   return absl::StrCat("msg_", request_id, "_", index);
 }
 
-Json OutputItem(const AnswerBlock& block, const std::string& request_id, size_t index,
-                const std::string& status) {
+absl::Cord OutputItem(const AnswerBlock& block, const ItemContent& content,
+                      const std::string& request_id, size_t index, const std::string& status) {
   const bool begins = status == "in_progress";
-  const Json id = OutputItemId(block, request_id, index);
-  const auto content = [&] {  // of the kinds that have any
-    return begins ? Json::array() : Json::array({ContentPart(block)});
+  SharedObject item;
+  item.Set("id", OutputItemId(block, request_id, index));
+  const auto set_content = [&] {  // of the kinds that have any
+    item.Set("content",
+             begins ? absl::Cord("[]") : Enclosed("[", ContentPart(block.kind, content), "]"));
   };
   switch (block.kind) {
     case AnswerBlock::Kind::kCall:
-      return {{"id", id},           {"type", "function_call"},
-              {"status", status},   {"call_id", absl::StrCat("call_", block.id)},
-              {"name", block.name}, {"arguments", begins ? "" : block.text}};
+      item.Set("type", "function_call");
+      item.Set("status", status);
+      item.Set("call_id", absl::StrCat("call_", block.id));
+      item.Set("name", block.name);
+      item.Set("arguments", begins ? absl::Cord("\"\"") : Enclosed("\"", content.text, "\""));
+      break;
     case AnswerBlock::Kind::kReasoning:
-      return {{"id", id},
-              {"type", "reasoning"},
-              {"status", status},
-              {"summary", Json::array()},
-              {"content", content()}};
+      item.Set("type", "reasoning");
+      item.Set("status", status);
+      item.Set("summary", Json::array());
+      set_content();
+      break;
     case AnswerBlock::Kind::kText:
+      item.Set("type", "message");
+      item.Set("status", status);
+      item.Set("role", "assistant");
+      set_content();
       break;
   }
-  return {{"id", id},
-          {"type", "message"},
-          {"status", status},
-          {"role", "assistant"},
-          {"content", content()}};
+  return item.Text();
 }
 
-Json ContentPart(const AnswerBlock& block) {
-  if (block.kind == AnswerBlock::Kind::kReasoning) {
-    return {{"type", "reasoning_text"}, {"text", block.text}};
+absl::Cord ContentPart(AnswerBlock::Kind kind, const ItemContent& content) {
+  SharedObject part;
+  if (kind == AnswerBlock::Kind::kReasoning) {
+    part.Set("type", "reasoning_text");
+  } else {
+    part.Set("type", "output_text");
+    part.Set("annotations", Json::array());
+    part.Set("logprobs", Enclosed("[", content.logprobs, "]"));
   }
-  return {{"type", "output_text"},
-          {"annotations", Json::array()},
-          {"logprobs", LogprobList(block.logprobs)},
-          {"text", block.text}};
+  part.Set("text", Enclosed("\"", content.text, "\""));
+  return part.Text();
 }
 
-Json LogprobList(const std::vector<v1::TokenLogprob>& logprobs) {
-  Json result = Json::array();
-  AppendChatLogprobs({logprobs.begin(), logprobs.end()}, result);
-  return result;
+std::string LogprobTexts(const std::vector<v1::TokenLogprob>& logprobs) {
+  if (logprobs.empty()) return "";
+  Json list = Json::array();
+  AppendChatLogprobs({logprobs.begin(), logprobs.end()}, list);
+  const std::string text = DumpJson(list);
+  return text.substr(1, text.size() - 2);
 }
 
 Json ResponseUsage(const v1::Usage& usage) {

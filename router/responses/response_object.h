@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include <nlohmann/json.hpp>
 
 #include "baton/v1/generation.pb.h"
@@ -17,15 +18,22 @@ namespace baton {
 // where the request leaves them to the model.
 nlohmann::ordered_json NewResponse(const nlohmann::ordered_json& body, const ApiContext& context);
 
-// `status` is in_progress (then without content), completed or incomplete. `request_id` and
-// `index`, that of the item, make up the ids of messages and reasoning.
-nlohmann::ordered_json OutputItem(const AnswerBlock& block, const std::string& request_id,
-                                  size_t index, const std::string& status);
+// What grows of an item while it is generated, as texts of JSON.
+struct ItemContent {
+  absl::Cord text{};      // what stands between the quotes of the string
+  absl::Cord logprobs{};  // what stands between the brackets of the array
+};
+
+// Returns the item as JSON. `status` is in_progress (then without content), completed or
+// incomplete. `request_id` and the item's `index` make up the ids of messages and reasoning.
+absl::Cord OutputItem(const AnswerBlock& block, const ItemContent& content,
+                      const std::string& request_id, size_t index, const std::string& status);
 std::string OutputItemId(const AnswerBlock& block, const std::string& request_id, size_t index);
 
-// The only part of a message or of reasoning.
-nlohmann::ordered_json ContentPart(const AnswerBlock& block);
-nlohmann::ordered_json LogprobList(const std::vector<v1::TokenLogprob>& logprobs);
+// Returns the only part of a message or of reasoning as JSON.
+absl::Cord ContentPart(AnswerBlock::Kind kind, const ItemContent& content);
+// Returns what stands between the brackets of the array of these log probabilities.
+std::string LogprobTexts(const std::vector<v1::TokenLogprob>& logprobs);
 
 nlohmann::ordered_json ResponseUsage(const v1::Usage& usage);
 

@@ -6,10 +6,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
-#include "router/api/named_event.h"
-#include "router/openai/common_fields.h"
-#include "router/responses/response_object.h"
-
 namespace baton {
 namespace {
 
@@ -53,26 +49,27 @@ Growth GrowthOf(AnswerBlock::Kind kind) {
 }  // namespace
 
 ResponsesFormat::ResponsesFormat(Json response, bool stream, std::unique_ptr<AnswerParser> parser)
-    : response_(std::move(response)),
-      id_(RequestIdOf(response_)),
+    : id_(RequestIdOf(response)),
+      created_at_(response.at("created_at").get<int64_t>()),
+      response_(response),
       stream_(stream),
       blocks_(std::move(parser)) {}
 
 void ResponsesFormat::Add(size_t /*prompt*/, const v1::GenerateResponse& response,
                           std::string& out) {
   const std::vector<BlockEvent> events = blocks_.Add(response);
-  if (!stream_) return;
-  Start(out);
+  if (stream_) Start(out);
   for (const BlockEvent& event : events) {
     switch (event.kind) {
       case BlockEvent::Kind::kBegin:
-        WriteBegin(event.block, out);
+        items_.emplace_back();
+        if (stream_) WriteBegin(event.block, out);
         break;
       case BlockEvent::Kind::kDelta:
-        WriteDelta(event, out);
+        AddDelta(event, out);
         break;
       case BlockEvent::Kind::kEnd:
-        WriteEnd(event.block, out);
+        if (stream_) WriteEnd(event.block, out);
         break;
     }
   }
@@ -80,77 +77,117 @@ void ResponsesFormat::Add(size_t /*prompt*/, const v1::GenerateResponse& respons
 
 void ResponsesFormat::Finish(std::string& out) {
   Complete();
-  if (!stream_) {
-    out += DumpJson(response_);
-    return;
-  }
-  const std::string type =
-      absl::StrCat("response.", response_.at("status").get_ref<const std::string&>());
-  Write(type.c_str(), {{"response", response_}}, out);
+  if (!stream_) return Append(response_.Text(), out);
+  WriteResponse(absl::StrCat("response.", status_).c_str(), out);
 }
 
 void ResponsesFormat::Fail(const ApiError& error, std::string& out) {
   Start(out);
   SetOutput();
-  response_["status"] = "failed";
-  response_["error"] = {{"code", CodeOf(error)}, {"message", error.message}};
-  Write("response.failed", {{"response", response_}}, out);
+  SetStatus("failed");
+  const Json told = {{"code", CodeOf(error)}, {"message", error.message}};
+  response_.Set("error", told);
+  WriteResponse("response.failed", out);
+}
+
+absl::Cord ResponsesFormat::TakeRest() { return std::exchange(rest_, absl::Cord()); }
+
+void ResponsesFormat::Append(absl::Cord text, std::string& out) {
+  constexpr size_t kShortBytes = size_t{16} << 10;
+  if (rest_.empty() && text.size() <= kShortBytes) {
+    out += std::string(text);
+  } else {
+    rest_.Append(std::move(text));
+  }
 }
 
 void ResponsesFormat::Start(std::string& out) {
   if (std::exchange(started_, true)) return;
-  Write("response.created", {{"response", response_}}, out);
-  Write("response.in_progress", {{"response", response_}}, out);
+  WriteResponse("response.created", out);
+  WriteResponse("response.in_progress", out);
 }
 
 void ResponsesFormat::WriteBegin(size_t index, std::string& out) {
   const AnswerBlock& grown = blocks_.blocks()[index];
   const AnswerBlock block{.kind = grown.kind, .id = grown.id, .name = grown.name};
-  Write("response.output_item.added",
-        {{"output_index", index}, {"item", OutputItem(block, id_, index, kInProgress)}}, out);
+  SharedObject added;
+  added.Set("output_index", index);
+  added.Set("item", OutputItem(block, {}, id_, index, kInProgress));
+  Write("response.output_item.added", added, out);
   if (block.kind == AnswerBlock::Kind::kCall) return;
-  WriteOfItem("response.content_part.added", index,
-              {{"content_index", 0}, {"part", ContentPart(block)}}, out);
+  SharedObject fields = FieldsOf(index);
+  fields.Set("content_index", 0);
+  fields.Set("part", ContentPart(block.kind, {}));
+  Write("response.content_part.added", fields, out);
 }
 
-void ResponsesFormat::WriteDelta(const BlockEvent& event, std::string& out) {
+void ResponsesFormat::AddDelta(const BlockEvent& event, std::string& out) {
   const AnswerBlock::Kind kind = blocks_.blocks()[event.block].kind;
-  Json fields = Json::object();
-  if (kind != AnswerBlock::Kind::kCall) fields["content_index"] = 0;
-  fields["delta"] = event.delta;
-  if (kind == AnswerBlock::Kind::kText) fields["logprobs"] = LogprobList(event.logprobs);
-  WriteOfItem(GrowthOf(kind).delta, event.block, fields, out);
+  const std::string text = EscapedText(event.delta);
+  const std::string logprobs = LogprobTexts(event.logprobs);
+  Item& item = items_[event.block];
+  item.text.Append(text);
+  if (!logprobs.empty()) item.logprobs.Append(item.logprobs.empty() ? "" : ",");
+  item.logprobs.Append(logprobs);
+  if (!stream_) return;
+  SharedObject fields = FieldsOf(event.block);
+  if (kind != AnswerBlock::Kind::kCall) fields.Set("content_index", 0);
+  fields.Set("delta", absl::Cord(absl::StrCat("\"", text, "\"")));
+  if (kind == AnswerBlock::Kind::kText) {
+    fields.Set("logprobs", absl::Cord(absl::StrCat("[", logprobs, "]")));
+  }
+  Write(GrowthOf(kind).delta, fields, out);
 }
 
 void ResponsesFormat::WriteEnd(size_t index, std::string& out) {
   const AnswerBlock& block = blocks_.blocks()[index];
+  const ItemContent content = ContentOf(index);
   const bool call = block.kind == AnswerBlock::Kind::kCall;
   const Growth growth = GrowthOf(block.kind);
-  Json fields = Json::object();
-  if (!call) fields["content_index"] = 0;
-  fields[growth.whole] = block.text;
-  if (block.kind == AnswerBlock::Kind::kText) fields["logprobs"] = LogprobList(block.logprobs);
-  WriteOfItem(growth.done, index, fields, out);
-  if (!call) {
-    WriteOfItem("response.content_part.done", index,
-                {{"content_index", 0}, {"part", ContentPart(block)}}, out);
+  SharedObject done = FieldsOf(index);
+  if (!call) done.Set("content_index", 0);
+  done.Set(growth.whole, Enclosed("\"", content.text, "\""));
+  if (block.kind == AnswerBlock::Kind::kText) {
+    done.Set("logprobs", Enclosed("[", content.logprobs, "]"));
   }
-  Write("response.output_item.done",
-        {{"output_index", index}, {"item", OutputItem(block, id_, index, StatusOf(index))}}, out);
+  Write(growth.done, done, out);
+  if (!call) {
+    SharedObject part = FieldsOf(index);
+    part.Set("content_index", 0);
+    part.Set("part", ContentPart(block.kind, content));
+    Write("response.content_part.done", part, out);
+  }
+  SharedObject item;
+  item.Set("output_index", index);
+  item.Set("item", OutputItem(block, content, id_, index, StatusOf(index)));
+  Write("response.output_item.done", item, out);
 }
 
-void ResponsesFormat::Write(const char* type, const Json& fields, std::string& out) {
-  Json event = {{"type", type}, {"sequence_number", sequence_number_++}};
-  event.update(fields);
-  AppendNamedEvent(event, out);
+void ResponsesFormat::Write(const char* type, const SharedObject& fields, std::string& out) {
+  absl::Cord text(absl::StrCat("event: ", type, "\ndata: {\"type\":\"", type,
+                               "\",\"sequence_number\":", sequence_number_++, ","));
+  absl::Cord rest = fields.Text();
+  rest.RemovePrefix(1);
+  text.Append(std::move(rest));
+  text.Append("\n\n");
+  Append(std::move(text), out);
 }
 
-void ResponsesFormat::WriteOfItem(const char* type, size_t index, const Json& fields,
-                                  std::string& out) {
-  Json event = {{"item_id", OutputItemId(blocks_.blocks()[index], id_, index)},
-                {"output_index", index}};
-  event.update(fields);
-  Write(type, event, out);
+void ResponsesFormat::WriteResponse(const char* type, std::string& out) {
+  SharedObject fields;
+  fields.Set("response", response_.Text());
+  Write(type, fields, out);
+}
+
+SharedObject ResponsesFormat::FieldsOf(size_t index) const {
+  SharedObject fields;
+  fields.Set("item_id", OutputItemId(blocks_.blocks()[index], id_, index));
+  fields.Set("output_index", index);
+  return fields;
+}
+
+ItemContent ResponsesFormat::ContentOf(size_t index) {
+  return {.text = items_[index].text.Get(), .logprobs = items_[index].logprobs.Get()};
 }
 
 const char* ResponsesFormat::StatusOf(size_t index) const {
@@ -160,24 +197,32 @@ const char* ResponsesFormat::StatusOf(size_t index) const {
   return cut ? kIncomplete : kCompleted;
 }
 
+void ResponsesFormat::SetStatus(const char* status) {
+  status_ = status;
+  response_.Set("status", status);
+}
+
 void ResponsesFormat::SetOutput() {
+  absl::Cord items;
   for (size_t i = 0; i < blocks_.blocks().size(); ++i) {
-    response_["output"].push_back(OutputItem(blocks_.blocks()[i], id_, i, StatusOf(i)));
+    if (i > 0) items.Append(",");
+    items.Append(OutputItem(blocks_.blocks()[i], ContentOf(i), id_, i, StatusOf(i)));
   }
+  response_.Set("output", Enclosed("[", items, "]"));
 }
 
 void ResponsesFormat::Complete() {
   const v1::GenerateComplete& complete = *blocks_.complete();
   SetOutput();
-  response_["usage"] = ResponseUsage(complete.usage());
+  response_.Set("usage", ResponseUsage(complete.usage()));
   if (complete.finish_reason() == v1::FINISH_REASON_LENGTH) {
-    response_["status"] = kIncomplete;
-    response_["incomplete_details"] = {{"reason", "max_output_tokens"}};
+    SetStatus(kIncomplete);
+    const Json details = {{"reason", "max_output_tokens"}};
+    response_.Set("incomplete_details", details);
     return;
   }
-  response_["status"] = kCompleted;
-  response_["completed_at"] =
-      response_.at("created_at").get<int64_t>() + complete.timings().total().seconds();
+  SetStatus(kCompleted);
+  response_.Set("completed_at", created_at_ + complete.timings().total().seconds());
 }
 
 }  // namespace baton

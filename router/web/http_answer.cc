@@ -1,5 +1,6 @@
 #include "router/web/http_answer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +11,8 @@
 namespace baton {
 namespace {
 
-// The pool makes the end of a stream that is at least this long.
+// The pool makes the end of a stream that is at least this long, and the end of a call whose last
+// response is.
 constexpr size_t kLongStreamBytes = size_t{256} << 10;
 
 }  // namespace
@@ -88,25 +90,31 @@ void HttpAnswer::Started() {
 void HttpAnswer::Write(size_t prompt, const v1::GenerateResponse& response) {
   ClientCall* const call = calls_[prompt];
   if (!over_ && response.has_complete() && WriteOnPool(call, response)) return;
-  std::string bytes;
-  if (!over_) request_.format->Add(prompt, response, bytes);
-  Made({.call = call, .bytes = std::move(bytes)});
+  Made(over_ ? Event{.call = call} : EventOf(prompt, call, response));
+}
+
+HttpAnswer::Event HttpAnswer::EventOf(size_t prompt, ClientCall* call,
+                                      const v1::GenerateResponse& response) {
+  Event event{.call = call};
+  request_.format->Add(prompt, response, event.bytes);
+  event.rest = request_.format->TakeRest();
+  return event;
 }
 
 bool HttpAnswer::WriteOnPool(ClientCall* call, const v1::GenerateResponse& response) {
   // Nothing else uses the format meanwhile: the only call writes one response at a time.
-  if (sent_bytes_ < kLongStreamBytes || calls_.size() > 1) return false;
+  if (calls_.size() > 1) return false;
+  if (std::max(sent_bytes_, response.ByteSizeLong()) < kLongStreamBytes) return false;
   return RunOnPool([self = shared_from_this(), call, &response] {
-    std::string bytes;
-    self->request_.format->Add(0, response, bytes);
-    self->exchange_->Post([self, call, bytes = std::move(bytes)]() mutable {
-      self->Made({.call = call, .bytes = std::move(bytes)});
+    self->exchange_->Post([self, event = self->EventOf(0, call, response)]() mutable {
+      self->Made(std::move(event));
     });
   });
 }
 
 void HttpAnswer::Made(Event event) {
-  if (over_ || event.bytes.empty() || !request_.stream) return event.call->OnWriteDone(!over_);
+  const bool empty = event.bytes.empty() && event.rest.empty();
+  if (over_ || empty || !request_.stream) return event.call->OnWriteDone(!over_);
   if (begun_) return Send(std::move(event));
   early_.push_back(std::move(event));
 }
@@ -118,8 +126,16 @@ void HttpAnswer::BeginStream() {
 }
 
 void HttpAnswer::Send(Event event) {
-  sent_bytes_ += event.bytes.size();
-  exchange_->Send(std::move(event.bytes), [call = event.call](bool ok) { call->OnWriteDone(ok); });
+  SendBytes(std::move(event.bytes), std::move(event.rest),
+            [call = event.call](bool ok) { call->OnWriteDone(ok); });
+}
+
+void HttpAnswer::SendBytes(std::string bytes, absl::Cord rest,
+                           std::function<void(bool ok)> written) {
+  sent_bytes_ += bytes.size() + rest.size();
+  if (rest.empty()) return exchange_->Send(std::move(bytes), std::move(written));
+  rest.Prepend(std::move(bytes));
+  exchange_->SendLong(std::move(rest), std::move(written));
 }
 
 void HttpAnswer::Ended(size_t prompt, const absl::Status& status) {
@@ -136,7 +152,7 @@ void HttpAnswer::EndWith(const absl::Status& status) {
   } else if (begun_) {
     std::string bytes;
     request_.format->Fail(ErrorOf(api_, status), bytes);
-    exchange_->Send(std::move(bytes), nullptr);
+    SendBytes(std::move(bytes), request_.format->TakeRest(), nullptr);
     exchange_->EndEvents();
   } else if (status.ok()) {
     RespondWhole();
@@ -148,17 +164,18 @@ void HttpAnswer::EndWith(const absl::Status& status) {
 
 void HttpAnswer::FinishStream() {
   const auto finish = [this] {
-    std::string bytes;
-    request_.format->Finish(bytes);
-    return bytes;
+    Event end;
+    request_.format->Finish(end.bytes);
+    end.rest = request_.format->TakeRest();
+    return end;
   };
-  const auto send = [this](std::string bytes) {
-    exchange_->Send(std::move(bytes), nullptr);
+  const auto send = [this](Event end) {
+    SendBytes(std::move(end.bytes), std::move(end.rest), nullptr);
     exchange_->EndEvents();
   };
   if (sent_bytes_ < kLongStreamBytes) return send(finish());
   const bool taken = RunOnPool([self = shared_from_this(), finish, send] {
-    self->exchange_->Post([self, send, bytes = finish()]() mutable { send(std::move(bytes)); });
+    self->exchange_->Post([self, send, end = finish()]() mutable { send(std::move(end)); });
   });
   if (!taken) send(finish());
 }
@@ -168,6 +185,7 @@ void HttpAnswer::RespondWhole() {
     std::string body;
     self->request_.format->Finish(body);
     HttpResponse response = JsonResponse(200, std::move(body));
+    response.rest = self->request_.format->TakeRest();
     response.headers.push_back({kRequestIdHeader, self->request_id_});
     self->exchange_->Respond(std::move(response));
   };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/cord.h"
 
 #include "router/api/answer_format.h"
 #include "router/calls/client_call.h"
@@ -44,17 +45,23 @@ class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
   // What a call waits to have written.
   struct Event {
     ClientCall* call = nullptr;
-    std::string bytes;
+    std::string bytes{};
+    absl::Cord rest{};  // what follows them
   };
 
   // All of these on the exchange's thread.
   void Write(size_t prompt, const v1::GenerateResponse& response);
-  // Has the pool make the events of the only prompt's last response. False: it has no room.
+  // Has the pool make the events of the only prompt's last response if they may be long. Returns
+  // false if they are short, or if the pool has no room.
   bool WriteOnPool(ClientCall* call, const v1::GenerateResponse& response);
+  // Makes the events of a response.
+  Event EventOf(size_t prompt, ClientCall* call, const v1::GenerateResponse& response);
   // Sends the event of a response, or keeps it until the stream begins.
   void Made(Event event);
   void BeginStream();
   void Send(Event event);
+  // `written` as HttpExchange's.
+  void SendBytes(std::string bytes, absl::Cord rest, std::function<void(bool ok)> written);
   void Ended(size_t prompt, const absl::Status& status);
   void EndWith(const absl::Status& status);
   void FinishStream();

@@ -160,6 +160,7 @@ void WebService::Handle(const std::shared_ptr<HttpExchange>& exchange, HttpBody 
   absl::StatusOr<Caller> caller = Identify(head, *found);
   if (!caller.ok()) return call.Refuse(caller.status());
   call.caller = *std::move(caller);
+  exchange->CountFor(call.caller.tenant);
   if (call.found.route == Route::kHealth) {
     if (intake_.refusing()) return call.Refuse(RouterDraining());
     if (options_.ready && !options_.ready()) {

@@ -64,7 +64,7 @@ class Run {
   std::string scratch_ = std::string(4096, '\0');
   std::atomic<size_t> event_streams_ = 0;
   std::atomic<size_t> unfinished_answers_ = 0;
-  std::atomic<size_t> unread_bytes_ = 0;
+  UnreadBytes unread_bytes_{size_t{1} << 20};
   HttpServer::Options options_;
   HttpServer::Handler handler_;
   std::shared_ptr<Connection> connection_;
@@ -121,7 +121,7 @@ Run::Run(FuzzInput input) : way_(input.Byte()) {
   BATON_CHECK(closed_, "a connection whose client sends no more ends with its answers");
   BATON_CHECK(event_streams_ == 0, "a closed connection has no stream");
   BATON_CHECK(unfinished_answers_ == 0, "a closed connection has no answer");
-  BATON_CHECK(unread_bytes_ == 0, "a closed connection has nothing unread");
+  BATON_CHECK(unread_bytes_.bytes() == 0, "a closed connection has nothing unread");
   CheckAnswers();
 }
 

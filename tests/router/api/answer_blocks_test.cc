@@ -25,22 +25,24 @@ std::vector<BlockEvent> AddAll(AnswerBlocks& blocks,
 }
 
 // Each block as a letter of its kind, the tool's name, its text, and the bytes of its tokens.
-std::vector<std::string> Shown(const AnswerBlocks& blocks) {
+std::vector<std::string> Shown(const AnswerBlocks& blocks, const std::vector<BlockEvent>& events) {
   std::vector<std::string> result;
   for (const AnswerBlock& block : blocks.blocks()) {
     const char kind = "rtc"[static_cast<int>(block.kind)];
-    std::string& shown = result.emplace_back(
-        absl::StrCat(std::string(1, kind), block.id, block.name, ":", block.text));
-    for (const v1::TokenLogprob& token : block.logprobs)
-      absl::StrAppend(&shown, "|", token.token());
+    result.push_back(absl::StrCat(std::string(1, kind), block.id, block.name, ":", block.text));
+  }
+  for (const BlockEvent& event : events) {
+    for (const v1::TokenLogprob& token : event.logprobs) {
+      absl::StrAppend(&result[event.block], "|", token.token());
+    }
   }
   return result;
 }
 
 std::vector<std::string> BlocksOf(const PlayedAnswer& answer) {
   AnswerBlocks blocks(NewScriptedParser());
-  AddAll(blocks, Whole(answer));
-  return Shown(blocks);
+  const std::vector<BlockEvent> events = AddAll(blocks, Whole(answer));
+  return Shown(blocks, events);
 }
 
 TEST(AnswerBlocks, TellsReasoningTextAndCallsApart) {
@@ -69,8 +71,8 @@ TEST(AnswerBlocks, AreTheSameHoweverAnAnswerIsCut) {
   for (int round = 0; round < 300; ++round) {
     const PlayedAnswer answer = RandomAnswer(random, /*with_tokens=*/round % 2 == 0);
     AnswerBlocks blocks(NewScriptedParser());
-    AddAll(blocks, Streamed(answer, random));
-    EXPECT_EQ(Shown(blocks), BlocksOf(answer)) << answer.text;
+    const std::vector<BlockEvent> events = AddAll(blocks, Streamed(answer, random));
+    EXPECT_EQ(Shown(blocks, events), BlocksOf(answer)) << answer.text;
   }
 }
 

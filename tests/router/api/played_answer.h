@@ -122,9 +122,12 @@ inline PlayedAnswer RandomAnswer(std::mt19937& random, bool with_tokens) {
 inline std::string Written(AnswerFormat& format,
                            const std::vector<v1::GenerateResponse>& responses) {
   std::string out;
-  for (const v1::GenerateResponse& response : responses) format.Add(0, response, out);
+  for (const v1::GenerateResponse& response : responses) {
+    format.Add(0, response, out);
+    out += std::string(format.TakeRest());
+  }
   format.Finish(out);
-  return out;
+  return out + std::string(format.TakeRest());
 }
 
 // The data of the named events, each of which has its name as its type.

@@ -154,6 +154,65 @@ TEST_F(ConnectionTest, WhatMakesAnAnswerGoesWithItsClient) {
   EXPECT_TRUE(Eventually([&] { return made.use_count() == 1; }));
 }
 
+TEST_F(ConnectionTest, ABodyMayHaveARestOfSharedParts) {
+  Start();
+  absl::Cord rest(std::string(300000, 'b'));
+  rest.Append(absl::Cord(rest));
+  for (const absl::string_view version : {"1.1", "1.0"}) {
+    HttpSocket client(server_->address());
+    client.Send(absl::StrCat("GET /a HTTP/", version, "\r\nHost: localhost\r\n\r\n"));
+    HttpResponse answer{.body = "a"};
+    answer.rest = rest;
+    Next()->Respond(std::move(answer));
+    EXPECT_EQ(client->ReadAnswer().body, "a" + std::string(rest));
+  }
+}
+
+TEST_F(ConnectionTest, LongEventsCountAsMuchAsTheirSharedPartsTake) {
+  constexpr size_t kLong = 3000000;
+  Start({.max_unread_bytes = 8000000});
+  HttpSocket client(server_->address(), /*receive_buffer=*/4096);
+  HttpSocket other(server_->address(), /*receive_buffer=*/4096);
+  const absl::Cord once(std::string(kLong, 'a'));
+  absl::Cord often;
+  for (int i = 0; i < 4; ++i) often.Append(once);
+  std::vector<std::shared_ptr<HttpExchange>> exchanges;
+  std::vector<Taken> taken(2);
+  for (size_t i = 0; i < 2; ++i) {
+    (i == 0 ? client : other).Send(kGet);
+    exchanges.push_back(Next());
+    exchanges[i]->BeginEvents({});
+    exchanges[i]->SendLong(often, taken[i].Teller());
+    exchanges[i]->EndEvents();
+  }
+  for (HttpSocket* socket : {&other, &client}) {
+    const HttpAnswer answer = (*socket)->ReadAnswer();
+    EXPECT_TRUE(answer.whole);
+    EXPECT_EQ(answer.body.size(), 4 * kLong);
+  }
+  EXPECT_EQ(taken[0].Wait(), true);
+  EXPECT_EQ(taken[1].Wait(), true);
+}
+
+TEST_F(ConnectionTest, LongAnswersThatATenantLeavesUnreadLeaveRoomToOthers) {
+  constexpr size_t kLong = 3000000;
+  Start({.max_unread_bytes = 10000000});
+  std::vector<std::unique_ptr<HttpSocket>> clients;
+  const auto status_for = [&](const std::string& tenant) {
+    clients.push_back(std::make_unique<HttpSocket>(server_->address(), /*receive_buffer=*/4096));
+    clients.back()->Send(kGet);
+    const auto exchange = Next();
+    exchange->CountFor(tenant);
+    exchange->Respond({.body = std::string(kLong, 'a')});
+    return clients.back()->client().ReadHead().status;
+  };
+  EXPECT_EQ(status_for("a"), 200);
+  EXPECT_EQ(status_for("a"), 503) << "6 MB would be more than the 4 MB that stay free";
+  EXPECT_EQ(status_for("b"), 200);
+  clients.clear();
+  EXPECT_TRUE(Eventually([&] { return status_for("a") == 200; })) << "its client has left";
+}
+
 TEST_F(ConnectionTest, LongAnswersThatAreLeftUnreadAreBoundedTogether) {
   constexpr size_t kLong = 6000000;
   Start({.max_unread_bytes = 10000000});

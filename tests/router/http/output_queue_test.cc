@@ -102,6 +102,25 @@ TEST_F(OutputQueueTest, ShortAndLongPiecesComeInTheirOrder) {
   EXPECT_EQ(read, expected);
 }
 
+TEST_F(OutputQueueTest, LongTextsOfSharedPartsComeInTheirOrder) {
+  absl::Cord shared;
+  for (int i = 0; i < 50; ++i) shared.Append(std::string(9999, static_cast<char>('a' + i % 26)));
+  absl::Cord twice = shared;
+  twice.Append("between");
+  twice.Append(shared);
+  queue_.Append("before", nullptr);
+  queue_.Append(twice, Note("twice"));
+  queue_.Append(absl::Cord(), Note("nothing"));
+  queue_.Append("after", Note("after"));
+  std::string read;
+  while (!queue_.empty()) {
+    EXPECT_NE(Flush().outcome, ByteStream::Outcome::kBroken);
+    read += Read();
+  }
+  EXPECT_EQ(read, "before" + std::string(twice) + "after");
+  EXPECT_THAT(heard_, ElementsAre("twice is written", "nothing is written", "after is written"));
+}
+
 TEST_F(OutputQueueTest, AFailureDropsEverythingAndIsTold) {
   queue_.Append(std::string(kManyBytes, 'a'), Note("a"));
   queue_.Append("b", Note("b"));

@@ -1,6 +1,7 @@
 #include "router/responses/responses_format.h"
 
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,6 +88,41 @@ TEST(ResponsesFormat, EndsAStreamWithTheResponseThatIsTheWholeAnswerElsewhere) {
     const std::vector<Json> events = StreamOf(Streamed(answer, random));
     EXPECT_EQ(events.back().at("response"), WholeResponse(answer)) << answer.text;
   }
+}
+
+// The memory of a text whose shared parts take it once.
+size_t MemoryOf(const absl::Cord& text) {
+  std::set<const char*> seen;
+  size_t bytes = 0;
+  for (const absl::string_view part : text.Chunks()) {
+    if (seen.insert(part.data()).second) bytes += part.size();
+  }
+  return bytes;
+}
+
+TEST(ResponsesFormat, TheLastEventsShareTheLongTextsThatTheyRepeat) {
+  ResponsesFormat format(InProgress(), /*stream=*/true, NewScriptedParser());
+  constexpr size_t kTokens = 4000;
+  std::string out;
+  for (size_t i = 0; i < kTokens; ++i) {
+    v1::GenerateResponse chunk = ChunkOf("abc ");
+    *chunk.mutable_chunk()->add_logprobs() = LogprobOfToken("abc ", i);
+    format.Add(0, chunk, out);
+    ASSERT_TRUE(format.TakeRest().empty()) << "an event of one token is short";
+  }
+  format.Add(0, EndOf({}), out);
+  absl::Cord rest = format.TakeRest();
+  std::string end;
+  format.Finish(end);
+  EXPECT_THAT(end, IsEmpty()) << "the last event is long";
+  rest.Append(format.TakeRest());
+  const std::vector<Json> events = EventsOf(out + std::string(rest));
+  ASSERT_GE(events.size(), kTokens + 4);
+  const Json& whole = events.back().at("response").at("output").at(0).at("content").at(0);
+  const size_t once = whole.dump().size();
+  EXPECT_EQ(whole.at("logprobs").size(), kTokens);
+  EXPECT_GT(rest.size(), 4 * once);
+  EXPECT_LT(MemoryOf(rest), once + once / 5);
 }
 
 // Each item is added, grows and is done before the next one, and its events say what it is.

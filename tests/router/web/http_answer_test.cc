@@ -58,6 +58,31 @@ class LongFormat final : public AnswerFormat {
   std::atomic<std::thread::id>& where_;
 };
 
+// Writes a part of everything as the rest. Knows which thread has made the events of a response.
+class RestFormat final : public AnswerFormat {
+ public:
+  explicit RestFormat(std::atomic<std::thread::id>& where) : where_(where) {}
+  void Add(size_t, const v1::GenerateResponse& response, std::string& out) override {
+    where_ = std::this_thread::get_id();
+    if (response.has_complete() && response.complete().text().empty()) return;
+    out = "a";
+    rest_ = absl::Cord("b,");
+  }
+  void Finish(std::string& out) override {
+    out = "c";
+    rest_ = absl::Cord("d.");
+  }
+  void Fail(const ApiError&, std::string& out) override {
+    out = "e";
+    rest_ = absl::Cord("f!");
+  }
+  absl::Cord TakeRest() override { return std::exchange(rest_, absl::Cord()); }
+
+ private:
+  std::atomic<std::thread::id>& where_;
+  absl::Cord rest_;
+};
+
 class HttpAnswerTest : public testing::Test {
  protected:
   ~HttpAnswerTest() override {
@@ -156,7 +181,7 @@ class HttpAnswerTest : public testing::Test {
   absl::Notification pool_is_busy_,
       pool_may_go_on_;  // outlive the pool's thread, which waits for one
   PreparingPool pool_{/*threads=*/1, /*capacity=*/1};
-  const std::shared_ptr<PlayedExchange> exchange_ = std::make_shared<PlayedExchange>();
+  std::shared_ptr<PlayedExchange> exchange_ = std::make_shared<PlayedExchange>();
   std::weak_ptr<HttpAnswer> answer_;
   std::vector<std::unique_ptr<Call>> calls_;
 };
@@ -231,6 +256,54 @@ TEST_F(HttpAnswerTest, AWholeBodyIsMadeAtOnceWhereThePoolIsBusy) {
 
 TEST_F(HttpAnswerTest, TheEndOfALongStreamIsMadeByThePool) {
   EXPECT_NE(WhereALongStreamEnds(), std::this_thread::get_id());
+}
+
+TEST_F(HttpAnswerTest, WhatIsLongFollowsTheBytesBeforeIt) {
+  std::atomic<std::thread::id> where{};
+  enum class End { kStream, kBrokenStream, kBody };
+  for (const End end : {End::kStream, End::kBrokenStream, End::kBody}) {
+    exchange_ = std::make_shared<PlayedExchange>();
+    calls_.clear();
+    ApiRequest request = Read(/*stream=*/end != End::kBody, {"a"});
+    request.format = std::make_unique<RestFormat>(where);
+    Start(std::move(request));
+    LetIn(0);
+    Send(0, Chunk(0, "x"));
+    if (end == End::kBrokenStream) {
+      Finish(0, absl::UnavailableError("gone"));
+    } else {
+      Complete(0);
+    }
+    const auto over = [&] { return exchange_->ended || exchange_->response.status != 0; };
+    const absl::Time until = absl::Now() + absl::Seconds(20);
+    while (!over() && absl::Now() < until) Settle();
+    Settle();
+    EXPECT_TRUE(ended(0));
+    EXPECT_EQ(exchange_->sent, end == End::kStream         ? "ab,cd."
+                               : end == End::kBrokenStream ? "ab,ef!"
+                                                           : "");
+    EXPECT_EQ(exchange_->response.body, end == End::kBody ? "cd." : "");
+  }
+}
+
+TEST_F(HttpAnswerTest, TheEventsOfALongResponseAreMadeByThePool) {
+  for (const bool is_long : {false, true}) {
+    std::atomic<std::thread::id> where{};
+    exchange_ = std::make_shared<PlayedExchange>();
+    calls_.clear();
+    ApiRequest request = Read(/*stream=*/true, {"a"});
+    request.format = std::make_unique<RestFormat>(where);
+    Start(std::move(request));
+    LetIn(0);
+    const std::string text(is_long ? size_t{300} << 10 : 1, 'x');
+    Send(0, Last(baton::Complete(0, text), 1, 1));
+    const absl::Time until = absl::Now() + absl::Seconds(20);
+    while (exchange_->sent.empty() && absl::Now() < until) Settle();
+    EXPECT_EQ(exchange_->sent, "ab,");
+    EXPECT_EQ(where.load() == std::this_thread::get_id(), !is_long);
+    Settle();
+    Finish(0, absl::OkStatus());
+  }
 }
 
 TEST_F(HttpAnswerTest, AReaderWhoStallsEndsTheOtherPromptsToo) {

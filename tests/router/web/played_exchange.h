@@ -26,10 +26,12 @@ class PlayedExchange final : public HttpExchange {
   }
   void OnGone(std::function<void()> gone) override { gone_ = std::move(gone); }
   bool gone() const override { return left_; }
+  void CountFor(const std::string& tenant) override { counted_for = tenant; }
   void Respond(HttpResponse answer) override {
     Post([this, answer = std::move(answer)] {
       EXPECT_FALSE(begun || over()) << "an exchange has one answer";
       response = answer;
+      response.body += std::string(std::exchange(response.rest, {}));
     });
   }
   void BeginEvents(std::vector<HttpHeader> /*headers*/) override {
@@ -42,6 +44,9 @@ class PlayedExchange final : public HttpExchange {
     if (!written) return;
     if (reads_) return written(true);
     unwritten_.push_back(std::move(written));
+  }
+  void SendLong(absl::Cord bytes, std::function<void(bool ok)> written) override {
+    Send(std::string(bytes), std::move(written));
   }
   void EndEvents() override {
     EXPECT_TRUE(begun && !over()) << "an exchange has one end";
@@ -70,6 +75,7 @@ class PlayedExchange final : public HttpExchange {
 
   // What was asked for.
   HttpResponse response{.status = 0, .headers = {}, .body = ""};
+  std::string counted_for;
   bool begun = false;
   std::string sent;
   bool ended = false;
