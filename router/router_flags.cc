@@ -104,16 +104,20 @@ void RouterFlags::AddTo(FlagSet& flags) {
                   "workers; auto: where it is estimated to be better; a number: on prefill workers "
                   "from so many tokens up that are not cached. The last two go on without prefill "
                   "workers");
-  flags.AddDuration("resume-timeout", router.runner.machine.worker_timeout, absl::Milliseconds(1),
-                    absl::Hours(1), "how long an admitted request waits for a worker");
+  flags.AddDuration(
+      "resume-timeout", router.runner.machine.worker_timeout, absl::Milliseconds(1), absl::Hours(1),
+      "How long a broken request is tried again, and how long a chosen worker may take "
+      "to accept a request after --max-queue-time");
   flags.AddDuration("stall-timeout", router.runner.machine.stall_timeout, absl::Milliseconds(1),
                     absl::Hours(1), "how long a client may leave its stream unread");
   flags.AddInt("max-waiting-requests", max_waiting_requests, 1, 1 << 20,
                "requests that may wait in the router");
   flags.AddBytes("max-waiting-bytes", max_waiting_bytes,
                  "bytes of requests that may wait in the router");
-  flags.AddDuration("max-queue-time", max_queue_time, absl::ZeroDuration(), absl::Hours(1),
-                    "refuse a request that would wait longer for a worker; 0: no limit");
+  flags.AddDuration(
+      "max-queue-time", max_queue_time, absl::ZeroDuration(), absl::Hours(1),
+      "Longest time that a request waits for a worker. A longer wait is refused. 0: no "
+      "limit");
   flags.AddBool("expose-workers", router.runner.expose_workers,
                 "tell clients the workers' own names and why they failed, which names hosts");
   flags.AddAddress(

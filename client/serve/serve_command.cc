@@ -34,7 +34,7 @@ constexpr absl::string_view kNotForWorkers[] = {
     "api-keys",       "fleet-secret-file", "generation-config",
     "http-listen",    "http-cors-origin",  "trace-file",
     "otlp-endpoint",  "trace-file-bytes",  "otlp-sample-ratio",
-    "cuda-mps",       "reuse-port"};
+    "cuda-mps",       "reuse-port",        "max-queue-time"};
 
 // Flags of `serve` that are passed to the router.
 constexpr absl::string_view kForRouter[] = {
@@ -105,6 +105,9 @@ void ServeCommand::AddFlags(FlagSet& flags) {
   flags.AddString("http-listen", http_listen_,
                   "of the router: host:port of OpenAI's API over HTTP (port 0: any free); none; "
                   "auto: 127.0.0.1:8080, or the next port that is free");
+  flags.AddDuration("max-queue-time", max_queue_time_, absl::ZeroDuration(), absl::Hours(1),
+                    "Longest time that a request waits for a worker. A longer wait is refused with "
+                    "429. 0: no limit");
   flags.AddStrings("http-cors-origin", http_cors_origins_,
                    "of the router: origins whose pages may call it by HTTP, repeated");
   flags.AddString("trace-file", trace_file_,
@@ -143,6 +146,8 @@ int ServeCommand::Run(const FlagSet& flags) {
   options_.gpu_memory_utilization = worker_.runtime.memory.gpu_utilization;
   if (!worker_.runtime.backend.cpu_set.empty())
     options_.cpus = *ParseCpuSet(worker_.runtime.backend.cpu_set);
+  options_.router_args.push_back(
+      absl::StrCat("--max-queue-time=", absl::FormatDuration(max_queue_time_)));
   for (const std::string& argument : flags.GivenArguments()) {
     if (!IsOneOf(argument, kNotForWorkers)) options_.worker_args.push_back(argument);
     if (IsOneOf(argument, kForRouter)) options_.router_args.push_back(argument);

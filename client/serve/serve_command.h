@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/time/time.h"
+
 #include "client/serve/local_cluster.h"
 #include "common/flags/command.h"
 #include "common/worker/worker_flags.h"
@@ -25,6 +27,9 @@ class ServeCommand : public Command {
   uint64_t trace_file_bytes_ = uint64_t{256} << 20;          // the same
   double otlp_sample_ratio_ = 1;                             // the same
   std::string http_listen_ = kAnyHttpPort;
+  // Passed to the router: as long as OpenAI's client waits. No other router would serve the request
+  // sooner.
+  absl::Duration max_queue_time_ = absl::Minutes(10);
   std::vector<std::string> http_cors_origins_;  // passed to the router
   std::string generation_config_ = "auto";      // passed to the router too
 };

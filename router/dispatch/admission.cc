@@ -20,6 +20,14 @@ constexpr absl::Duration kSafeMargin = absl::Milliseconds(100);
 constexpr absl::Duration kLongestWait = absl::Hours(1);  // the longest prediction
 constexpr double kOutputMemory = 32;                     // requests in the mean of the output
 
+// What a client may tell its operator: the flag that bounds the queue, with its value.
+std::string MostRequests(const Admission::Limits& limits) {
+  return absl::StrCat("--max-waiting-requests is ", limits.requests);
+}
+std::string MostBytes(const Admission::Limits& limits) {
+  return absl::StrCat("--max-waiting-bytes is ", limits.bytes);
+}
+
 }  // namespace
 
 absl::StatusOr<Admission::Ticket> Admission::Admit(Newcomer newcomer, absl::Time now) {
@@ -56,7 +64,8 @@ void Admission::Body::Release() {
 
 absl::Status Admission::CheckBytes(uint64_t bytes, uint64_t own, absl::Time now) const {
   if (bytes == 0 || bytes_ == own || bytes_ + bytes <= limits_.bytes) return absl::OkStatus();
-  return QueueFull(absl::StrCat(bytes_, " bytes of requests wait"), Wait({}, now));
+  return QueueFull(absl::StrCat(bytes_, " bytes of requests wait; ", MostBytes(limits_)),
+                   Wait({}, now));
 }
 
 absl::Status Admission::CheckBody(const Body& body, uint64_t bytes, absl::Time now) const {
@@ -65,7 +74,9 @@ absl::Status Admission::CheckBody(const Body& body, uint64_t bytes, absl::Time n
   if (bytes == 0 || bytes_ == body.bytes_ || tenant == parts_of_.end()) return absl::OkStatus();
   const uint64_t free_bytes = limits_.bytes - std::min(bytes_, limits_.bytes);
   if (tenant->second.bytes < kTenantShare * free_bytes) return absl::OkStatus();
-  return QueueFull(absl::StrCat(tenant->second.bytes, " bytes of this tenant wait"), Wait({}, now));
+  return QueueFull(
+      absl::StrCat(tenant->second.bytes, " bytes of this tenant wait; ", MostBytes(limits_)),
+      Wait({}, now));
 }
 
 void Admission::GiveBack(const Owner& owner, const Part& given) {
@@ -85,7 +96,7 @@ std::vector<Admission::Owner> Admission::OwnersOf(const Newcomer& newcomer) {
 absl::Status Admission::CheckRoom(const Newcomer& newcomer, absl::Time now) const {
   const absl::Duration wait = Wait(newcomer, now);
   if (requests_ >= limits_.requests) {
-    return QueueFull(absl::StrCat(requests_, " requests wait"), wait);
+    return QueueFull(absl::StrCat(requests_, " requests wait; ", MostRequests(limits_)), wait);
   }
   if (absl::Status status = CheckBytes(newcomer.bytes, 0, now); !status.ok()) return status;
   const uint64_t free = limits_.requests - requests_;
@@ -97,10 +108,13 @@ absl::Status Admission::CheckRoom(const Newcomer& newcomer, absl::Time now) cons
     const char* who = whole_tenant ? "tenant" : "user";
     const Part& part = found->second;
     if (part.requests >= kTenantShare * free) {
-      return QueueFull(absl::StrCat(part.requests, " requests of this ", who, " wait"), wait);
+      return QueueFull(
+          absl::StrCat(part.requests, " requests of this ", who, " wait; ", MostRequests(limits_)),
+          wait);
     }
     if (whole_tenant && part.bytes >= kTenantShare * free_bytes) {
-      return QueueFull(absl::StrCat(part.bytes, " bytes of this tenant wait"), wait);
+      return QueueFull(absl::StrCat(part.bytes, " bytes of this tenant wait; ", MostBytes(limits_)),
+                       wait);
     }
   }
   const bool deadline_first = newcomer.time_left < limits_.max_queue_time;

@@ -27,8 +27,8 @@ class Admission {
     uint32_t requests = 1024;
     // Memory of all requests that wait or are still on their way to the router.
     uint64_t bytes = uint64_t{64} << 20;
-    // How long a request may wait until a worker takes it. People wait that long for a first word;
-    // a client that is told to come again knows more than one that waits longer.
+    // How long a request may wait until a worker takes it. A router among others refuses soon, so
+    // that its client tries another one. `baton serve`, which is the only one, lets clients wait.
     absl::Duration max_queue_time = absl::Seconds(10);
   };
 

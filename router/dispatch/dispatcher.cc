@@ -117,7 +117,8 @@ void Dispatcher::SetAside(uint64_t number, Request& request, absl::Time now) {
   waiting_.Remove(number);
   request.none_ready_since = std::min(request.none_ready_since, now);
   const bool resumed = request.asks.front().needs.resumed;
-  if (resumed || now - request.none_ready_since < options_.no_worker_grace) {
+  const absl::Duration grace = resumed ? options_.resume_grace : options_.no_worker_grace;
+  if (now - request.none_ready_since < grace) {
     set_aside_.push_back(number);
   } else {
     handlers_.on_given_up(number, WhyNoWorker());
@@ -218,10 +219,13 @@ void Dispatcher::Sweep() {
   for (const uint64_t number : late) {
     const RequestSpec& spec = requests_.at(number).spec;
     if (spec.deadline <= now) continue;  // the request itself tells a deadline that has passed
+    const std::string bound =
+        spec.deadline < spec.received + most
+            ? "its deadline allows"
+            : absl::StrCat("--max-queue-time (", InMilliseconds(most), ") allows");
     handlers_.on_given_up(
         number, NoWorkerInTime(absl::StrCat("it waited ", InMilliseconds(now - spec.received),
-                                            ", and what goes before it takes longer than it may "
-                                            "wait"),
+                                            ", and what goes before it takes longer than ", bound),
                                parts_.admission.PredictedWait(now)));
   }
   if (waiting_.empty()) return;

@@ -46,6 +46,7 @@ class Dispatcher {
   struct Options {
     PlacementOptions placement;
     absl::Duration no_worker_grace = absl::Seconds(2);  // none is ready: one may be about to be
+    absl::Duration resume_grace = absl::Seconds(30);  // the same for a request whose workers broke
   };
   // Called from tasks of the loop, never from inside Ask; both may call the dispatcher.
   struct Handlers {

@@ -17,7 +17,7 @@ Attempt FirstAttempt(RequestState& request) {
   return {.number = ++request.last_attempt,
           .choices = std::move(choices),
           .waits_since = request.spec.received,
-          .accept_by = request.now + request.options.worker_timeout};
+          .accept_by = request.options.AcceptBy(request.now)};
 }
 
 bool IsDue(const std::optional<absl::Time>& time, absl::Time now) {
@@ -92,8 +92,11 @@ void Choices::OnTimer() {
     request_.Fail(
         !past_.why_it_waits.ok()
             ? past_.why_it_waits
-            : NoReadyWorker(absl::StrCat("no worker took the request within ",
-                                         absl::FormatDuration(request_.options.worker_timeout))));
+            : NoReadyWorker(absl::StrCat(
+                  "no worker took the request within ",
+                  absl::FormatDuration(request_.options.queue_time +
+                                       request_.options.worker_timeout),
+                  ", as long as --max-queue-time and --resume-timeout allow; try again later")));
   } else if (choosing != nullptr && IsDue(choosing->ask_at, now)) {
     running_.AskForWorkers();
   } else if (prefilling != nullptr && IsDue(prefilling->commit_by, now)) {
@@ -131,6 +134,7 @@ void Choices::Resume(Breakage breakage) {
                 request_.now, past_);
   if (!needs.ok()) return request_.Fail(needs.status());
   request_.last_broken = past_.last_failure;
+  request_.why_it_waits = past_.why_it_waits;
   ++request_.breaks;
   LeaveCalls(needs->prefer_decode != 0);
   Attempt next = Next(++request_.last_attempt, *std::move(needs));
@@ -168,8 +172,7 @@ Attempt Choices::Next(uint32_t number, WorkerNeeds needs) const {
           .isolate = past_.history.isolate(),
           .exact = last.exact && last.hand_off_exact().value_or(true),
           .waits_since = request_.now,
-          .accept_by =
-              last.accepted() ? request_.now + request_.options.worker_timeout : last.accept_by};
+          .accept_by = last.accepted() ? request_.options.AcceptBy(request_.now) : last.accept_by};
 }
 
 void Choices::LeaveCalls(bool keep_decode) {

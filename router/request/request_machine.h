@@ -42,6 +42,8 @@ class RequestMachine {
   uint32_t breaks() const { return request_->breaks; }  // attempts that have ended early
   // What ended an attempt last; OK in the first.
   const absl::Status& last_failure() const { return request_->last_broken; }
+  // The failure that made the request wait for other workers; OK in the first attempt.
+  const absl::Status& why_it_waits() const { return request_->why_it_waits; }
   const RequestSpec& spec() const { return request_->spec; }
   const v1::Usage& usage() const { return request_->usage; }
   const v1::RequestTimings& timings() const { return request_->timings; }

@@ -19,9 +19,12 @@
 namespace baton {
 
 struct RequestMachineOptions {
-  // How long an admitted request waits for an accepting worker, and how long attempts are repeated
-  // that never come to decode.
+  // How long a chosen worker may take to accept a request, and how long attempts are repeated that
+  // never come to decode.
   absl::Duration worker_timeout = absl::Seconds(30);
+  // How long a request may wait for busy workers, in the router's queue or for the memory of a
+  // decode worker, before `worker_timeout` counts.
+  absl::Duration queue_time = absl::ZeroDuration();
   absl::Duration stall_timeout = absl::Seconds(30);  // a client may not read for so long
   // A call to a worker without any message for so long is lost. The time counts from the last
   // message. A worker sends one at least every 10 s (SignOfLife), whatever its sequence waits for.
@@ -44,6 +47,9 @@ struct RequestMachineOptions {
   absl::Duration preempted_wait = absl::Seconds(2);
   // How long the worker of a hedged attempt may take to accept it.
   absl::Duration hedged_accept_wait = absl::Milliseconds(250);
+
+  // The time from which on an attempt that begins to wait at `now` waits no longer for a worker.
+  absl::Time AcceptBy(absl::Time now) const { return now + queue_time + worker_timeout; }
 };
 
 // The numerics of whoever computes the prompt.
@@ -108,6 +114,7 @@ struct RequestState {
   bool exact = true;                 // the choices that are done have exact outputs
   std::string system_fingerprint;    // as the workers chosen last have it
   absl::Status last_broken;          // what broke an attempt last
+  absl::Status why_it_waits;         // the last break that explains why a worker is waited for
   std::optional<absl::Status> failure;
   std::optional<PromptLogprobs> prompt_logprobs;  // that the complete will have
   v1::Usage usage;

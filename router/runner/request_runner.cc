@@ -64,6 +64,15 @@ void CountEnd(const RequestRunner::Parts& parts, const RequestMachine* machine,
   parts.metrics.Ended(*machine, status, finish_reason, parts.loop.Now());
 }
 
+// The machines leave a request's wait for busy workers to the dispatcher, and the dispatcher gives
+// up a broken request when the machines would.
+RequestRunner::Options WithTimesOfTheQueue(RequestRunner::Options options,
+                                           const Admission::Limits& limits) {
+  options.machine.queue_time = limits.max_queue_time;
+  options.dispatch.resume_grace = options.machine.worker_timeout;
+  return options;
+}
+
 void LogBreak(uint64_t number, const RequestMachine& machine) {
   LogWarning("request {}: attempt {} follows, after {} tokens: {}", number, machine.attempt(),
              machine.accepted_tokens(), LogSafe(machine.last_failure().message()));
@@ -81,14 +90,14 @@ void LogEnd(uint64_t number, const absl::Status& status) {
 
 RequestRunner::RequestRunner(const Parts& parts, const Options& options)
     : parts_(parts),
-      options_(options),
+      options_(WithTimesOfTheQueue(options, parts.admission.limits())),
       reports_(parts.fleet),
       dispatcher_({.loop = parts.loop,
                    .fleet = parts.fleet,
                    .view = parts.view,
                    .admission = parts.admission,
                    .place = parts.place},
-                  options.dispatch, DispatchHandlers()) {}
+                  options_.dispatch, DispatchHandlers()) {}
 
 ClientCall::Handlers RequestRunner::ClientHandlers(uint64_t number) {
   return {
@@ -124,8 +133,12 @@ Dispatcher::Handlers RequestRunner::DispatchHandlers() {
               [this](uint64_t number, Assignment assignment) {
                 GiveWorkers(*Find(number), std::move(assignment));
               },
-          .on_given_up = [this](uint64_t number,
-                                const absl::Status& why) { Feed(*Find(number), Abandoned{why}); }};
+          .on_given_up =
+              [this](uint64_t number, const absl::Status& why) {
+                Request& request = *Find(number);
+                const absl::Status before = request.machine->why_it_waits();
+                Feed(request, Abandoned{before.ok() ? why : before});
+              }};
 }
 
 void RequestRunner::Arrived(uint64_t number, std::unique_ptr<ClientCall> client,

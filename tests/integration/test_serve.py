@@ -1,5 +1,7 @@
 """`baton serve` as its operator sees it: what it checks beforehand, the metrics of its parts, and its CPUs."""
+import concurrent.futures
 import contextlib
+import http.client
 import json
 import os
 import pathlib
@@ -12,7 +14,7 @@ import urllib.request
 
 import pytest
 
-from cluster import BIN, MODEL, new_log, wait_until
+from cluster import BIN, MODEL, SOON_S, new_log, wait_until
 
 TINY = pathlib.Path(__file__).parent.parent / "data" / "tiny" / "tiny-llama-q4_1.gguf"
 MODEL_FLAG = f"--model={MODEL}"
@@ -51,6 +53,14 @@ class Serve:
 
     def children(self):
         return pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+
+    def router_argument(self, flag):
+        """What `baton serve` gave its router for `--flag=`."""
+        for pid in self.children():
+            program, *arguments = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            if program.endswith("/baton-router"):
+                return next(a for a in arguments if a.startswith(f"--{flag}=")).removeprefix(f"--{flag}=")
+        raise AssertionError(self.log_text())
 
     def pinned(self):
         """{pid: its CPUs} of the workers that have some of their own."""
@@ -156,6 +166,29 @@ def test_one_page_has_the_metrics_of_every_part(served):
 
 def test_every_part_calls_the_model_by_the_name_it_is_served_under(served):
     assert set(re.findall(r'model_name="([^"]*)"', served.metrics_page())) == {"small"}
+
+
+def test_clients_in_a_loop_wait_for_their_turn_and_who_hangs_up_costs_nothing(served):
+    assert served.router_argument("max-queue-time") == "10m"
+
+    def ask(number):
+        """The statuses of two requests in turn, one after the other. One of ten hangs up while it waits."""
+        statuses = []
+        for turn in range(2):
+            connection = http.client.HTTPConnection(served.router_argument("http-listen"), timeout=SOON_S)
+            body = {"model": "small", "prompt": "word " * (5 + 2 * number), "max_tokens": 2, "temperature": 0}
+            connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+            if (number + turn) % 10 != 0:
+                statuses.append(connection.getresponse().status)
+            connection.close()
+        return statuses
+
+    with concurrent.futures.ThreadPoolExecutor(12) as clients:
+        statuses = sum(clients.map(ask, range(12)), [])
+    assert statuses == [200] * 21, served.metrics_page()
+    queue = r"^baton_router_queue_(?:bytes|tokens)\{.*\} (\S+)$"
+    wait_until(lambda: re.findall(queue, served.metrics_page(), re.MULTILINE) == ["0"] * 2, SOON_S, "the queue is empty")
+    assert not re.search(r"^baton_router_refusals_total\{.*\} [1-9]", served.metrics_page(), re.MULTILINE)
 
 
 def test_a_taken_port_for_metrics_is_one_clear_line():

@@ -83,6 +83,32 @@ TEST(Admission, ATenantCannotFillTheQueueByBodiesThatDoNotBecomeWhole) {
   EXPECT_TRUE(admission.NewBody("heavy").Grow(500, kNow).ok()) << "all of it was given back";
 }
 
+TEST(Admission, ARefusalNamesTheFlagThatBoundsTheQueue) {
+  const auto names = [](const absl::Status& refused, const char* flag) {
+    return absl::StrContains(std::string(refused.message()), flag);
+  };
+  for (const bool many : {true, false}) {
+    Admission admission({.requests = many ? 9u : 1000u, .bytes = many ? 1000u : 90u});
+    const char* flag = many ? "--max-waiting-requests is 9" : "--max-waiting-bytes is 90";
+    std::vector<Admission::Ticket> tickets;
+    absl::Status of_tenant;
+    while (of_tenant.ok()) {
+      auto ticket = admission.Admit(Of(10, "acme"), kNow);
+      of_tenant = ticket.status();
+      if (ticket.ok()) tickets.push_back(*std::move(ticket));
+    }
+    EXPECT_TRUE(names(of_tenant, " of this ") && names(of_tenant, flag)) << of_tenant;
+    if (!many) {
+      const absl::Status body = admission.NewBody("acme").Grow(5, kNow);
+      EXPECT_TRUE(names(body, flag)) << body;
+    }
+    auto last = admission.Admit(Of(10, "other"), kNow);
+    ASSERT_TRUE(last.ok()) << last.status();
+    const absl::Status full = admission.Admit(Of(10, "third"), kNow).status();
+    EXPECT_TRUE(!names(full, " of this ") && names(full, flag)) << full;
+  }
+}
+
 TEST(Admission, ATicketGivesItselfBackOnceHoweverItMoves) {
   Admission admission({.requests = 10, .bytes = 100});
   std::vector<Admission::Ticket> tickets;

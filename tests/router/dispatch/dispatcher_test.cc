@@ -204,6 +204,27 @@ TEST_F(DispatcherTest, WhoFindsNoReadyWorkerWithinTheGraceIsGivenUp) {
   });
 }
 
+TEST_F(DispatcherTest, AResumedRequestIsGivenUpOnceNoWorkerWasReadyForItsOwnGrace) {
+  loop_->Run([this] {
+    Make({.placement = {},
+          .no_worker_grace = absl::InfiniteDuration(),
+          .resume_grace = absl::ZeroDuration()});
+    ChooseWorkers resumed = AskFor(1);
+    resumed.needs.resumed = true;
+    EnterAndAsk(1);
+    EnterAndAsk(2);
+    dispatcher_->PlaceWaiting();
+    Enter(3);
+    dispatcher_->Ask(3, resumed);
+    dispatcher_->PlaceWaiting();
+    EXPECT_TRUE(given_up_.empty()) << "it waits for a worker that is busy";
+    prefill_.SetReady(false);
+    dispatcher_->PlaceWaiting();
+    ASSERT_EQ(given_up_.size(), 1u);
+    EXPECT_EQ(ErrorReason(given_up_.at(3)), kReasonNoReadyWorker);
+  });
+}
+
 TEST_F(DispatcherTest, WhoWillGetNoWorkerInTimeIsGivenUp) {
   loop_->Run([this] {
     EnterAndAsk(1);
@@ -217,6 +238,8 @@ TEST_F(DispatcherTest, WhoWillGetNoWorkerInTimeIsGivenUp) {
   loop_->Run([this] {
     ASSERT_EQ(given_up_.size(), 1u);
     EXPECT_EQ(ErrorReason(given_up_.at(3)), kReasonQueueTime);
+    EXPECT_NE(given_up_.at(3).message().find("--max-queue-time (10s)"), absl::string_view::npos)
+        << given_up_.at(3);
   });
 }
 

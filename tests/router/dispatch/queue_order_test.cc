@@ -13,8 +13,10 @@ namespace {
 class QueueOrder : public RouterFixture {
  protected:
   // The worker takes two prompts; one of them stays for as long as the test.
-  explicit QueueOrder(absl::Duration max_queue_time = absl::InfiniteDuration()) {
+  explicit QueueOrder(absl::Duration max_queue_time = absl::InfiniteDuration(),
+                      absl::Duration worker_timeout = RequestMachineOptions{}.worker_timeout) {
     options_.admission.max_queue_time = max_queue_time;
+    options_.runner.machine.worker_timeout = worker_timeout;
     AddPrefill();
     AddDecode();
     Start();
@@ -78,6 +80,34 @@ TEST_F(QueueOrder, AnUrgentRequestIsFirstAndATenantIsNotBehindAnothersBacklog) {
   EXPECT_LE(PlaceOf("urgent", order), 1u);
   EXPECT_LE(PlaceOf("light", order), 3u);
   EXPECT_GE(PlaceOf("batch", order), 11u);
+}
+
+TEST_F(QueueOrder, AClientThatHangsUpLeavesTheQueueAndCostsNothingMore) {
+  const int calls = workers_[0]->total_calls();
+  grpc::ClientContext context;
+  const auto waits = stub_->Generate(&context, Request("abc", 10));
+  Eventually([&] { return router_->waiting_requests() == 1; });
+  EXPECT_GT(Metric("baton_router_queue_tokens"), 0);
+  context.TryCancel();
+  Eventually([&] { return router_->waiting_requests() == 0; });
+  EXPECT_EQ(Metric("baton_router_queue_tokens"), 0);
+  EXPECT_EQ(Metric("baton_router_queue_bytes"), 0);
+  Unblock(0);
+  EXPECT_TRUE(Generate(Request("abc", 10)).status.ok());
+  EXPECT_EQ(workers_[0]->total_calls(), calls + 1) << "no worker received the request";
+  waits->Finish();
+}
+
+class ShortResumeTimeout : public QueueOrder {
+ protected:
+  ShortResumeTimeout() : QueueOrder(absl::Minutes(10), absl::Milliseconds(1)) {}
+};
+
+TEST_F(ShortResumeTimeout, DoesNotEndTheWaitForAWorkerThatIsBusy) {
+  Submit("patient", "");
+  Submit("next", "");
+  Unblock(0);
+  EXPECT_EQ(Order().size(), 2u);
 }
 
 class ShortQueueTime : public QueueOrder {

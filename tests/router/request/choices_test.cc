@@ -140,6 +140,28 @@ TEST_F(ChoicesTest, FailWhereNoWorkerTakesThemInTime) {
   EXPECT_EQ(request_.now - request_.spec.received, request_.options.worker_timeout);
 }
 
+TEST(ChoicesInALongQueue, WaitForBusyWorkersWithoutUsingUpTheTimeOfAWorker) {
+  RequestMachineOptions options;
+  options.queue_time = absl::Minutes(10);
+  RequestState request(MachineHarness::Spec(5), LetterTable(), options);
+  Choices choices(request);
+  const absl::Duration longest = options.queue_time + options.worker_timeout;
+  EXPECT_EQ(choices.NextTimer(), request.now + longest) << "the first attempt";
+  WorkersChosen chosen = MachineHarness::Chosen(true, true);
+  chosen.attempt = 1;
+  choices.On(chosen);
+  EXPECT_EQ(choices.attempt().accept_by, request.now + longest)
+      << "a decode worker may have no memory for as long";
+  DecodeMessage accepted{.attempt = 1, .message = {}};
+  accepted.message.mutable_accepted();
+  choices.On(accepted);
+  request.now += absl::Seconds(5);
+  choices.On(PrefillEnded{1, kKilled});
+  ASSERT_EQ(LastAsked<ChooseWorkers>(request)->attempt, 2u);
+  EXPECT_EQ(choices.NextTimer(), request.now + longest) << "an attempt that follows a break";
+  EXPECT_FALSE(request.why_it_waits.ok());
+}
+
 TEST_F(ChoicesTest, EndTheirCallsInWhateverStateTheyAre) {
   Choose(1);
   Accept(1);
