@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<LoadTarget>> MakeTarget(const BenchServeOptions& 
   }
   HttpTarget::Options http = options.http_target;
   http.timeout = options.grpc.timeout;
-  BATON_ASSIGN_OR_RETURN(http.url, ParseHttpUrl(options.http));
+  BATON_ASSIGN_OR_RETURN(http.url, ParseHttpUrl(options.http, credentials.secure()));
   // By https the key is never in plain text, also where the system's authorities count.
   const std::string seen_by = http.url.tls ? "localhost" : http.url.Authority();
   BATON_ASSIGN_OR_RETURN(http.key, ClientKey::Read(options.api_key_file, seen_by, credentials));
@@ -83,7 +83,8 @@ void BenchServeCommand::AddFlags(FlagSet& flags) {
   options_.grpc.server = "127.0.0.1:50051";
   flags.AddAddress("server", options_.grpc.server, "address of a router, by gRPC");
   flags.AddString("http", options_.http,
-                  "instead: URL of an OpenAI server, as http://host:port or https://host/v1");
+                  "Measure an OpenAI server by HTTP instead: host:port, http://host:port or "
+                  "https://host/v1");
   flags.AddNamed<HttpEndpoint>(
       "endpoint", options_.http_target.endpoint, "of the OpenAI server",
       {{"completions", HttpEndpoint::kCompletions}, {"chat", HttpEndpoint::kChatCompletions}});

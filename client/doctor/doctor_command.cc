@@ -25,7 +25,9 @@
 #include "client/status/fleet_client.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
+#include "common/base/http_url.h"
 #include "common/base/standard_output.h"
+#include "common/base/status_macros.h"
 #include "common/certificates/credentials.h"
 #include "common/net/client_key.h"
 #include "common/net/server_flags.h"
@@ -99,10 +101,9 @@ void DoctorCommand::AddFlags(FlagSet& flags) {
   flags.AddString("model", model_,
                   "GGUF file or Hugging Face folder to be served here, beside those of the files");
   flags.AddAddress("server", server_, "address of a router to be reached by gRPC");
-  flags.AddAddress(
-      "http", http_,
-      "address of a router's HTTP to be asked for the fleet (default: that of a router "
-      "that runs here)");
+  flags.AddString("http", http_,
+                  "Router to ask for the fleet by HTTP, as host:port or http://host:port (default: "
+                  "a router that runs here)");
   flags.AddBool("json", json_, "print one JSON object instead of lines");
   AddTlsFlags(flags, tls_);
   AddApiKeyFlag(flags, api_key_file_);
@@ -214,7 +215,8 @@ void DoctorCommand::CheckFleet(const std::vector<PortFacts>& ports, Findings& fi
   clock.before = absl::Now();
   const auto fleet = [&]() -> absl::StatusOr<nlohmann::ordered_json> {
     if (!credentials.ok()) return credentials.status();
-    return FetchFleet(address,
+    BATON_ASSIGN_OR_RETURN(const HttpUrl url, ParseHttpUrl(address, credentials->secure()));
+    return FetchFleet(url,
                       {.tls = tls_, .credentials = *credentials, .api_key_file = api_key_file_});
   }();
   clock.after = absl::Now();
@@ -239,6 +241,10 @@ void DoctorCommand::CheckFleet(const std::vector<PortFacts>& ports, Findings& fi
 }
 
 int DoctorCommand::Run(const FlagSet&) {
+  if (!http_.empty()) {
+    const absl::StatusOr<HttpUrl> router = ParseHttpUrl(http_);
+    if (!router.ok()) return ExitUsage("baton doctor", router.status());
+  }
   Findings findings;
   const std::vector<ServerConfig> configs = ReadConfigs(findings);
   const std::vector<PortFacts> ports = GatherPorts(configs);

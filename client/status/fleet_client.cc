@@ -3,6 +3,7 @@
 #include <httplib.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 
 #include "client/status/fleet_status.h"
@@ -30,8 +31,14 @@ std::string WhyRefused(const httplib::Response& response) {
 
 }  // namespace
 
-absl::StatusOr<Json> FetchFleet(const std::string& address, const FleetAccess& access) {
+absl::StatusOr<Json> FetchFleet(const HttpUrl& url, const FleetAccess& access) {
   const bool secure = access.credentials.secure();
+  if (url.tls != secure) {
+    return absl::InvalidArgumentError(
+        secure ? "http:// is plain text, but --tls-ca is given; write https://, or leave it out"
+               : "https:// needs --tls-ca, which names the authorities to trust");
+  }
+  const std::string address = url.Authority();
   BATON_RETURN_IF_ERROR(access.credentials.CheckAddress("--http", address));
   BATON_ASSIGN_OR_RETURN(const ClientKey key,
                          ClientKey::Read(access.api_key_file, address, access.credentials));
@@ -51,7 +58,9 @@ absl::StatusOr<Json> FetchFleet(const std::string& address, const FleetAccess& a
   if (const std::string shown = key.Authorization(); !shown.empty()) {
     headers.emplace("Authorization", shown);
   }
-  const httplib::Result answer = client.Get(kPath, headers);
+  const std::string path = absl::StrCat(absl::StripSuffix(url.path, "/v1"),
+                                        kPath);  // a base URL of OpenAI's API is taken
+  const httplib::Result answer = client.Get(path, headers);
   if (!answer) {
     return absl::UnavailableError(
         absl::StrCat(httplib::to_string(answer.error()),
@@ -59,8 +68,7 @@ absl::StatusOr<Json> FetchFleet(const std::string& address, const FleetAccess& a
                      secure ? "TLS" : "plain text", " (--tls-ca)?"));
   }
   if (answer->status == 404) {
-    return absl::UnimplementedError(
-        absl::StrCat("it has no ", kPath, "; is it a router of Baton?"));
+    return absl::UnimplementedError(absl::StrCat("it has no ", path, "; is it a router of Baton?"));
   }
   if (answer->status != 200) return absl::UnavailableError(WhyRefused(*answer));
   return ParseFleet(answer->body);

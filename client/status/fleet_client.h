@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include <nlohmann/json.hpp>
 
+#include "common/base/http_url.h"
 #include "common/certificates/credentials.h"
 #include "common/certificates/tls_flags.h"
 
@@ -18,10 +19,9 @@ struct FleetAccess {
   std::string api_key_file{};  // empty: the key in the environment, if there is one
 };
 
-// What the router whose HTTP is at `address` says of the fleet (docs/page.md: GET /page/fleet), as
-// ParseFleet gives it. Blocks for at most some seconds. Errors say what is wrong and the remedy,
-// without the address.
-absl::StatusOr<nlohmann::ordered_json> FetchFleet(const std::string& address,
-                                                  const FleetAccess& access);
+// Asks the router at `url` for the fleet (docs/page.md: GET /page/fleet) and returns the answer as
+// ParseFleet does. Blocks for at most some seconds. Errors say what is wrong and the remedy, without
+// the address.
+absl::StatusOr<nlohmann::ordered_json> FetchFleet(const HttpUrl& url, const FleetAccess& access);
 
 }  // namespace baton

@@ -1,5 +1,7 @@
 #include "client/status/status_command.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -8,6 +10,7 @@
 #include "client/status/fleet_status.h"
 #include "common/base/standard_error.h"
 #include "common/base/standard_output.h"
+#include "common/base/status_macros.h"
 #include "common/net/client_key.h"
 
 namespace baton {
@@ -16,16 +19,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr char kStatusProgram[] = "baton status";
-constexpr char kDefaultAddress[] = "127.0.0.1:8080";
+constexpr char kDefaultRouter[] = "127.0.0.1:8080";
 constexpr absl::Duration kWatchPause = absl::Seconds(1);
 constexpr size_t kEventsShown = 8;
 
 }  // namespace
 
 void StatusCommand::AddFlags(FlagSet& flags) {
-  flags.AddAddresses("http", addresses_,
-                     "address of a router's HTTP (default: 127.0.0.1:8080); repeated: the fleet "
-                     "of several routers");
+  flags.AddStrings("http", routers_,
+                   "Router to ask by HTTP, as host:port or http://host:port (default: "
+                   "127.0.0.1:8080). Repeated: the fleet of several routers");
   if (!watch_) flags.AddBool("watch", watch_, "show it again every second, until interrupted");
   flags.AddBool("json", json_, "print what the routers say as one JSON object a line");
   AddTlsFlags(flags, tls_);
@@ -43,18 +46,29 @@ absl::Status StatusCommand::Check(const FlagSet& flags) const {
   return absl::OkStatus();
 }
 
-Json StatusCommand::FetchAll(const Credentials& credentials, bool& failed) const {
+absl::StatusOr<std::vector<HttpUrl>> StatusCommand::Routers(bool tls) const {
+  std::vector<HttpUrl> urls;
+  const std::vector<std::string> default_router = {kDefaultRouter};
+  for (const std::string& router : routers_.empty() ? default_router : routers_) {
+    BATON_ASSIGN_OR_RETURN(HttpUrl url, ParseHttpUrl(router, tls));
+    urls.push_back(std::move(url));
+  }
+  return urls;
+}
+
+Json StatusCommand::FetchAll(const std::vector<HttpUrl>& routers, const Credentials& credentials,
+                             bool& failed) const {
   std::vector<Json> fleets;
-  const std::vector<std::string> default_address = {kDefaultAddress};
-  for (const std::string& address : addresses_.empty() ? default_address : addresses_) {
+  for (const HttpUrl& router : routers) {
     absl::StatusOr<Json> fleet = FetchFleet(
-        address, {.tls = tls_, .credentials = credentials, .api_key_file = api_key_file_});
+        router, {.tls = tls_, .credentials = credentials, .api_key_file = api_key_file_});
     if (fleet.ok()) {
       fleets.push_back(*std::move(fleet));
       continue;
     }
     failed = true;
-    WriteErrorLine(kStatusProgram, absl::StrCat(address, ": ", fleet.status().message()));
+    WriteErrorLine(kStatusProgram,
+                   absl::StrCat(router.Authority(), ": ", fleet.status().message()));
   }
   return fleets.empty() ? Json() : JoinFleets(fleets);
 }
@@ -64,9 +78,11 @@ int StatusCommand::Run(const FlagSet& flags) {
     return ExitUsage(kStatusProgram, status);
   const absl::StatusOr<Credentials> credentials = Credentials::Create(tls_);
   if (!credentials.ok()) return ExitUsage(kStatusProgram, credentials.status());
+  const absl::StatusOr<std::vector<HttpUrl>> routers = Routers(credentials->secure());
+  if (!routers.ok()) return ExitUsage(kStatusProgram, routers.status());
   for (;;) {
     bool failed = false;
-    const Json fleet = FetchAll(*credentials, failed);
+    const Json fleet = FetchAll(*routers, *credentials, failed);
     if (!fleet.is_null()) {
       if (watch_ && !json_) ClearTerminal();
       WriteOutput(json_ ? fleet.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"

@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include <nlohmann/json.hpp>
 
+#include "common/base/http_url.h"
 #include "common/certificates/credentials.h"
 #include "common/certificates/tls_flags.h"
 #include "common/flags/command.h"
@@ -24,11 +26,14 @@ class StatusCommand : public Command {
 
  private:
   absl::Status Check(const FlagSet& flags) const;
+  // Returns the routers to ask. `tls`: whether those without a scheme speak TLS.
+  absl::StatusOr<std::vector<HttpUrl>> Routers(bool tls) const;
   // Asks all routers. Says on stderr which of them did not answer and why, and that `failed`. Null
   // where none did.
-  nlohmann::ordered_json FetchAll(const Credentials& credentials, bool& failed) const;
+  nlohmann::ordered_json FetchAll(const std::vector<HttpUrl>& routers,
+                                  const Credentials& credentials, bool& failed) const;
 
-  std::vector<std::string> addresses_;  // empty: kDefaultAddress
+  std::vector<std::string> routers_;  // values of --http; empty: kDefaultRouter
   std::string api_key_file_;
   TlsFlags tls_;
   bool watch_;

@@ -105,7 +105,8 @@ def test_the_table_is_for_people(router):
 
 
 @pytest.mark.parametrize("args, words", [
-    (["--http=localhost:80"], ["--http", "http://"]),
+    (["--http=ftp://localhost:80"], ["--http", "http://"]),
+    (["--http=127.0.0.1:1"], ["--http", "127.0.0.1:1", "connect"]),
     (["--http=http://127.0.0.1:1", "--server=127.0.0.1:1"], ["--http", "--server"]),
     (["--endpoint=chat"], ["--endpoint", "--http"]),
     (["--time-scale=2"], ["--time-scale", "--trace"]),

@@ -63,7 +63,7 @@ def fleet(tmp_path_factory):
 
 
 def test_nothing_fails_in_a_fleet_that_is_well(fleet):
-    code, checks = doctor(*fleet.configs, f"--server={fleet.router.address}", f"--http={fleet.http}",
+    code, checks = doctor(*fleet.configs, f"--server={fleet.router.address}", f"--http=https://{fleet.http}",
                           *tls_flags(fleet.folder, "operator")[:3])
     assert failed(checks) == [] and code == 0
     assert one(checks, "fleet.roles")["found"] == "1 prefill and 1 decode workers can be used"

@@ -80,6 +80,12 @@ def test_pages_that_requests_find_held_are_counted(served):
         assert worker["blocks"]["total"] > 0
 
 
+@pytest.mark.parametrize("form", ["{}", "http://{}", "http://{}/v1/"])
+def test_status_takes_every_form_of_a_routers_address(served, form):
+    done = run("baton", "status", "--http=" + form.format(served.http))
+    assert done.returncode == 0 and b"ROUTER" in done.stdout, done.stderr
+
+
 def test_status_shows_the_fleet_as_a_table_and_as_json(served):
     done = run("baton", "status", f"--http={served.http}")
     assert done.returncode == 0, done.stderr
@@ -97,6 +103,8 @@ def test_status_says_what_is_wrong():
     assert_one_clear_line(run("baton", "status", f"--http=127.0.0.1:{port}"), f"127.0.0.1:{port}", "--http-listen", code=1)
     assert_one_clear_line(run("baton", "status", "--http=example.org:80"), "example.org", code=1)
     assert_one_clear_line(run("baton", "status", "--http=nonsense"), "--http")
+    assert_one_clear_line(run("baton", "doctor", "--http=grpc://127.0.0.1:1"), "--http", "http://host:port")
+    assert_one_clear_line(run("baton", "status", f"--http=https://127.0.0.1:{port}"), "https://", "--tls-ca", code=1)
 
 
 @contextlib.contextmanager

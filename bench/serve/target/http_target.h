@@ -10,10 +10,10 @@
 #include "absl/time/time.h"
 #include <nlohmann/json.hpp>
 
-#include "bench/serve/target/http_url.h"
 #include "bench/serve/target/load_http_client.h"
 #include "bench/serve/target/load_target.h"
 #include "bench/serve/target/openai_stream.h"
+#include "common/base/http_url.h"
 #include "common/certificates/credentials.h"
 #include "common/certificates/tls_flags.h"
 #include "common/net/client_key.h"

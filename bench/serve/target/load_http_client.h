@@ -12,10 +12,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
-#include "bench/serve/target/http_url.h"
 #include "boost/asio/io_context.hpp"
 #include "boost/asio/ip/tcp.hpp"
 #include "boost/asio/ssl/context.hpp"
+#include "common/base/http_url.h"
 #include "common/certificates/credentials.h"
 #include "common/certificates/tls_flags.h"
 

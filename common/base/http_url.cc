@@ -1,4 +1,4 @@
-#include "bench/serve/target/http_url.h"
+#include "common/base/http_url.h"
 
 #include <algorithm>
 
@@ -18,17 +18,20 @@ std::string HttpUrl::RoutePath(const std::string& route) const {
   return absl::StrCat(path, absl::EndsWith(path, "/v1") ? "" : "/v1", route);
 }
 
-absl::StatusOr<HttpUrl> ParseHttpUrl(const std::string& text) {
+absl::StatusOr<HttpUrl> ParseHttpUrl(const std::string& text, bool tls) {
   const auto wrong = [&](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--http '", text, "': ", why, "; write http://host:port or https://host:port/v1"));
+        "--http '", text, "': ", why, "; write host:port, http://host:port or https://host:port"));
   };
   HttpUrl url;
   absl::string_view rest = text;
+  bool has_scheme = true;
   if (absl::ConsumePrefix(&rest, "https://")) {
     url.tls = true;
   } else if (!absl::ConsumePrefix(&rest, "http://")) {
-    return wrong("does not begin with http:// or https://");
+    if (absl::StrContains(rest, "://")) return wrong("does not begin with http:// or https://");
+    has_scheme = false;
+    url.tls = tls;
   }
   if (!std::all_of(rest.begin(), rest.end(),
                    [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); }) ||
@@ -41,7 +44,7 @@ absl::StatusOr<HttpUrl> ParseHttpUrl(const std::string& text) {
   while (absl::ConsumeSuffix(&path, "/")) continue;
   url.path = std::string(path);
   const size_t after_brackets = authority.rfind(']') + 1;  // 0 without brackets
-  if (authority.find(':', after_brackets) == std::string::npos) {
+  if (has_scheme && authority.find(':', after_brackets) == std::string::npos) {
     absl::StrAppend(&authority, url.tls ? ":443" : ":80");
   }
   const absl::StatusOr<HostPort> address = ParseHostPort(authority);

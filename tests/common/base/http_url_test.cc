@@ -1,4 +1,4 @@
-#include "bench/serve/target/http_url.h"
+#include "common/base/http_url.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,9 +23,23 @@ TEST(HttpUrl, HasHostPortAndTheRoutesBelowV1) {
   EXPECT_EQ(v6->Authority(), "[::1]:80");
 }
 
+TEST(HttpUrl, TakesHostAndPortWithoutASchemeAsItsCallerSpeaks) {
+  for (const bool tls : {false, true}) {
+    const auto url = ParseHttpUrl("127.0.0.1:8080", tls);
+    ASSERT_TRUE(url.ok()) << url.status();
+    EXPECT_EQ(url->tls, tls);
+    EXPECT_EQ(url->Authority(), "127.0.0.1:8080");
+    EXPECT_EQ(url->path, "");
+    EXPECT_FALSE(ParseHttpUrl("http://127.0.0.1:8080", tls)->tls);
+    EXPECT_TRUE(ParseHttpUrl("https://127.0.0.1:8080", tls)->tls);
+  }
+  EXPECT_EQ(ParseHttpUrl("[::1]:8080/v1")->RoutePath("/models"), "/v1/models");
+}
+
 TEST(HttpUrl, WhatIsNoneIsRefused) {
-  for (const char* text : {"", "127.0.0.1:80", "ftp://a", "http://", "http://a:b", "http://a:0x1",
-                           "http://a b", "http://u@a", "http://a/?q", "http://a/\r\nX: y"}) {
+  for (const char* text :
+       {"", "127.0.0.1", "ftp://a", "grpc://a:1", "http://", "http://a:b", "http://a:0x1",
+        "http://a b", "http://u@a", "http://a/?q", "http://a/\r\nX: y"}) {
     EXPECT_THAT(ParseHttpUrl(text).status().ToString(), testing::HasSubstr("--http '")) << text;
   }
 }

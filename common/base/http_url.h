@@ -20,8 +20,9 @@ struct HttpUrl {
   std::string RoutePath(const std::string& route) const;
 };
 
-// Parses "http://host[:port][/path]" and "https://...", in which an IPv6 address has brackets.
-// INVALID_ARGUMENT says what is wrong.
-absl::StatusOr<HttpUrl> ParseHttpUrl(const std::string& text);
+// Parses the value of a flag --http: "http://host[:port][/path]", "https://..." or "host:port", in
+// which an IPv6 address has brackets. `tls`: whether the form without a scheme means https.
+// INVALID_ARGUMENT names the flag and what is wrong.
+absl::StatusOr<HttpUrl> ParseHttpUrl(const std::string& text, bool tls = false);
 
 }  // namespace baton
