@@ -134,7 +134,7 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
                   "Where tokens are decoded, a smaller model of the same vocabulary (GGUF) that "
                   "guesses them; see --speculative");
   flags.AddString("served-model-name", worker.served_model_name,
-                  "Name of the model in metrics and messages; default: the file's own");
+                  "Name of the model in metrics (default: the file's name)");
   AddComputeFlags(flags, worker.runtime.backend, worker.runtime.engine);
   AddEngineFlags(flags, worker.runtime.engine);
   AddMemoryFlags(flags, worker.runtime.memory);

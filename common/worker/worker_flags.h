@@ -33,7 +33,7 @@ struct HandoffOptions {
 
 struct WorkerFlags {
   ServerFlags server;
-  std::string served_model_name;  // empty: the name in the model file
+  std::string served_model_name;  // empty: DefaultModelName
   ModelRuntimeOptions runtime;
   HandoffOptions handoff;
 };

@@ -19,6 +19,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/flags/flags.h"
+#include "common/gguf/model_name.h"
 #include "common/handoff/kv_wire_choice.h"
 #include "common/net/bulk_tuning.h"
 #include "common/protocol/identity.h"
@@ -118,8 +119,9 @@ absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags f
     runtime_->times.Took("staging memory");
   }
   runtime_->times.Log();
-  const std::string model_name =
-      flags_.served_model_name.empty() ? runtime_->name : flags_.served_model_name;
+  const std::string model_name = flags_.served_model_name.empty()
+                                     ? DefaultModelName(flags_.runtime.model)
+                                     : flags_.served_model_name;
   metrics_->SetModelName(model_name);
   const double load_seconds = absl::ToDoubleSeconds(SteadyNow() - start);
   metrics_->AddGauge("baton_model_load_seconds", "Time from start until the model was loaded.", {},

@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/gguf/model_name.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 #include "router/front/response_format.h"
@@ -66,9 +66,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const GgufFile& f
   model->sampling_defaults_ = std::move(defaults);
   const std::filesystem::path path(file.path());
   model->root_ = path.filename();
-  model->name_ = served_name.empty()
-                     ? (absl::EndsWith(model->root_, ".gguf") ? path.stem().string() : model->root_)
-                     : served_name;
+  model->name_ = served_name.empty() ? DefaultModelName(file.path()) : served_name;
   BATON_ASSIGN_OR_RETURN(const absl::string_view architecture,
                          file.GetString("general.architecture"));
   BATON_ASSIGN_OR_RETURN(const uint64_t context,

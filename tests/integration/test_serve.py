@@ -168,6 +168,11 @@ def test_every_part_calls_the_model_by_the_name_it_is_served_under(served):
     assert set(re.findall(r'model_name="([^"]*)"', served.metrics_page())) == {"small"}
 
 
+def test_without_a_given_name_every_part_calls_the_model_by_its_file():
+    with Serve("--metrics-listen=127.0.0.1:0") as serve:
+        assert set(re.findall(r'model_name="([^"]*)"', serve.metrics_page())) == {pathlib.Path(MODEL).stem}
+
+
 def test_clients_in_a_loop_wait_for_their_turn_and_who_hangs_up_costs_nothing(served):
     assert served.router_argument("max-queue-time") == "10m"
 
