@@ -72,12 +72,12 @@ std::string Limit(T limit) {
   return limit > 0 ? absl::StrCat(limit) : "-";
 }
 
-// ID, tenant, limits and share.
-constexpr char kRow[] = "%-21s %-20s %10s %12s %8s %14s  %s\n";
+// ID, tenant, whether it is an operator, limits and share.
+constexpr char kRow[] = "%-21s %-20s %-8s %10s %12s %8s %14s  %s\n";
 
 std::string FormatList(const KeysFile& file) {
-  std::string text = absl::StrFormat(kRow, "ID", "TENANT", "REQUESTS/S", "TOKENS/MIN", "STREAMS",
-                                     "PRIORITY", "SHARE");
+  std::string text = absl::StrFormat(kRow, "ID", "TENANT", "OPERATOR", "REQUESTS/S", "TOKENS/MIN",
+                                     "STREAMS", "PRIORITY", "SHARE");
   for (const auto& [name, tenant] : file.tenants) {
     std::vector<std::string> ids;
     for (const ApiKeyEntry& key : file.keys) {
@@ -89,8 +89,9 @@ std::string FormatList(const KeysFile& file) {
     const std::string priority =
         absl::StrCat(tenant.min_priority, "..", open_end ? "" : absl::StrCat(tenant.max_priority));
     for (const std::string& id : ids) {
-      absl::StrAppendFormat(&text, kRow, id, name, Limit(tenant.requests_per_second),
-                            Limit(tenant.tokens_per_minute), Limit(tenant.streams), priority,
+      absl::StrAppendFormat(&text, kRow, id, name, tenant.operates ? "yes" : "-",
+                            Limit(tenant.requests_per_second), Limit(tenant.tokens_per_minute),
+                            Limit(tenant.streams), priority,
                             tenant.share.empty() ? "-" : tenant.share);
     }
   }

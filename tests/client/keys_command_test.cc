@@ -100,6 +100,15 @@ TEST_F(KeysCommandTest, ListShowsIdsTenantsAndLimitsAndRevokeMarksOne) {
   EXPECT_TRUE(Content().keys[1].revoked);
 }
 
+TEST_F(KeysCommandTest, ListShowsWhichTenantsAreOperators) {
+  New({"--tenant=acme"});
+  New({"--tenant=ops", "--operator"});
+  const std::string list = Call<KeysListCommand>({flag_}).out;
+  EXPECT_THAT(list, HasSubstr(" TENANT               OPERATOR ")) << list;
+  EXPECT_THAT(list, HasSubstr(" acme                 -        ")) << list;
+  EXPECT_THAT(list, HasSubstr(" ops                  yes      ")) << list;
+}
+
 TEST_F(KeysCommandTest, WhatCannotBeIsRefusedAndNothingIsWritten) {
   const std::string key = New({"--tenant=acme"});
   const std::string before = *ReadKeysText(path_);
