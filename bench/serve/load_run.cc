@@ -18,6 +18,8 @@ namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
+constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
+constexpr absl::Duration kLongestPause = absl::Seconds(2);
 
 absl::Duration CpuTime() {
   rusage usage{};
@@ -143,7 +145,7 @@ bool LoadRun::Sending(int64_t now_ns) const {
 }
 
 int64_t LoadRun::NextArrival() const {
-  int64_t next = kNever;
+  int64_t next = pauses_.empty() ? kNever : pauses_.begin()->first;
   for (const auto& load : classes_) next = std::min(next, load->next_ns);
   return next;
 }
@@ -153,11 +155,18 @@ void LoadRun::SendDue(int64_t now_ns) {
     Class& load = *classes_[i];
     while (load.next_ns <= now_ns && load.next_ns < window_.until_ns) Send(i, load.next_ns);
   }
+  while (!pauses_.empty() && pauses_.begin()->first <= now_ns) {
+    const auto ended = pauses_.extract(pauses_.begin());
+    if (ended.key() >= window_.until_ns) continue;
+    Send(ended.mapped().load, ended.key(), ended.mapped().failures);
+  }
 }
 
-void LoadRun::Send(size_t load, int64_t intended_ns) {
+void LoadRun::Send(size_t load, int64_t intended_ns, int failures) {
   Class& sender = *classes_[load];
-  LoadRecord& record = streams_[sent_];
+  Stream& stream = streams_[sent_];
+  stream.failures = failures;
+  LoadRecord& record = stream.record;
   record.load = load;
   record.id = sent_++;
   record.intended_ns = intended_ns;
@@ -174,15 +183,22 @@ void LoadRun::End(LoadRecord& record) {
   const int64_t ended = record.end_ns;
   classes_[load]->samples.Add(record, window_, objective_);
   if (record_file_ != nullptr) record_file_->Add(record);
-  streams_.erase(uint64_t{record.id});
-  if (closed_loop && ended < window_.until_ns) Send(load, ended);
+  const bool completed = record.outcome == RequestOutcome::kCompleted;
+  const auto stream = streams_.find(record.id);
+  const int failures = completed ? 0 : stream->second.failures + 1;
+  streams_.erase(stream);
+  if (!closed_loop || ended >= window_.until_ns) return;
+  if (completed) return Send(load, ended);
+  const int64_t doublings = int64_t{1} << std::min(failures - 1, 10);
+  const absl::Duration pause = std::min(kFirstPause * doublings, kLongestPause);
+  pauses_.emplace(Plus(ended, pause), Pause{.load = load, .failures = failures});
 }
 
 void LoadRun::CutStreams() {
-  for (auto& [id, record] : streams_) {
-    if (classes_[record.load]->load.open_loop()) continue;
-    record.cut = true;
-    target_->Cancel(record);
+  for (auto& [id, stream] : streams_) {
+    if (classes_[stream.record.load]->load.open_loop()) continue;
+    stream.record.cut = true;
+    target_->Cancel(stream.record);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -34,6 +35,9 @@ struct LoadOptions {
 // due, then waits for the next message or the next arrival, whichever is first. So no request of an
 // open loop waits for the answer to another, and latency counts from when a request was due: when
 // the server falls behind, or the generator does, that shows in the latency of later requests.
+//
+// A stream of a concurrency whose request is refused or fails pauses before its next one: 100 ms,
+// then twice as long each time, at most 2 s. So a server that is gone or full is not flooded.
 class LoadRun {
  public:
   // The error names a class, its trace, the objective or the file of records.
@@ -47,15 +51,24 @@ class LoadRun {
 
  private:
   struct Class;
+  struct Stream {
+    LoadRecord record{};
+    int failures = 0;  // of the same stream of a concurrency, in a row before this request
+  };
+  // A stream of a concurrency that waits for its next request.
+  struct Pause {
+    size_t load = 0;
+    int failures = 0;
+  };
 
   LoadRun(const LoadOptions& options, std::unique_ptr<LoadTarget> target);
   void Begin();
   void SendDue(int64_t now_ns);
-  void Send(size_t load, int64_t intended_ns);
+  void Send(size_t load, int64_t intended_ns, int failures = 0);
   void End(LoadRecord& record);
   // Cancels the streams of classes with a concurrency: at the end of the load nobody needs them.
   void CutStreams();
-  // When the next request is due; INT64_MAX after the last.
+  // When the next request is due; INT64_MAX after the last, or while none is known.
   int64_t NextArrival() const;
   // Whether requests may still be sent.
   bool Sending(int64_t now_ns) const;
@@ -65,7 +78,8 @@ class LoadRun {
   std::unique_ptr<LoadTarget> target_;
   std::unique_ptr<RecordFile> record_file_;  // null: none
   std::vector<std::unique_ptr<Class>> classes_;
-  std::unordered_map<uint64_t, LoadRecord> streams_;  // id -> what has not ended
+  std::unordered_map<uint64_t, Stream> streams_;  // id -> what has not ended
+  std::multimap<int64_t, Pause> pauses_;          // by their ends, on the steady clock in ns
   uint64_t sent_ = 0;
   int64_t begin_ns_ = 0, last_end_ns_ = 0;
   LoadWindow window_;

@@ -120,6 +120,53 @@ TEST_F(LoadRunTest, RefusalsAndFailuresAreCountedApart) {
   ExpectNothingLeft();
 }
 
+// Ends each request at once, and keeps when it was due and when it ended.
+class QuickTarget : public LoadTarget {
+ public:
+  struct Seen {
+    int64_t intended_ns, end_ns;
+  };
+  QuickTarget(std::vector<RequestOutcome> outcomes, std::vector<Seen>& seen)
+      : outcomes_(std::move(outcomes)), seen_(seen) {}
+
+  void Send(const LoadRequest&, LoadRecord& record) override {
+    record.sent_ns = record.end_ns = SteadyNanoseconds();
+    record.outcome = outcomes_[std::min(seen_.size(), outcomes_.size() - 1)];
+    seen_.push_back({record.intended_ns, record.end_ns});
+    ended_.push_back(&record);
+  }
+  std::vector<LoadRecord*> Poll(absl::Time until) override {
+    if (ended_.empty()) absl::SleepFor(until - SteadyNow());
+    return std::exchange(ended_, {});
+  }
+  void Cancel(LoadRecord&) override {}
+
+ private:
+  const std::vector<RequestOutcome> outcomes_;  // of the first requests; the last one for the rest
+  std::vector<Seen>& seen_;
+  std::vector<LoadRecord*> ended_;
+};
+
+TEST_F(LoadRunTest, AStreamPausesLongerWithEachRefusalAndFailureUntilOneCompletes) {
+  LoadOptions options = Options({{.concurrency = 1}});
+  options.duration = absl::Milliseconds(900);
+  const std::vector<RequestOutcome> outcomes = {RequestOutcome::kFailed, RequestOutcome::kRefused,
+                                                RequestOutcome::kCompleted,
+                                                RequestOutcome::kFailed};
+  std::vector<QuickTarget::Seen> seen;
+  auto run = LoadRun::Create(options, std::make_unique<QuickTarget>(outcomes, seen));
+  ASSERT_TRUE(run.ok()) << run.status();
+  const auto report = (*run)->Run();
+  ASSERT_TRUE(report.ok()) << report.status();
+  const int pauses_ms[] = {100, 200, 0, 100, 200};  // the next one ends behind the window
+  ASSERT_GE(seen.size(), 5u);
+  ASSERT_LE(seen.size(), 6u);
+  for (size_t i = 0; i + 1 < seen.size(); ++i) {
+    EXPECT_EQ(seen[i + 1].intended_ns - seen[i].end_ns, pauses_ms[i] * int64_t{1'000'000}) << i;
+  }
+  EXPECT_EQ(report->classes[0].offered, seen.size());
+}
+
 TEST_F(LoadRunTest, WaitsForNobodyWhereNothingIsUnderWayAtTheEnd) {
   AddPrefill();
   AddDecode();
