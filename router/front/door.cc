@@ -3,9 +3,9 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "grpc/grpc_security_constants.h"
 
 #include "common/access/peer.h"
@@ -29,6 +29,24 @@ absl::StatusOr<std::optional<Peer>> Certified(const grpc::ServerContextBase& con
   if (IsFromFront(*connection)) return ClientBehindFront(*connection, context.client_metadata());
   if (!connection->IsPeerAuthenticated()) return std::nullopt;
   return PeerOf(context);
+}
+
+// Returns the key that all values of the header show, without their blanks. Empty if they show none,
+// or different ones.
+absl::string_view KeyOf(const std::vector<std::string>& authorization) {
+  constexpr absl::string_view kBearer = "bearer";
+  absl::string_view found;
+  for (const std::string& value : authorization) {
+    const absl::string_view shown = absl::StripAsciiWhitespace(value);
+    if (shown.empty()) continue;  // of a client whose other setting has the key
+    const size_t blank = shown.find(' ');
+    if (!absl::EqualsIgnoreCase(shown.substr(0, blank), kBearer)) return "";
+    const absl::string_view key =
+        blank == absl::string_view::npos ? "" : absl::StripAsciiWhitespace(shown.substr(blank));
+    if (key.empty() || (!found.empty() && found != key)) return "";
+    found = key;
+  }
+  return found;
 }
 
 const std::string& AddressOf(const Door::Shown& shown) {
@@ -93,9 +111,11 @@ absl::Status Door::FindTenant(const Shown& shown, std::string& tenant) const {
 }
 
 absl::Status Door::FindHolderOfKey(const Shown& shown, std::string& tenant) const {
-  absl::string_view key = shown.authorization[0];
-  if (shown.authorization.size() != 1 || !absl::StartsWithIgnoreCase(key, "bearer ")) {
-    return Refuse("API_KEY_MALFORMED", "authorization must be one header, 'Bearer KEY'");
+  const absl::string_view key = KeyOf(shown.authorization);
+  if (key.empty()) {
+    return Refuse("API_KEY_MALFORMED",
+                  "authorization must be 'Bearer KEY', and if a call shows several keys, also as "
+                  "X-Api-Key, they must be equal; show one key");
   }
   if (!shown.encrypted && !IsLoopback(shown.peer)) {
     return Refuse("API_KEY_UNPROTECTED",
@@ -106,7 +126,6 @@ absl::Status Door::FindHolderOfKey(const Shown& shown, std::string& tenant) cons
     return Refuse("API_KEY_UNKNOWN",
                   "this router knows no API keys; send none, or give it --api-keys");
   }
-  key.remove_prefix(absl::string_view("bearer ").size());
   BATON_ASSIGN_OR_RETURN(ApiKeys::Holder holder, keys_->Find(key));
   tenant = std::move(holder.tenant);
   if (!holder.revoked) return absl::OkStatus();

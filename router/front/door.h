@@ -26,7 +26,8 @@ class Door {
     std::string peer;                    // as gRPC names it, such as "ipv4:127.0.0.1:50000"
     std::string address_behind_front{};  // the client's, if the peer is the front
     bool encrypted = false;
-    std::vector<std::string> authorization{};  // the values of that header
+    // The values of that header. All that are not empty must show the same key.
+    std::vector<std::string> authorization{};
     // Of a client's certificate that was verified. Empty: an operator's, who is no tenant.
     std::optional<std::string> certificate_name{};
     // Why nobody can tell whose certificate it is, which the front has passed on.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,7 @@ std::string AsBearer(const std::string& authorization) {
   std::string credentials;
   if (!absl::StartsWithIgnoreCase(rest, kBasic)) return authorization;
   rest.remove_prefix(kBasic.size());
+  rest = absl::StripAsciiWhitespace(rest);
   if (!absl::Base64Unescape(rest, &credentials)) return authorization;
   const size_t colon = credentials.find(':');
   if (colon == std::string::npos) return authorization;
@@ -45,7 +47,7 @@ Door::Shown ShownBy(const HttpRequest& head, const Door& door) {
       shown.authorization.push_back(AsBearer(value));
     }
     for (const std::string& key : head.HeaderValues("x-api-key")) {
-      shown.authorization.push_back(absl::StrCat("Bearer ", key));
+      shown.authorization.push_back(key.empty() ? "" : absl::StrCat("Bearer ", key));
     }
   }
   if (CameByFront(head)) {

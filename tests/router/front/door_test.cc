@@ -94,17 +94,39 @@ TEST_F(DoorTest, WhoShowsNothingIsAnonymousWhereNoIdentityIsNeeded) {
   EXPECT_EQ(Outcome(closed, nothing), "NO_IDENTITY");
 }
 
-TEST_F(DoorTest, OtherHeadersThanOneBearerAreMalformed) {
+TEST_F(DoorTest, WhatShowsNoKeyOrDifferentOnesIsMalformed) {
   Door door = MakeDoor(false);
   Door::Shown shown = WithKey(kNear);
   const std::string good = shown.authorization[0];
-  for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
-           {key_}, {"Basic " + key_}, {"Bearer  " + key_}, {"Bearer"}, {""}, {good, good}}) {
+  for (const std::vector<std::string>& wrong :
+       std::vector<std::vector<std::string>>{{key_},
+                                             {"Basic " + key_},
+                                             {"Bearer" + key_},
+                                             {"Bearer"},
+                                             {"Bearer  "},
+                                             {""},
+                                             {"", " "},
+                                             {good, "Bearer " + revoked_},
+                                             {good, "Basic x"},
+                                             {good, "Bearer"}}) {
     shown.authorization = wrong;
     EXPECT_EQ(Outcome(door, shown), "API_KEY_MALFORMED") << wrong[0];
   }
-  shown.authorization = {"bearer " + key_};
-  EXPECT_EQ(Outcome(door, shown), "acme");
+}
+
+TEST_F(DoorTest, OneKeyMayBeShownTwiceAndWithAnyBlanks) {
+  Door door = MakeDoor(false);
+  Door::Shown shown = WithKey(kNear);
+  const std::string good = shown.authorization[0];
+  for (const std::vector<std::string>& right :
+       std::vector<std::vector<std::string>>{{"bearer " + key_},
+                                             {"Bearer   " + key_ + " "},
+                                             {good, good},
+                                             {"", good},
+                                             {good, "BEARER  " + key_}}) {
+    shown.authorization = right;
+    EXPECT_EQ(Outcome(door, shown), "acme") << right[0];
+  }
 }
 
 TEST_F(DoorTest, WithoutAKeysFileNoKeyIsKnown) {

@@ -62,8 +62,16 @@ TEST_F(ShownCallerTest, AKeyComesInAnyOfThreeWays) {
                                          {"authorization", BasicOf("anybody:three:3")}});
   EXPECT_THAT(ShownBy(head, door).authorization,
               ElementsAre("Bearer one", "Bearer three:3", "Bearer two"));
+  EXPECT_THAT(ShownBy(PlainRequest({{"x-api-key", ""}}), door).authorization, ElementsAre(""));
   EXPECT_EQ(ShownBy(head, door).peer, "ipv4:127.0.0.1:50000");
   EXPECT_THAT(ShownBy(head, no_keys_).authorization, IsEmpty()) << "clients always send some key";
+}
+
+TEST_F(ShownCallerTest, APasswordMayStandBehindSeveralBlanks) {
+  const Door door(keys_.get(), false, metrics_);
+  const std::string value = "Basic  " + BasicOf("anybody:three").substr(6) + " ";
+  EXPECT_THAT(ShownBy(PlainRequest({{"authorization", value}}), door).authorization,
+              ElementsAre("Bearer three"));
 }
 
 TEST_F(ShownCallerTest, WhatIsNoPasswordIsShownAsItCame) {

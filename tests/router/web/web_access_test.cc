@@ -49,6 +49,15 @@ TEST_F(WebAccessTest, AKeyIsNeededWhereKeysAreSet) {
   EXPECT_EQ(Post("/v1/completions", request, {{"Authorization", "Bearer x"}})->status, 401);
   EXPECT_EQ(Post("/v1/completions", request, {{"Authorization", "Bearer " + key}})->status, 200);
   EXPECT_EQ(Post("/v1/completions", request, {{"x-api-key", key}})->status, 200);
+  const std::string bearer = "Bearer " + key;
+  EXPECT_EQ(
+      Post("/v1/completions", request, {{"Authorization", bearer}, {"x-api-key", key}})->status,
+      200);
+  EXPECT_EQ(Post("/v1/completions", request, {{"Authorization", ""}, {"x-api-key", key}})->status,
+            200);
+  EXPECT_EQ(
+      Post("/v1/completions", request, {{"Authorization", bearer}, {"x-api-key", "no"}})->status,
+      401);
   EXPECT_EQ(NewClient().Get("/health")->status, 200) << "probes have no key";
   Stop();
   unlink(path.c_str());
