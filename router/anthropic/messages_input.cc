@@ -46,9 +46,7 @@ std::string ReadTexts(JsonFields& fields, absl::string_view name) {
     return result;
   }
   ForEachObject(fields, name, *content, [&](JsonFields& block) {
-    if (block.String("type").value_or("") != "text") {
-      return block.Fail("type", "is not text: only text is served here");
-    }
+    if (block.String("type").value_or("") != "text") return block.FailUnserved("type", "text");
     Join(block.RequiredString("text"), result);
   });
   return result;
@@ -85,9 +83,8 @@ class BlockReader {
     } else if (type == "tool_use" && role_ == kAssistant) {
       ReadUse(block);
     } else {
-      block.Fail("type", role_ == kAssistant
-                             ? "is not one of text, thinking and tool_use, which are served"
-                             : "is not one of text and tool_result, which are served");
+      block.FailUnserved(
+          "type", role_ == kAssistant ? "text, thinking or tool_use" : "text or tool_result");
     }
   }
 
@@ -150,9 +147,9 @@ void ReadMessageList(JsonFields& fields, v1::ChatInput& chat) {
     last_role = message.String("role").value_or("");
   });
   if (last_role == kAssistant) {
-    fields.Fail("messages",
-                "end with an assistant's message, which the model cannot go on with; end them "
-                "with a user's");
+    fields.Fail(absl::StrCat("messages[", messages->size() - 1, "]"),
+                "is the assistant's, and the last message must be the user's: Baton cannot "
+                "continue an assistant's message; add a user's message behind it");
   }
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -32,6 +33,8 @@ constexpr Kind kKinds[] = {
     {absl::StatusCode::kDeadlineExceeded, 504, "server_error"},
 };
 constexpr char kServerError[] = "server_error";
+// Payload of a status whose field is named as the client sent it.
+constexpr char kClientsParam[] = "baton/clients-param";
 constexpr int kInternalServerError = 500;
 
 const char* TypeOfStatus(int status) {
@@ -92,7 +95,9 @@ ApiError ApiErrorOf(const absl::Status& status) {
   error.message = std::string(status.message());
   error.retry_after = RetryDelay(status);
   if (const std::vector<FieldViolation> violations = FieldViolations(status); !violations.empty()) {
-    error.param = ParamOfField(violations.front().field);
+    const std::string& field = violations.front().field;
+    error.param_is_clients = status.GetPayload(kClientsParam).has_value();
+    error.param = error.param_is_clients ? field : ParamOfField(field);
     error.message = absl::StrCat(error.param, ": ", violations.front().description);
   }
   error.code = absl::AsciiStrToLower(ErrorReason(status));
@@ -109,7 +114,9 @@ ApiError ApiErrorWithStatus(int http_status, absl::string_view message) {
 }
 
 absl::Status InvalidParam(absl::string_view param, absl::string_view what) {
-  return InvalidField(param, what);
+  absl::Status status = InvalidField(param, what);
+  status.SetPayload(kClientsParam, absl::Cord());
+  return status;
 }
 
 std::string OpenAiErrorBody(const ApiError& error) {

@@ -22,6 +22,7 @@ struct ApiError {
   std::string param{};  // the field that is wrong, such as "messages[0].content"; empty: null
   std::string message{};
   std::optional<absl::Duration> retry_after{};  // when to come again
+  bool param_is_clients = false;                // `param` is written as the client sent the field
 };
 
 // Field names of baton.v1.GenerateRequest become those of the JSON APIs: "sampling_params.top_p" is
@@ -35,7 +36,8 @@ ApiError ApiErrorOf(const absl::Status& status);
 // An error that no status stands for, such as 405.
 ApiError ApiErrorWithStatus(int http_status, absl::string_view message);
 
-// INVALID_ARGUMENT about a field of a JSON API, by its name there.
+// INVALID_ARGUMENT about a field of the body, by the name and the indexes that it has there:
+// ApiErrorOf and WithRenamedParam keep them.
 absl::Status InvalidParam(absl::string_view param, absl::string_view what);
 
 // {"error": {"message", "type", "param", "code"}}

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/base/log.h"
 #include "common/base/utf16_escapes.h"
 #include "common/json/json_tree.h"
 #include "common/rpc/limits.h"
@@ -22,6 +23,17 @@ constexpr JsonLimits kBodyLimits = {
     .object_keys = kMaxObjectKeys,
 };
 
+// The parser's own words, without its name for the error and its place, which `byte` has.
+std::string SyntaxFaultOf(absl::string_view what) {
+  for (const absl::string_view before : {"syntax error ", "] "}) {
+    const size_t begin = what.find(before);
+    if (begin == absl::string_view::npos) continue;
+    what.remove_prefix(begin + before.size());
+    break;
+  }
+  return LogSafe(what);
+}
+
 absl::Status BodyError(const JsonFault& fault, absl::string_view body) {
   const auto refuse = [&fault](const auto&... what) {
     return fault.path.empty() ? absl::InvalidArgumentError(absl::StrCat("the body ", what...))
@@ -37,8 +49,10 @@ absl::Status BodyError(const JsonFault& fault, absl::string_view body) {
       return refuse("comes after ", kMaxJsonKeys, " keys, which is all that a body may have");
     default:
       const std::string half_pair = HalfPairFault(body);
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the body ", half_pair.empty() ? "is not valid JSON" : half_pair, ": byte ", fault.byte));
+      return absl::InvalidArgumentError(
+          half_pair.empty() ? absl::StrCat("the body is not valid JSON at byte ", fault.byte, ": ",
+                                           SyntaxFaultOf(fault.what))
+                            : absl::StrCat("the body ", half_pair, ": byte ", fault.byte));
   }
 }
 
@@ -61,6 +75,14 @@ std::string JsonFields::PathOf(absl::string_view name) const {
 
 void JsonFields::Fail(absl::string_view name, absl::string_view what) {
   if (status_.ok()) status_ = InvalidParam(PathOf(name), what);
+}
+
+void JsonFields::FailUnserved(absl::string_view name, absl::string_view served) {
+  const Json* const value = Find(name);
+  if (value == nullptr) return Fail(name, absl::StrCat("is missing; use ", served));
+  const std::string sent = value->dump(-1, ' ', false, Json::error_handler_t::replace);
+  Fail(name,
+       absl::StrCat("is ", sent.substr(0, kMaxNameBytes), ", which is not served; use ", served));
 }
 
 void JsonFields::Adopt(const absl::Status& error) {

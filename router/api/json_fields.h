@@ -42,6 +42,9 @@ class JsonFields {
   // Refuses the field by name with "is not supported", unless it is absent, null, or equal to
   // `harmless`.
   void Refuse(absl::string_view name, const nlohmann::ordered_json& harmless = nullptr);
+  // Records that the field `name`, a word for what the object is, is absent or none of `served`,
+  // such as "text or image".
+  void FailUnserved(absl::string_view name, absl::string_view served);
   // Records an error of the field.
   void Fail(absl::string_view name, absl::string_view what);
   // Keeps `error`, of an object further inside, as if it were one of this object's fields.

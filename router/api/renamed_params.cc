@@ -8,6 +8,7 @@
 namespace baton {
 
 ApiError WithRenamedParam(ApiError error, absl::Span<const RenamedParam> names) {
+  if (error.param_is_clients) return error;
   for (const RenamedParam& name : names) {
     const bool names_it = error.param == name.name ||
                           absl::StartsWith(error.param, absl::StrCat(name.name, "[")) ||

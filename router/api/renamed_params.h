@@ -12,7 +12,8 @@ struct RenamedParam {
   const char* renamed;  // as the API's clients know it
 };
 
-// The error with the API's own name of its field, in the message too.
+// The error with the API's own name of its field, in the message too. Unchanged where the client
+// sent the field by that name.
 ApiError WithRenamedParam(ApiError error, absl::Span<const RenamedParam> names);
 
 }  // namespace baton

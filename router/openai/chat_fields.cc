@@ -127,8 +127,7 @@ std::string ReadContent(JsonFields& message, absl::string_view name) {
       if (!text.has_value()) part.Fail(type, "is missing");
       texts.push_back(text.value_or(""));
     } else {
-      part.Fail("type", absl::StrCat("is ", DumpJson(type).substr(0, kMaxNameBytes),
-                                     "; only parts of text are served"));
+      part.FailUnserved("type", "text or refusal");
     }
     message.Adopt(part.status());
   }

@@ -19,7 +19,8 @@ using Json = nlohmann::ordered_json;
 constexpr int64_t kMaxUint32 = std::numeric_limits<uint32_t>::max();
 constexpr int64_t kMinInt32 = std::numeric_limits<int32_t>::min();
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
-constexpr int64_t kMaxExact = (int64_t{1} << 53) - 1;  // of a double, as JSON's numbers are read
+constexpr double kMaxExact =
+    9007199254740991;  // 2^53 - 1; a double tells whole numbers apart up to it
 
 // Any 64 bits: clients send signed numbers, and Baton's seeds are unsigned ones.
 std::optional<uint64_t> Seed(JsonFields& fields) {
@@ -27,9 +28,15 @@ std::optional<uint64_t> Seed(JsonFields& fields) {
   if (value == nullptr) return std::nullopt;
   if (value->is_number_unsigned()) return value->get<uint64_t>();
   if (value->is_number_integer()) return static_cast<uint64_t>(value->get<int64_t>());
-  const std::optional<int64_t> whole = fields.Integer("seed", -kMaxExact, kMaxExact);
-  if (!whole.has_value()) return std::nullopt;
-  return static_cast<uint64_t>(*whole);
+  if (value->is_number_float()) {
+    const auto number = value->get<double>();
+    if (number == std::floor(number) && std::abs(number) <= kMaxExact) {
+      return static_cast<uint64_t>(static_cast<int64_t>(number));
+    }
+  }
+  fields.Fail("seed", absl::StrCat("must be a whole number of 64 bits",
+                                   value->is_number() ? absl::StrCat(", is ", value->dump()) : ""));
+  return std::nullopt;
 }
 
 // A string or a list of strings.

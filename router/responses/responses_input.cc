@@ -43,7 +43,7 @@ std::string ReadTexts(JsonFields& item, absl::string_view name) {
     if (text || type == "refusal") {
       texts.push_back(part.RequiredString(text ? "text" : "refusal"));
     } else {
-      part.Fail("type", "is not one of input_text, output_text and refusal: only text is served");
+      part.FailUnserved("type", "input_text, output_text or refusal");
     }
     item.Adopt(part.status());
   }
@@ -64,9 +64,7 @@ class ItemReader {
     if (type == "item_reference") {
       return item.Fail("type", "is item_reference, which is not supported: no items are stored");
     }
-    item.Fail("type",
-              "is not one of message, function_call, function_call_output and reasoning, which are "
-              "served");
+    item.FailUnserved("type", "message, function_call, function_call_output or reasoning");
   }
 
  private:

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/rpc/limits.h"
+#include "common/rpc/status.h"
 #include "router/web/refusal.h"
 
 namespace baton {
@@ -65,7 +66,7 @@ void HttpAnswer::Settled(size_t prompt, uint32_t prompt_tokens) {
     self->request_.format->Begin(prompt, prompt_tokens);
     self->prompt_logprobs_ += prompt_tokens * self->request_.logprobs_of_prompt_token;
     if (self->prompt_logprobs_ > kMaxAnswerPromptLogprobs) {
-      return self->EndWith(InvalidParam(
+      return self->EndWith(InvalidField(
           "logprobs",
           absl::StrCat("of all prompts' tokens, in each choice, are more than ",
                        kMaxAnswerPromptLogprobs, "; ask for fewer, or send fewer prompts")));

@@ -1,7 +1,10 @@
 #include "router/web/routes.h"
 
+#include <vector>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
 #include "common/base/log.h"
@@ -62,8 +65,12 @@ absl::StatusOr<FoundRoute> FindPath(absl::string_view path) {
   if (const absl::string_view id = ModelIdOf(path); !id.empty()) {
     return FoundRoute{.route = Route::kModel, .rest = std::string(id)};
   }
-  return absl::NotFoundError(
-      absl::StrCat("there is no ", LogSafe(std::string(path)), " here; see docs/http.md"));
+  std::vector<absl::string_view> served;
+  for (const Entry& entry : kEntries) {
+    if (entry.found.route != Route::kNotServed) served.push_back(entry.path);
+  }
+  return absl::NotFoundError(absl::StrCat("there is no ", LogSafe(std::string(path)),
+                                          " here; this server has ", absl::StrJoin(served, ", ")));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ namespace baton {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Json = nlohmann::ordered_json;
 
@@ -94,7 +95,8 @@ TEST(MessagesInput, KeepsTheFirstError) {
       InputOfMessages(
           R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})")
           .second;
-  EXPECT_EQ(FieldOf(last), "messages") << "a model cannot go on with that";
+  EXPECT_EQ(FieldOf(last), "messages[1]") << "a model cannot go on with that";
+  EXPECT_THAT(std::string(last.message()), HasSubstr("add a user's message"));
   const auto [empty, status] = InputOfMessages(R"({"messages": []})");
   EXPECT_EQ(FieldOf(status), "messages");
   EXPECT_THAT(MessagesOf(empty), IsEmpty());

@@ -95,7 +95,7 @@ TEST(MessagesRequest, NamesTheFieldThatIsWrong) {
       {R"({"messages": [{"role": "king", "content": "x"}]})", "messages[0].role"},
       {R"({"messages": [{"role": "user"}]})", "messages[0].content"},
       {R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]})",
-       "messages"},
+       "messages[1]"},
       {user + R"({"type": "image", "source": {}}]}]})", "messages[0].content[0].type"},
       {user + R"({"type": "tool_use", "id": "1", "name": "x", "input": {}}]}]})",
        "messages[0].content[0].type"},

@@ -47,6 +47,12 @@ TEST(ApiError, AViolationIsNamedAsClientsKnowTheField) {
   EXPECT_EQ(ParamOfField("prompt"), "prompt");
 }
 
+TEST(ApiError, AFieldOfTheBodyKeepsItsNameThere) {
+  const ApiError error = ApiErrorOf(InvalidParam("response_format.json_schema", "is missing"));
+  EXPECT_EQ(error.param, "response_format.json_schema");
+  EXPECT_EQ(error.message, "response_format.json_schema: is missing");
+}
+
 TEST(ApiError, ReasonsAreCodes) {
   const ApiError error = ApiErrorOf(WithErrorInfo(InvalidField("sampling_params.max_tokens", "x"),
                                                   {.reason = kReasonContextLengthExceeded}));

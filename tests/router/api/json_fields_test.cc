@@ -11,7 +11,9 @@
 namespace baton {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::ordered_json;
 
 TEST(ParseJsonBody, OnlyAnObjectIsABody) {
@@ -25,7 +27,9 @@ TEST(ParseJsonBody, OnlyAnObjectIsABody) {
     body.insert(place, 1, '\0');
     EXPECT_TRUE(absl::IsInvalidArgument(ParseJsonBody(body).status())) << place;
   }
-  EXPECT_THAT(std::string(ParseJsonBody("{\"a\" 1}").status().message()), HasSubstr("byte 6"));
+  EXPECT_THAT(
+      std::string(ParseJsonBody("{\"a\" 1}").status().message()),
+      AllOf(HasSubstr("byte 6: "), HasSubstr("expected ':'"), Not(HasSubstr("json.exception"))));
   EXPECT_THAT(std::string(ParseJsonBody(R"({"a": {"b": "\udc00"}})").status().message()),
               HasSubstr("the body has \\udc00, half of a UTF-16 pair"));
 }
@@ -74,6 +78,31 @@ TEST(ParseJsonBody, TheKeysOfAllObjectsTogetherAreBounded) {
   EXPECT_TRUE(ParseJsonBody(objects(kObjects - 1)).ok());
   EXPECT_EQ(FieldViolations(ParseJsonBody(objects(kObjects)).status())[0].field,
             absl::StrCat("a[", kObjects - 1, "]"));
+}
+
+TEST(ParseJsonBody, EachFaultOfItsSyntaxIsTold) {
+  for (const auto& [body, told] :
+       {std::pair("{\"a\": 1e999}", "number overflow"), std::pair("{\"a\": \"b", "missing closing"),
+        std::pair("{\"a\": \"\xFF\"}", "UTF-8"), std::pair("{", "end of input")}) {
+    const std::string message(ParseJsonBody(body).status().message());
+    EXPECT_THAT(message, AllOf(HasSubstr(told), Not(HasSubstr("json.exception")))) << body;
+  }
+  const std::string zero("{\0}", 3);
+  EXPECT_THAT(std::string(ParseJsonBody(zero).status().message()),
+              HasSubstr("at byte 2: a byte is zero"));
+}
+
+TEST(JsonFields, AWordThatIsNotServedIsToldWithThoseThatAre) {
+  const Json image = Json::parse(R"({"type": "image"})");
+  JsonFields fields(image, "messages[0].content[2]");
+  fields.FailUnserved("type", "text or tool_result");
+  EXPECT_EQ(FieldViolations(fields.status())[0].field, "messages[0].content[2].type");
+  EXPECT_EQ(FieldViolations(fields.status())[0].description,
+            "is \"image\", which is not served; use text or tool_result");
+  const Json none = Json::object();
+  JsonFields empty(none);
+  empty.FailUnserved("type", "text");
+  EXPECT_EQ(FieldViolations(empty.status())[0].description, "is missing; use text");
 }
 
 TEST(JsonFields, NullAndAbsentAreOne) {

@@ -44,6 +44,14 @@ TEST(SamplingFields, ASeedIsAnySixtyFourBits) {
   EXPECT_EQ(WrongSampling(R"({"seed": 7.5})"), "seed");
   EXPECT_EQ(WrongSampling(R"({"seed": 1e300})"), "seed");
   EXPECT_EQ(WrongSampling(R"({"seed": "7"})"), "seed");
+  EXPECT_EQ(WrongSampling(R"({"seed": 18446744073709551616})"), "seed");
+  const Json json = Json::parse(R"({"seed": 7.5})");
+  JsonFields fields(json);
+  v1::SamplingParams params;
+  ReadSamplingFields(fields, params);
+  EXPECT_NE(fields.status().message().find("must be a whole number of 64 bits, is 7.5"),
+            absl::string_view::npos)
+      << fields.status();
 }
 
 TEST(SamplingFields, StopIsAStringOrAFew) {

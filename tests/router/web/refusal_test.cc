@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/rpc/status.h"
+#include "router/api/api_error.h"
 
 namespace baton {
 namespace {
@@ -20,6 +21,13 @@ TEST(Refusal, NamesTheFieldInTheWordsOfItsApi) {
   EXPECT_EQ(ErrorOf(Api::kAnthropic, status).param, "messages");
   EXPECT_EQ(ErrorOf(Api::kAnthropic, InvalidField("sampling_params.stop", "is too long")).param,
             "stop_sequences");
+}
+
+TEST(Refusal, NamesTheFieldOfTheBodyAsTheClientSentIt) {
+  const absl::Status status = InvalidParam("messages[3].content[1].type", "is missing");
+  for (const Api api : {Api::kOpenAi, Api::kResponses, Api::kAnthropic}) {
+    EXPECT_EQ(ErrorOf(api, status).message, "messages[3].content[1].type: is missing");
+  }
 }
 
 TEST(Refusal, HasTheEnvelopeOfItsApiAndTheRequestsId) {

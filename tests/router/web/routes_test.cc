@@ -1,9 +1,13 @@
 #include "router/web/routes.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace baton {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 absl::StatusOr<FoundRoute> Find(const std::string& method, const std::string& path) {
   return FindRoute({.method = method, .path = path});
@@ -27,6 +31,14 @@ TEST(Routes, AModelsNameMayContainSlashes) {
   EXPECT_EQ(found->rest, "some/model");
   EXPECT_EQ(Find("GET", "/v1/models")->route, Route::kModels);
   EXPECT_TRUE(absl::IsNotFound(Find("GET", "/v1/models/").status()));
+}
+
+TEST(Routes, APathThatIsNotThereIsAnsweredWithThoseThatAre) {
+  const std::string message(Find("POST", "/v1/chat/complete").status().message());
+  for (const char* path : {"/v1/chat/completions", "/v1/responses", "/v1/messages", "/health"}) {
+    EXPECT_THAT(message, HasSubstr(path));
+  }
+  EXPECT_THAT(message, Not(HasSubstr("embeddings")));
 }
 
 TEST(Routes, AWrongMethodLearnsTheRightOnes) {
