@@ -165,7 +165,7 @@ std::string WorkerRows(const Json& fleet) {
 std::string AdviceRows(const Json& fleet) {
   const Json& advice = MemberOf(fleet, "advice");
   if (!advice.is_object()) return "";
-  std::vector<std::vector<std::string>> rows = {{"ADVICE", "NEEDED", "READY", "OF THESE", "WHY"}};
+  std::vector<std::vector<std::string>> rows = {{"ADVICE", "NEEDED", "READY", "BEST SPLIT", "WHY"}};
   for (const char* role : kRoles) {
     const Json& told = MemberOf(advice, role);
     if (!told.is_object()) continue;

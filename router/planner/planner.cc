@@ -71,9 +71,11 @@ Advice Planner::Take(const FleetLoad& load, const StepTime& steps, absl::Time no
   AdviseDecode(flow, one, advice.decode);
   if (!options_.prompts_on_decode_workers && advice.prefill.needed.has_value()) {
     advice.prefill.advised = prefill_count_.Take(*advice.prefill.needed, now);
+    ExplainHold(advice.prefill);
   }
   if (advice.decode.needed.has_value()) {
     advice.decode.advised = decode_count_.Take(*advice.decode.needed, now);
+    ExplainHold(advice.decode);
   }
   if (!options_.prompts_on_decode_workers) {
     Split(advice);
@@ -173,6 +175,13 @@ void Planner::AdviseDecode(const std::optional<Flow>& flow,
                                   Number(one->tokens_per_second()), "/s by a worker with ", carries)
                    : absl::StrCat(Number(flow->decoding),
                                   " sequences are generated for, a worker carries ", carries);
+}
+
+void Planner::ExplainHold(RoleAdvice& advice) const {
+  if (advice.advised <= SteadyCount::Sufficing(*advice.needed)) return;
+  absl::StrAppend(&advice.why, "; held at ", advice.advised,
+                  " until fewer have sufficed, with a tenth to spare, for ",
+                  absl::FormatDuration(kHold * options_.window));
 }
 
 void Planner::Split(Advice& advice) {

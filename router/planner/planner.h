@@ -79,6 +79,8 @@ class Planner {
   void AdvisePrefill(const std::optional<Flow>& flow, RoleAdvice& advice) const;
   void AdviseDecode(const std::optional<Flow>& flow, const std::optional<StepTime::Capacity>& one,
                     RoleAdvice& advice) const;
+  // Says why more workers are advised than the load needs now, if they are.
+  void ExplainHold(RoleAdvice& advice) const;
   void Split(Advice& advice);
   void Colocate(const std::optional<StepTime::Capacity>& one, Advice& advice) const;
 

@@ -22,6 +22,8 @@ class SteadyCount {
 
   // The need at `now`, which never goes back. Returns the number, at least 1 and at most kMost.
   uint32_t Take(double needed, absl::Time now);
+  // Returns the smallest number that suffices for the need, at least 1 and at most kMost.
+  static uint32_t Sufficing(double needed);
 
  private:
   struct Sample {

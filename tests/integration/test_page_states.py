@@ -197,7 +197,7 @@ def test_what_the_load_needs_is_shown_where_the_router_tells_it(browser, router)
     router.answers["/page/fleet"] = fleet([worker("decode-0")], advice=advice("prompts come"))
     browser.wait(lambda: browser.shown("#advice"), 10, "the advice")
     text = browser.text("#advice")
-    assert "5 workers needed · 4 ready · 3 of what there is" in text and "not known yet" in text and "prompts come" in text, text
+    assert "5 workers needed · 4 ready · best split 3" in text and "not known yet" in text and "prompts come" in text, text
 
 
 def test_a_router_that_is_gone_has_a_banner_until_it_is_back(browser, router):

@@ -16,7 +16,7 @@ function roleRow() {
       setText(role, name);
       setText(number, told.advised === undefined ? "not known yet"
         : remark(`${counted(told.advised, "worker")} needed`, `${count(told.ready)} ready`,
-          told.balanced !== undefined && `${count(told.balanced)} of what there is`));
+          told.balanced !== undefined && `best split ${count(told.balanced)}`));
       setText(why, told.why ?? "");
     },
   };

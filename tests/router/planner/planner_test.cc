@@ -9,6 +9,7 @@ namespace baton {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 // A load by its rates.
@@ -102,6 +103,22 @@ TEST_F(PlannerTest, NeedsWhatTheHeaderSays) {
   EXPECT_NEAR(*advice.decode.needed, 10 * 100 / (500 * 0.8), 0.05);
   EXPECT_EQ(advice.decode.advised, 3u);
   EXPECT_THAT(advice.decode.why, StartsWith("1000 output tokens/s asked for, 500/s by a worker"));
+}
+
+TEST_F(PlannerTest, SaysWhyItAdvisesMoreThanTheLoadNeedsNow) {
+  for (const RoleAdvice& role : {Play({}, 60).prefill, advice_.decode}) {
+    EXPECT_THAT(role.why, Not(HasSubstr("held"))) << "as many as are needed";
+  }
+  for (const RoleAdvice& role : {Play({.requests = 0.5}, 60).prefill, advice_.decode}) {
+    EXPECT_LT(*role.needed, 1);
+    EXPECT_EQ(role.advised, 3u);
+    EXPECT_THAT(role.why, HasSubstr("; held at 3 until fewer have sufficed, with a tenth to spare, "
+                                    "for 2m"));
+  }
+  for (const RoleAdvice& role : {Play({.requests = 0.5}, 120).prefill, advice_.decode}) {
+    EXPECT_EQ(role.advised, 1u);
+    EXPECT_THAT(role.why, Not(HasSubstr("held")));
+  }
 }
 
 TEST_F(PlannerTest, TwiceTheLoadNeedsTwiceTheWorkers) {
