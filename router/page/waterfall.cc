@@ -27,7 +27,10 @@ class TryLayer {
     } else if (attempt_.prefill.has_value()) {
       LayPrefill(*attempt_.prefill);
     } else if (attempt_.started.has_value()) {
+      Add(Lane::kPrefillQueue, QueueBegin(), std::max(QueueBegin(), *attempt_.started));
       LaySeenChunks(*attempt_.started, attempt_.first_token.value_or(end_));
+    } else if (attempt_.accepted.has_value()) {
+      Add(Lane::kPrefillQueue, QueueBegin(), std::max(QueueBegin(), end_));
     }
     LayDecode();
   }
@@ -43,6 +46,10 @@ class TryLayer {
     span.tokens = tokens;
     if (count > 1) span.label = absl::StrCat("chunk ", index + 1, " of ", count);
   }
+  // When the worker that prefills had the prompt.
+  absl::Duration QueueBegin() const {
+    return attempt_.accepted.value_or(attempt_.begun + attempt_.queued);
+  }
   uint32_t CachedTokens() const {
     return attempt_.chunks.empty() ? 0 : attempt_.chunks.front().tokens;
   }
@@ -50,8 +57,8 @@ class TryLayer {
   // As the prefill worker tells.
   void LayPrefill(const internal::v1::PrefillFinished& told) {
     const absl::Duration compute = DurationFromProto(told.compute());
-    const absl::Duration begin = attempt_.accepted.value_or(attempt_.begun + attempt_.queued) +
-                                 DurationFromProto(told.queue());
+    const absl::Duration begin = QueueBegin() + DurationFromProto(told.queue());
+    Add(Lane::kPrefillQueue, QueueBegin(), begin);
     const absl::Duration end = begin + compute;
     const auto count = static_cast<size_t>(told.chunks_size());
     if (count == 0) Add(Lane::kPrefill, begin, end);
@@ -99,6 +106,7 @@ class TryLayer {
     const absl::Duration begin =
         *attempt_.accepted +
         (attempt_.decode.has_value() ? attempt_.decode->prefill_queue : absl::ZeroDuration());
+    if (attempt_.decode.has_value()) Add(Lane::kPrefillQueue, *attempt_.accepted, begin);
     prefill_end_ = attempt_.decode.has_value() ? begin + attempt_.decode->prefill : end_;
     LaySeenChunks(begin, prefill_end_);
   }
@@ -141,6 +149,8 @@ const char* LaneName(WaterfallSpan::Lane lane) {
   switch (lane) {
     case Lane::kQueue:
       return "queue";
+    case Lane::kPrefillQueue:
+      return "prefill_queue";
     case Lane::kPrefill:
       return "prefill";
     case Lane::kTransfer:

@@ -23,6 +23,8 @@ const char* StageOf(Lane lane) {
   switch (lane) {
     case Lane::kQueue:
       return "queue";
+    case Lane::kPrefillQueue:
+      return "prefill.queue";
     case Lane::kPrefill:
       return "prefill.compute";
     case Lane::kTransfer:

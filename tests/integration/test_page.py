@@ -12,8 +12,8 @@ import pytest
 from cluster import BIN, Cluster, free_port, wait_until
 from programs import assert_one_clear_line, run
 
-LANES = {"queue": "queue_ms", "prefill": "prefill_ms", "transfer": "kv_transfer_ms", "decode_queue": "decode_queue_ms",
-         "decode": "decode_ms"}
+LANES = {"queue": "queue_ms", "prefill_queue": "prefill_queue_ms", "prefill": "prefill_ms", "transfer": "kv_transfer_ms",
+         "decode_queue": "decode_queue_ms", "decode": "decode_ms"}
 WORDS = "one two three four five six seven eight nine ten "
 
 

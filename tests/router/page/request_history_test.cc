@@ -141,6 +141,8 @@ TEST(RequestHistory, EachLaneOfARequestIsAsLongAsItsTimingsSay) {
   EXPECT_EQ(record.output_tokens, 3u);
   const v1::RequestTimings& timings = request.harness.complete().timings();
   EXPECT_EQ(Extent(record, Lane::kQueue), DurationFromProto(timings.queue()));
+  EXPECT_EQ(Extent(record, Lane::kPrefillQueue), DurationFromProto(timings.prefill_queue()));
+  EXPECT_EQ(DurationFromProto(timings.prefill_queue()), Ms(1));
   EXPECT_EQ(Extent(record, Lane::kPrefill), DurationFromProto(timings.prefill()));
   EXPECT_EQ(Extent(record, Lane::kTransfer), DurationFromProto(timings.kv_transfer()));
   EXPECT_EQ(Extent(record, Lane::kDecodeQueue), DurationFromProto(timings.decode_queue()));
@@ -171,6 +173,20 @@ TEST(RequestHistory, ChunksFollowEachOtherAndTransfersLieWhereTheyWereExposed) {
   EXPECT_EQ(transfer[1].layers, std::pair(5u, 9u));
   EXPECT_EQ(transfer[2].label, "commit");
   EXPECT_EQ(transfer[2].end, Ms(31 + 7));
+}
+
+TEST(RequestHistory, AQueueOfTheOneThatPrefillsIsSeenBeforeItIsTold) {
+  RecordedHarness request(3);
+  request.At(5);
+  request.Choose(true, true);
+  request.Accepts();
+  request.At(9);
+  EXPECT_EQ(Extent(request.Read(), Lane::kPrefillQueue), Ms(4)) << "the prompt still waits";
+  request.At(12);
+  request.Starts(0);
+  request.At(20);
+  EXPECT_EQ(Extent(request.Read(), Lane::kPrefillQueue), Ms(7));
+  EXPECT_EQ(Extent(request.Read(), Lane::kPrefill), Ms(8));
 }
 
 TEST(RequestHistory, ATryThatBrokeStaysWithWhatIsKnownOfIt) {
@@ -233,6 +249,7 @@ TEST(RequestHistory, ALocalPrefillIsAsLongAsTheDecodeWorkerSays) {
   request.record.Ended(request.harness.machine, absl::OkStatus(), "length", request.harness.now);
   const RequestRecord record = request.Read();
   EXPECT_EQ(Extent(record, Lane::kQueue), Ms(2));
+  EXPECT_EQ(Extent(record, Lane::kPrefillQueue), Ms(1));
   EXPECT_EQ(Extent(record, Lane::kPrefill), Ms(8));
   EXPECT_EQ(Extent(record, Lane::kDecode), Ms(6));
 }
