@@ -15,9 +15,12 @@
 #include "common/backend/cpu/machine/cpu_set.h"
 #include "common/base/log.h"
 #include "common/base/standard_output.h"
+#include "common/worker/model_runtime.h"
 
 namespace baton {
 namespace {
+
+constexpr absl::Duration kStopAfterError = absl::Seconds(2);
 
 // Whether `argument` ("--name=value") is one of the flags `names`.
 bool IsOneOf(absl::string_view argument, absl::Span<const absl::string_view> names) {
@@ -55,6 +58,13 @@ std::string CurlLine(const std::string& address, bool needs_key) {
       R"(-d '{"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 60}')");
 }
 
+// Checks the model once, before each part would refuse it in its own words. The parts check its
+// SHA-256.
+absl::Status CheckServedModel(ModelRuntimeOptions model) {
+  model.model_sha256.clear();
+  return CheckModel(model);
+}
+
 int RunCluster(const LocalClusterOptions& options, bool needs_key,
                absl::Duration shutdown_timeout) {
   std::atomic<int> signals_seen = 0;
@@ -70,6 +80,7 @@ int RunCluster(const LocalClusterOptions& options, bool needs_key,
   bool announced = false;
   while (signals_seen == 0) {
     if (const absl::Status status = cluster->Poll(); !status.ok()) {
+      cluster->Stop(kStopAfterError);  // what the other parts say is not the last that is read
       LogError("{}", std::string(status.message()));
       return 2;
     }
@@ -156,6 +167,9 @@ int ServeCommand::Run(const FlagSet& flags) {
     const absl::StatusOr<bool> accepted = LocalCluster::Check(options_);
     if (!accepted.ok()) return ExitUsage("baton serve", accepted.status());
     return *accepted ? 0 : kExitUsage;
+  }
+  if (status = CheckServedModel(worker_.runtime); !status.ok()) {
+    return ExitUsage("baton serve", status);
   }
   return RunCluster(options_, !api_keys_.empty(), worker_.server.shutdown_timeout);
 }

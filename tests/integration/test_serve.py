@@ -150,6 +150,17 @@ def test_check_config_of_serve_asks_each_part():
     assert_one_clear_line(done, "--tls-cert", "/nowhere.pem")
 
 
+@pytest.mark.parametrize("flags, words", [(["--model=/nowhere/model.gguf"], ["/nowhere/model.gguf"]),
+                                          ([MODEL_FLAG, "--max-model-len=8193"], ["--max-model-len", "8192"])])
+def test_a_model_that_cannot_be_served_is_one_line_before_any_part_starts(flags, words):
+    assert_one_clear_line(run(["baton", "serve"], "--listen=127.0.0.1:0", "--http-listen=none", *flags), "baton serve: ", *words)
+
+
+def test_the_error_of_a_part_is_the_last_line():
+    done = run(["baton", "serve"], MODEL_FLAG, "--listen=127.0.0.1:0", "--http-listen=none", "--disaggregate=sometimes")
+    assert done.returncode == 2 and "router cannot run as it is configured" in done.stderr.splitlines()[-1], done.stderr
+
+
 def test_one_page_has_the_metrics_of_every_part(served):
     page = served.metrics_page()
     families = {}  # part -> names of its metric families
