@@ -20,8 +20,8 @@ struct FleetAccess {
 };
 
 // Asks the router at `url` for the fleet (docs/page.md: GET /page/fleet) and returns the answer as
-// ParseFleet does. Blocks for at most some seconds. Errors say what is wrong and the remedy, without
-// the address.
+// ParseFleet does. Blocks for at most some seconds. Errors say what is wrong and the remedy,
+// without the address.
 absl::StatusOr<nlohmann::ordered_json> FetchFleet(const HttpUrl& url, const FleetAccess& access);
 
 }  // namespace baton

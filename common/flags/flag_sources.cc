@@ -4,22 +4,17 @@
 #include <cstdlib>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/flags/arguments.h"
+#include "common/flags/known_variables.h"
 
 namespace baton {
 namespace {
 
 constexpr char kConfigFlag[] = "config";
-
-std::string EnvironmentName(const std::string& flag) {
-  return absl::StrCat("BATON_", absl::StrReplaceAll(absl::AsciiStrToUpper(flag), {{"-", "_"}}));
-}
 
 }  // namespace
 

@@ -20,6 +20,7 @@
 #include "common/flags/arguments.h"
 #include "common/flags/flag.h"
 #include "common/flags/flag_sources.h"
+#include "common/flags/known_variables.h"
 
 namespace baton {
 namespace {
@@ -44,6 +45,17 @@ struct Declared {
     if (option->count() == 0) return FlagTexts{.values = {*positional}};
     return absl::InvalidArgumentError(
         absl::StrCat(positional_name, " and --", flag.name(), " say the same; give one of them"));
+  }
+
+  // The sentence that warns of values on the command line that another one replaces. Empty if there
+  // are none.
+  std::string OtherValues() const {
+    const std::vector<std::string>& given = option->results();
+    const bool has_one = option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeLast;
+    const auto differs = [&given](const std::string& value) { return value != given.back(); };
+    if (!has_one || std::none_of(given.begin(), given.end(), differs)) return "";
+    return absl::StrCat("--", flag.name(), " is given ", given.size(), " times; the last value, '",
+                        LogSafe(given.back()), "', counts");
   }
 
   Flag flag;
@@ -73,12 +85,32 @@ struct FlagSet::Rep {
                                     [&](const auto& each) { return each->flag.name() == name; });
     return found == flags.end() ? nullptr : found->get();
   }
+  // Prints what was given without an effect.
+  void Warn() const;
   Declared& Get(const std::string& name) const {
     Declared* const declared = Find(name);
     BATON_CHECK(declared != nullptr, "the name of a flag of this set");
     return *declared;
   }
 };
+
+void FlagSet::Rep::Warn() const {
+  std::string name = app->get_name();
+  for (const CLI::App* group = app->get_parent(); group != nullptr; group = group->get_parent()) {
+    name = absl::StrCat(group->get_name(), " ", name);
+  }
+  const auto warn = [&name](const std::string& warning) {
+    std::fprintf(stderr, "%s: warning: %s\n", name.c_str(), warning.c_str());
+  };
+  std::vector<std::string> names;
+  for (const auto& declared : flags) {
+    names.push_back(declared->flag.name());
+    const std::string given = declared->OtherValues();
+    if (!given.empty()) warn(given);
+  }
+  if (!TakeVariablesCheck()) return;
+  for (const std::string& sentence : UnknownVariables(names)) warn(sentence);
+}
 
 FlagSet::FlagSet(const std::string& program, const std::string& description)
     : rep_(std::make_unique<Rep>()) {
@@ -173,6 +205,7 @@ absl::Status FlagSet::Resolve() {
     if (texts.values.empty()) texts = sources.Find(declared->flag.name());
     BATON_RETURN_IF_ERROR(declared->flag.Take(texts));
   }
+  rep_->Warn();
   return absl::OkStatus();
 }
 

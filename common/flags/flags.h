@@ -119,8 +119,10 @@ class FlagSet {
   // Parses and resolves. For --help, --version and kFactsFlag it prints the text and exits with 0;
   // an error goes to stderr and it exits with kExitUsage.
   void ParseOrExit(int argc, const char* const* argv);
-  // Reads environment and file and sets every value. Only for a FlagSet on somebody else's app.
-  // REQUIRES: the app has parsed the command line.
+  // Reads environment and file and sets every value. Warns on stderr of what was given without an
+  // effect: another value of a flag that has one value, and variables BATON_... that no flag has,
+  // these once for a process and those that it starts (known_variables.h). Only for a FlagSet on
+  // somebody else's app. REQUIRES: the app has parsed the command line, and no other thread runs.
   absl::Status Resolve();
 
   // Sets a flag as --name=text on the command line would. INVALID_ARGUMENT for a bad value or an

@@ -31,8 +31,8 @@ absl::StatusOr<std::optional<Peer>> Certified(const grpc::ServerContextBase& con
   return PeerOf(context);
 }
 
-// Returns the key that all values of the header show, without their blanks. Empty if they show none,
-// or different ones.
+// Returns the key that all values of the header show, without their blanks. Empty if they show
+// none, or different ones.
 absl::string_view KeyOf(const std::vector<std::string>& authorization) {
   constexpr absl::string_view kBearer = "bearer";
   absl::string_view found;

@@ -31,8 +31,9 @@ const char* LaneName(WaterfallSpan::Lane lane);
 //
 // Of what its workers have told of a try, each lane is as long as they say, so that of a request
 // with one try it is as long as its `timings` say. Each worker's clock is laid in where the router
-// heard of it: the prefill's own queue begins when its decode worker had accepted, a transfer ends so long after the prefill as it was exposed, the decode queue begins with
-// the commit. Of what they have not told, since the try broke or runs, there is what the router saw.
+// heard of it: the prefill's own queue begins when its decode worker had accepted, a transfer ends
+// so long after the prefill as it was exposed, the decode queue begins with the commit. Of what
+// they have not told, since the try broke or runs, there is what the router saw.
 std::vector<WaterfallSpan> LayWaterfall(const RequestRecord& record);
 
 }  // namespace baton

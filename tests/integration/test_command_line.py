@@ -87,6 +87,27 @@ def test_a_server_outlives_the_reader_of_its_log(program):
         process.wait()
 
 
+def test_a_misspelt_variable_is_a_warning_and_those_of_other_programs_and_services_are_not():
+    tokenize = ["baton", "tokenize", "--model", str(TINY), "a"]
+    listed = [json.loads(run(program, "--help-json").stdout) for program in [*PROGRAMS, "baton"]]
+    flags = {program["program"]: {flag["name"] for flag in program["flags"]} for facts in listed for program in facts}
+    others = set().union(*flags.values()) - flags["baton tokenize"] - {"help", "version", "config"}
+    assert len(others) > 100
+    environment = {"BATON_" + flag.upper().replace("-", "_"): "x" for flag in others}
+    environment |= {"BATON_ROUTER_SERVICE_HOST": "10.0.0.1", "BATON_ROUTER_PORT": "tcp://10.0.0.1:80"}
+    quiet = run(*tokenize, env={**os.environ, **environment})
+    assert (quiet.returncode, quiet.stderr) == (0, b"")
+    warned = run(*tokenize, env={**os.environ, "BATON_MODLE": "x"})
+    assert warned.returncode == 0 and warned.stdout == quiet.stdout
+    assert warned.stderr == (b"baton tokenize: warning: the variable BATON_MODLE is ignored: no flag has it; "
+                             b"did you mean 'BATON_MODEL'?\n")
+    served = run("baton", "serve", "--check-config", f"--model={TINY}", "--listen=127.0.0.1:0", "--max-num-seqs=1",
+                 "--max-num-seqs=2", env={**os.environ, "BATON_MODLE": "x"})
+    assert served.returncode == 0
+    assert [line.split(b":")[0] for line in served.stderr.splitlines()] == [b"baton serve"] * 2, served.stderr
+    assert b"--max-num-seqs is given 2 times; the last value, '2', counts" in served.stderr
+
+
 def test_tokenize_prints_ids_and_needs_only_the_metadata(tmp_path):
     cut = tmp_path / "vocab.gguf"
     with open(MODEL, "rb") as model:

@@ -290,6 +290,18 @@ TEST(ExitUsage, PrintsOneLineThatATerminalDoesNotInterpretWhateverTheMessage) {
             "prog: a\\u001b[2J\\u000d\\u000aError: b\\u009b\n");
 }
 
+TEST_F(FlagsTest, AnotherValueOfAFlagThatHasOneIsAWarning) {
+  SetVariable("BATON_VARIABLES_CHECKED", "1");
+  testing::internal::CaptureStderr();
+  const absl::Status status = Parse({"--text-value=a", "--text-value=b", "--stop=x", "--stop=y",
+                                     "--part=1", "--part=1", "--decode=d"});
+  const std::string warnings = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(text_, "b");
+  EXPECT_EQ(warnings,
+            "prog: warning: --text-value is given 2 times; the last value, 'b', counts\n");
+}
+
 TEST(ParseCount, KnowsDecimalAndBinarySuffixes) {
   EXPECT_EQ(*ParseCount("1k"), 1000u);
   EXPECT_EQ(*ParseCount("1K"), 1024u);
