@@ -100,7 +100,7 @@ void FlagSet::Rep::Warn() const {
     name = absl::StrCat(group->get_name(), " ", name);
   }
   const auto warn = [&name](const std::string& warning) {
-    std::fprintf(stderr, "%s: warning: %s\n", name.c_str(), warning.c_str());
+    WriteErrorLine(name, absl::StrCat("warning: ", warning));
   };
   std::vector<std::string> names;
   for (const auto& declared : flags) {
