@@ -150,6 +150,17 @@ TEST_F(LeaseTest, TakesNothingFromAWorkerThatCameAgainUnderAnotherId) {
   ExpectNothingIsCounted(prefill_.seen());
 }
 
+TEST_F(LeaseTest, AWorkerThatCameAgainIsFreeOfTheAttemptThatOpenedAloneThere) {
+  const Lease::Terms alone{.prefill = prefill_.id(), .decode = decode_.id(), .alone = true};
+  std::optional<Lease> lease(std::in_place, fleet_, alone);
+  decode_.ComeAgain();
+  EXPECT_TRUE(Takes(decode_.seen()));
+  EXPECT_FALSE(Takes(prefill_.seen()));
+  lease.reset();
+  EXPECT_TRUE(Takes(decode_.seen()));
+  EXPECT_TRUE(Takes(prefill_.seen()));
+}
+
 TEST_F(LeaseTest, KnowsWhatTheBreakerOfEachWorkerSaid) {
   const Lease first = LeaseOfBoth();
   decode_.worker().breaker.Failed(first.begun(decode_.id()), fleet_.Now());
