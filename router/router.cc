@@ -33,6 +33,8 @@ WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credenti
             if (runner != nullptr) runner->PlaceWaiting();
           },
       .on_lost = [&runner](uint64_t id, const absl::Status& why) { runner->WorkerLost(id, why); },
+      .on_stood_still = [&runner](const Worker& worker,
+                                  absl::Time since) { runner->WorkerStoodStill(worker, since); },
       .on_up = [&metrics](
                    const WorkerTarget& target,
                    bool up) { metrics.SetUp(target.address, WorkerRoleName(target.role), up); },

@@ -148,6 +148,9 @@ void WorkerRegistry::JudgeProgress(Worker& worker, const WatchResponse& message)
   const bool was_stuck = worker.stuck();
   worker.progress.Observe({message.progress(), message.runnable_sequences()}, worker.last_heard);
   if (was_stuck || !worker.stuck()) return;
+  if (options_.on_stood_still) {
+    options_.on_stood_still(worker, worker.last_heard - worker.progress.stuck());
+  }
   Lose(worker,
        WorkerLost(absl::StrCat("no progress for ", absl::FormatDuration(kProgressTimeout))));
   fleet_.AddUnderNewId(worker);

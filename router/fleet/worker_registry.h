@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 
 #include "baton/internal/v1/worker.pb.h"
 #include "router/calls/event_loop.h"
@@ -37,6 +38,9 @@ class WorkerRegistry {
     // The worker is dead: it was not heard for kProgressTimeout, made no progress for as long
     // though it had work, or another incarnation answers at its address.
     std::function<void(uint64_t worker_id, const absl::Status& why)> on_lost;
+    // The worker has had work and has not advanced since `since`. Called just before `on_lost`. Not
+    // called for a worker that is silent or was restarted. Null: not reported.
+    std::function<void(const Worker&, absl::Time since)> on_stood_still = nullptr;
     // The worker may be used from now on, or no longer.
     std::function<void(const WorkerTarget&, bool)> on_up;
     // A decode worker has quarantined the prefill worker, or no longer. Null: nobody wants to know.

@@ -177,6 +177,16 @@ absl::Status PoisonRequest(const absl::Status& failure) {
       info);
 }
 
+// ErrorInfo.worker stays empty: the message has nothing that WithoutWorkersWords would take out.
+absl::Status WorkersStoodStill(const char* stage, const std::array<std::string, 2>& workers) {
+  return WithErrorInfo(
+      absl::InternalError(absl::StrCat(
+          "workers '", workers[0], "' and '", workers[1],
+          "' both stood still while they computed this request, the only one that ran on both; it "
+          "is not tried again: send it with a simpler grammar or schema, if it has one")),
+      {.reason = kReasonPoisonRequest, .stage = stage, .worker = "", .metadata = {}});
+}
+
 absl::Status DeadlinePassed(const char* stage) {
   return WithErrorInfo(
       absl::DeadlineExceededError(absl::StrCat("the deadline passed in stage ", stage)),

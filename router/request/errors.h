@@ -2,6 +2,7 @@
 // again.
 #pragma once
 
+#include <array>
 #include <string>
 
 #include "absl/status/status.h"
@@ -52,6 +53,9 @@ absl::Status RouterDraining();
 absl::Status TokensMayBeWrong();
 // INTERNAL: wherever the request runs, its worker dies. `failure` is what broke the last attempt.
 absl::Status PoisonRequest(const absl::Status& failure);
+// INTERNAL, reason POISON_REQUEST: two workers stood still while they computed the request, and
+// have no other request in common. `workers` are their names as clients know them.
+absl::Status WorkersStoodStill(const char* stage, const std::array<std::string, 2>& workers);
 absl::Status DeadlinePassed(const char* stage);
 // DEADLINE_EXCEEDED: no token came and no step of the prompt was computed for `timeout`.
 absl::Status NoProgress(const char* stage, absl::Duration timeout);

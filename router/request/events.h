@@ -97,7 +97,7 @@ struct WorkersChosen {
 struct NoneElsewhere {
   uint32_t attempt = 0;
 };
-struct Abandoned {  // the router gives the request up: no worker in time, shutdown
+struct Abandoned {  // the router gives the request up: no worker in time, shutdown, standstills
   absl::Status status;
 };
 struct DecodeMessage {

@@ -30,6 +30,8 @@ class RequestMachine {
   // Tokens accepted for a choice, held-back ones included: what a further attempt continues from.
   const std::vector<internal::v1::OutputToken>& log(uint32_t choice) const;
   size_t accepted_tokens() const;  // the sum over all choices
+  // Every choice has its last token: only the workers' accounts are waited for, or nothing is.
+  bool finishing() const;
   // A worker has reserved its memory, or did in an earlier attempt: the request is in the system.
   bool admitted() const { return request_->admitted; }
   // The highest attempt so far; several may run at once, for different choices.
@@ -70,7 +72,6 @@ class RequestMachine {
   // Takes over the choices that have forked, and ends the request if it is over.
   void Settle();
   RequestActions TakeActions();
-  bool finishing() const;
   // By when a token or a step of the prompt has to come.
   absl::Time progress_by() const {
     return request_->gained_at + request_->options.progress_timeout;

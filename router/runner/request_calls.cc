@@ -13,6 +13,23 @@ namespace baton {
 using internal::v1::DecodeResponse;
 using internal::v1::PrefillResponse;
 
+namespace {
+
+// When the engine has the sequence once `message` has come, if it had it since `before`. A prompt
+// that waits for blocks or for its hand-off is not in the engine.
+absl::Time ComputedSince(absl::Time before, const PrefillResponse& message, absl::Time now) {
+  if (message.has_first_token()) return absl::InfiniteFuture();
+  return message.has_started() ? now : before;
+}
+
+absl::Time ComputedSince(absl::Time before, const DecodeResponse& message, absl::Time now) {
+  const bool computes =
+      message.has_prefill_progress() || message.has_committed() || message.has_tokens();
+  return computes ? std::min(before, now) : before;
+}
+
+}  // namespace
+
 Lease* RequestCalls::lease(uint32_t attempt) {
   const auto found = leases_.find(attempt);
   return found == leases_.end() ? nullptr : &found->second;
@@ -66,6 +83,8 @@ CallHandlers<Response> RequestCalls::HandlersOf(Call& call) {
                 if (message.has_finished()) message.DiscardUnknownFields();
                 if (auto fault = AccountFault(message)) return Disbelieve<Ended>(call, *fault);
                 parts_.reports.Heard(call.report, lease(call.attempt), message);
+                call.computed_since =
+                    ComputedSince(call.computed_since, message, parts_.loop.Now());
                 Message event{.attempt = call.attempt, .message = {}};
                 event.message.Swap(&message);
                 handlers_.feed(event);
@@ -114,6 +133,12 @@ void RequestCalls::CallEnded(const Call& call, const absl::Status& status,
                             [&call](const auto& other) { return other.get() == &call; }));
   const auto on_ended = handlers_.on_ended;  // it may destroy the handlers
   on_ended();
+}
+
+bool RequestCalls::IsComputedBy(uint64_t worker_id, absl::Time time) const {
+  return std::any_of(calls_.begin(), calls_.end(), [&](const auto& call) {
+    return call->report.worker_id == worker_id && call->computed_since <= time;
+  });
 }
 
 DecodeClientCall* RequestCalls::DecodeOf(uint32_t attempt) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 
 #include "router/calls/event_loop.h"
 #include "router/calls/worker_calls.h"
@@ -52,6 +53,9 @@ class RequestCalls {
   bool Settle(const RequestMachine& machine, bool ended);
   // Attempts have broken with `failure`.
   void AttemptsBroke(const RequestMachine& machine, const absl::Status& failure);
+  // Whether the worker's engine has computed a sequence of the request since `time` or earlier, as
+  // far as the worker has reported.
+  bool IsComputedBy(uint64_t worker_id, absl::Time time) const;
   // How many hand-offs failed in a row.
   uint32_t failed_hand_offs() const { return failed_hand_offs_; }
 
@@ -75,6 +79,9 @@ class RequestCalls {
     uint32_t attempt = 0;
     WorkerReports::Call report;
     bool is_believed = true;  // false: the machine was told its end, and nothing more is taken
+    // When the worker reported that its engine computes the sequence. InfiniteFuture before that,
+    // and after the first token of a prefill.
+    absl::Time computed_since = absl::InfiniteFuture();
     std::unique_ptr<DecodeClientCall> decode;
     std::unique_ptr<StreamingCall<internal::v1::PrefillResponse>> prefill;
 

@@ -9,6 +9,7 @@
 #include "common/base/hash.h"
 #include "common/base/log.h"
 #include "common/base/version.h"
+#include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 #include "router/request/errors.h"
 
@@ -287,6 +288,7 @@ void RequestRunner::EndClient(Request& request, const absl::Status& status,
   if (request.ended) return;
   request.ended = true;
   dispatcher_.Leave(request.number);
+  standstills_.Ended(request.number);
   --unended_;
   parts_.metrics.Running(-1);
   CountEnd(parts_, request.machine.get(), status, finish_reason);
@@ -341,6 +343,24 @@ void RequestRunner::RemoveIfAtRest(Request& request) {
 RequestRunner::Request* RequestRunner::Find(uint64_t number) {
   const auto it = requests_.find(number);
   return it == requests_.end() ? nullptr : it->second.get();
+}
+
+void RequestRunner::WorkerStoodStill(const Worker& worker, absl::Time since) {
+  // The engine stopped some time before the next report. What came to it later is not the cause.
+  const absl::Time begun_by = since + 2 * kWatchInterval;
+  std::vector<uint64_t> computed;
+  for (const auto& [number, request] : requests_) {
+    const bool runs =
+        !request->ended && request->machine != nullptr && !request->machine->finishing();
+    if (runs && request->calls->IsComputedBy(worker.id, begun_by)) computed.push_back(number);
+  }
+  const std::string name = worker.told_name(options_.expose_workers);
+  const auto named =
+      standstills_.StoodStill({.address = worker.target.address, .name = name}, computed);
+  if (!named.has_value()) return;
+  const bool prefills = worker.target.role == internal::v1::WORKER_ROLE_PREFILL;
+  Post(named->request, Abandoned{WorkersStoodStill(prefills ? kStagePrefill : kStageDecode,
+                                                   {named->other_worker, name})});
 }
 
 void RequestRunner::WorkerLost(uint64_t worker_id, const absl::Status& why) {

@@ -26,6 +26,7 @@
 #include "router/planner/demand.h"
 #include "router/request/request_machine.h"
 #include "router/runner/request_calls.h"
+#include "router/runner/standstills.h"
 #include "router/tenants/quotas.h"
 #include "router/trace/tracer.h"
 
@@ -65,6 +66,9 @@ class RequestRunner {
 
   // Workers changed: requests that wait may be placed.
   void PlaceWaiting() { dispatcher_.PlaceWaiting(); }
+  // The worker's engine has not advanced since `since` and is about to be lost. Ends the request
+  // that causes it, if standstills.h can name one. To be called before WorkerLost.
+  void WorkerStoodStill(const Worker& worker, absl::Time since);
   void WorkerLost(uint64_t worker_id, const absl::Status& why);
 
   // Requests that have not ended towards their clients.
@@ -129,6 +133,7 @@ class RequestRunner {
   WorkerReports reports_;
   Dispatcher dispatcher_;
   std::map<uint64_t, std::unique_ptr<Request>> requests_;
+  Standstills standstills_;
   size_t unended_ = 0;
   std::function<void()> closed_;
 };

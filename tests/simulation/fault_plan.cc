@@ -37,6 +37,7 @@ constexpr std::array<Kind, kFaultKinds> kKinds = {{
     {"deadly prompt", 60},
     {"deadly output", 60},
     {"deadly opening", 40},
+    {"costly output", 60},
     {"cut", 0},
     {"half cut", 0},
     {"black hole", 0},

@@ -43,6 +43,7 @@ enum class Fault {
   kDeadlyPrompt,  // whoever computes it dies
   kDeadlyOutput,
   kDeadlyOpening,  // whoever opens it dies
+  kCostlyOutput,   // the engine that computes it stands still
   // At a time, on a worker or a request.
   kCut,
   kHalfCut,        // one side notices, the other much later

@@ -60,6 +60,11 @@ struct SimRequest {
   uint32_t deadly_choice = 0;
   int deadly_chunk = -1;
   bool deadly_opening = false;  // whoever opens it dies
+  // The output of `deadly_choice` that takes an engine so long that it stands still; -1: none does.
+  int costly_output = -1;
+  std::set<uint32_t> stopped;  // attempts in which an engine has begun to compute it
+  // Addresses of the workers whose engines stood still while they computed it.
+  std::set<std::string> stood_still;
   // A worker that died of it, by the attempt that it computed, and what it had told before.
   struct Kill {
     bool decoded = false;  // it died in a decode, else in a prompt

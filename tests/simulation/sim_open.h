@@ -117,6 +117,16 @@ inline bool IsDeadly(const SimAttempt& attempt, int output) {
          attempt.right->deadly_choice - first < attempt.choices;
 }
 
+// Whether the engine stands still that now computes that output of the attempt's choices: once in
+// each attempt.
+inline bool StopsEngine(const Sim& sim, const SimAttempt& attempt, int output) {
+  SimRequest& right = *attempt.right;
+  const uint32_t first = attempt.key.choice();
+  const bool stops = !sim.healed && right.costly_output == output && right.deadly_choice >= first &&
+                     right.deadly_choice - first < attempt.choices;
+  return stops && right.stopped.insert(attempt.attempt).second;
+}
+
 // The output of a choice that follows `tokens` tokens of its sequence, where its grammar stands
 // behind them. It is wrong if what it was computed from has rows of `forgers`.
 inline internal::v1::OutputToken TokenAfter(const SimAttempt& attempt, const SimGrammar& grammar,

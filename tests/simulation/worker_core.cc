@@ -48,7 +48,24 @@ void WorkerCore::Work(Micros time, std::function<void()> step) {
   });
 }
 
-void WorkerCore::Hang() { hung_ = true; }
+void WorkerCore::Hang() {
+  hung_ = true;
+  NoteStandstill(load_());
+}
+
+void WorkerCore::StandStill(std::function<void()> step) {
+  Hang();
+  stalled_.push_back(std::move(step));
+  process_.After(sim_.random.Between(1'000'000, 20'000'000), [this] {
+    if (hung_) GoOn();
+  });
+}
+
+void WorkerCore::NoteStandstill(const Load& load) const {
+  for (const int request : load.computed) {
+    sim_.requests.at(static_cast<uint64_t>(request))->stood_still.insert(id_.address());
+  }
+}
 
 void WorkerCore::GoOn() {
   hung_ = false;
@@ -87,6 +104,7 @@ void WorkerCore::Tell(ControlNetwork::CallId call, bool first) {
                                : internal::v1::WORKER_STATE_READY);
   message->set_progress(progress_);
   const Load load = load_();
+  if (hung_) NoteStandstill(load);
   message->set_runnable_sequences(load.runnable);
   message->mutable_load()->set_waiting_sequences(load.waiting);
   message->mutable_load()->set_running_sequences(load.running);

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@ class WorkerCore {
     uint32_t running = 0;
     uint32_t waiting_tokens = 0;
     uint32_t free_blocks = 0;
+    std::set<int> computed;  // requests that its engine has
   };
   // `pages`, of the worker's prefix cache, is asked for while the process is up.
   WorkerCore(Sim& sim, ControlNetwork& network, SimWorkerId id, int block_size,
@@ -51,6 +53,8 @@ class WorkerCore {
   // A step of the engine.
   void Work(Micros time, std::function<void()> step);
   void Progressed() { ++progress_; }
+  // The engine takes so long for `step` that nothing else goes on. Then `step` follows.
+  void StandStill(std::function<void()> step);
 
   // Faults.
   void Hang();
@@ -93,6 +97,8 @@ class WorkerCore {
     uint64_t version = 0;  // version of the last message about pages
   };
   void Tick();
+  // Notes which requests are there while the engine does not advance.
+  void NoteStandstill(const Load& load) const;
   void Tell(ControlNetwork::CallId call, bool first);
   void AddPages(ControlNetwork::CallId call, internal::v1::WatchResponse& message);
 

@@ -70,6 +70,11 @@ class WorkerRegistryTest : public testing::Test {
         .advertised_hosts = {"10.8.0.0/16"},
         .on_change = [] {},
         .on_lost = [this](uint64_t, const absl::Status& why) { lost_.emplace_back(why.message()); },
+        .on_stood_still =
+            [this](const Worker& worker, absl::Time since) {
+              lost_.push_back(worker.target.address + " stands still");
+              stood_since_ = since;
+            },
         .on_up = [this](
                      const WorkerTarget& target,
                      bool up) { told_.push_back(target.address + (up ? " is up" : " is down")); },
@@ -95,6 +100,7 @@ class WorkerRegistryTest : public testing::Test {
   FleetView view_;
   PlayedWatches watches_{queue_};
   std::vector<std::string> told_, lost_;
+  absl::Time stood_since_ = absl::InfinitePast();
   WorkerRegistry registry_{loop_, fleet_, view_, Options()};
 };
 
@@ -146,8 +152,9 @@ TEST_F(WorkerRegistryTest, LosesAWorkerThatIsSilentAndAsksItAnew) {
   EXPECT_EQ(view_.Get().ready_prefill, 1u);
 }
 
-TEST_F(WorkerRegistryTest, LosesAWorkerThatHasWorkAndDoesNotAdvance) {
+TEST_F(WorkerRegistryTest, LosesAWorkerThatHasWorkAndDoesNotAdvanceAndTellsThatItStandsStill) {
   Introduce();
+  const absl::Time introduced = loop_.Now();
   WatchResponse message;
   message.set_state(internal::v1::WORKER_STATE_READY);
   message.set_runnable_sequences(1);
@@ -156,7 +163,8 @@ TEST_F(WorkerRegistryTest, LosesAWorkerThatHasWorkAndDoesNotAdvance) {
     watches_.Say(kDecodeAddress, message);
     watches_.Say(kPrefillAddress, Introduction(WORKER_ROLE_PREFILL));
   }
-  EXPECT_THAT(lost_, ElementsAre(HasSubstr("no progress for 2.5s")));
+  EXPECT_THAT(lost_, ElementsAre("d:1 stands still", HasSubstr("no progress for 2.5s")));
+  EXPECT_EQ(stood_since_, introduced);
   EXPECT_EQ(view_.Get().ready_decode, 0u);
   message.set_progress(1);
   watches_.Say(kDecodeAddress, message);

@@ -143,6 +143,18 @@ TEST(RequestErrors, APoisonRequestIsNotTriedAgainAndKeepsWhereItFailed) {
   EXPECT_NE(status.message().find("decode on worker 'd-2' failed: gone"), absl::string_view::npos);
 }
 
+// The message has nothing of the workers' own words: clients get it as it is.
+TEST(RequestErrors, WorkersThatStoodStillAreBothNamedToEveryClient) {
+  const absl::Status status = WorkersStoodStill(kStagePrefill, {"decode-3", "prefill-7"});
+  EXPECT_TRUE(absl::IsInternal(status));
+  EXPECT_EQ(ErrorReason(status), kReasonPoisonRequest);
+  EXPECT_EQ(GetErrorInfo(status)->stage, kStagePrefill);
+  EXPECT_EQ(RetryDelay(status), std::nullopt);
+  EXPECT_NE(status.message().find("workers 'decode-3' and 'prefill-7' both stood still"),
+            absl::string_view::npos);
+  EXPECT_EQ(WithoutWorkersWords(status), status);
+}
+
 TEST(RequestErrors, ABrokenProtocolNamesTheWorkerAndWhatItDid) {
   const absl::Status status = ProtocolBroken(kStageDecode, "d-2", "a token out of order");
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);

@@ -184,6 +184,29 @@ TEST_F(RequestCallsTest, OnlyCallsToALostWorkerAreCancelledAndAreOverAtOnce) {
   EXPECT_FALSE(calls_.empty());  // until their ends are heard
 }
 
+TEST_F(RequestCallsTest, AWorkerComputesFromItsFirstWordOnAndNoPromptThatIsComputed) {
+  const auto computes = [this](const ReadyWorker& worker) {
+    EXPECT_FALSE(calls_.IsComputedBy(worker.id(), loop_.Now() - absl::Hours(1)));
+    return calls_.IsComputedBy(worker.id(), loop_.Now() + absl::Hours(1));
+  };
+  Open();
+  DecodeResponse decode;
+  decode.mutable_accepted();
+  decode_call_.Answer(decode);
+  StartThePrefill();
+  EXPECT_FALSE(computes(prefill_) || computes(decode_));
+  PrefillResponse prefill;
+  prefill.mutable_started();
+  prefill_call_.Answer(prefill);
+  EXPECT_TRUE(computes(prefill_) && !computes(decode_));
+  prefill.mutable_first_token();
+  prefill_call_.Answer(prefill);
+  EXPECT_FALSE(computes(prefill_) || computes(decode_));
+  decode.mutable_committed();
+  decode_call_.Answer(decode);
+  EXPECT_TRUE(!computes(prefill_) && computes(decode_));
+}
+
 TEST_F(RequestCallsTest, ThePrefillTakesThePlaceThatAPostponedPromptHadLeft) {
   calls_.lease(3)->PromptPostponed();
   EXPECT_EQ(prefill_.seen().own_postponed, 1u);

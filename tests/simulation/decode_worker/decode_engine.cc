@@ -155,6 +155,11 @@ void DecodeEngine::Step(SimAttemptId id, uint32_t number) {
     return choice_ended_(id, number);
   }
   if (!HasRoom(call, *choice, tokens + 1)) return;
+  const int output = tokens + 1 - call.attempt.prompt_length;
+  if (number == call.attempt.right->deadly_choice && StopsEngine(sim_, call.attempt, output)) {
+    choice->stepping = true;
+    return core_.StandStill([this, id, number] { Step(id, number); });
+  }
   const Guesses guesses = Guess(call, *choice, tokens);
   if (Kills(call, number, tokens, guesses.accepted)) {
     sim_.coverage.deaths_in_runs += guesses.accepted > 0 ? 1 : 0;
@@ -168,14 +173,17 @@ void DecodeEngine::Step(SimAttemptId id, uint32_t number) {
   Schedule(id, number);
 }
 
-// Guesses do not pass the length of the sequence. They take what blocks it has, and one more at
-// most.
+// Guesses do not pass the length of the sequence, nor reach an output that stops the engine. They
+// take what blocks it has, and one more at most.
 DecodeEngine::Guesses DecodeEngine::Guess(const SimDecodeCall& call, SimDecodeChoice& choice,
                                           int tokens) {
   if (!call.attempt.guess || !sim_.random.Chance(sim_.plan.guessed_steps)) return {};
   const int length = call.attempt.prompt_length + call.attempt.right->max_tokens;
-  Guesses guesses{.count = static_cast<int>(
-                      std::min<int64_t>(sim_.random.Between(1, 16), length - tokens - 2))};
+  const int first = tokens + 1 - call.attempt.prompt_length;
+  const int costly = call.attempt.right->costly_output;
+  const int most = costly < first ? length : costly - first - 1;
+  Guesses guesses{.count = static_cast<int>(std::min<int64_t>(
+                      sim_.random.Between(1, 16), std::min(most, length - tokens - 2)))};
   if (guesses.count <= 0) return {};
   const auto room = [&] { return choice.held.spans() * blocks_.layout().block_size - tokens - 1; };
   guesses.took_block = guesses.count > room() && blocks_.TakeAhead(choice.held);

@@ -77,6 +77,7 @@ void DecodeSim::Relax() {
 WorkerCore::Load DecodeSim::Load() const {
   WorkerCore::Load load;
   for (const auto& [id, call] : table_.calls()) {
+    if (call.committed || (call.local && call.accepted)) load.computed.insert(id.first);
     if (call.released) continue;
     const bool computes = call.local && call.accepted && !call.committed;
     load.running += computes ? 1 : static_cast<uint32_t>(call.parted.size());

@@ -23,6 +23,9 @@ void LocalPrefill::ComputeChunk(SimAttemptId id) {
   }
   const auto tokens = static_cast<int>(call->attempt.token_ids.size());
   const int end = std::min(tokens, (first / kSimChunk + 1) * kSimChunk);
+  if (end == tokens && StopsEngine(sim_, call->attempt, OutputIndex(call->attempt))) {
+    return core_.StandStill([this, id] { ComputeChunk(id); });
+  }
   const uint32_t number = call->attempt.key.choice();
   call->lacks_blocks =
       !engine_.ComputeChunk(call->attempt, number, call->held, {first, end}, call->forgers);

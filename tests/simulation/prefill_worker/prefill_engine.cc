@@ -17,6 +17,11 @@ int ChunkEnd(const SimPrefillCall& call, int first) {
   return std::min(tokens, (first / kSimChunk + 1) * kSimChunk);
 }
 
+// The next chunk is the last one: the output behind the prompt comes of it.
+bool ComputesOutput(const SimPrefillCall& call) {
+  return ChunkEnd(call, call.computed_tokens) == static_cast<int>(call.attempt.token_ids.size());
+}
+
 }  // namespace
 
 PrefillEngine::PrefillEngine(Sim& sim, WorkerCore& core, PrefillBlocks& blocks,
@@ -64,6 +69,9 @@ void PrefillEngine::Compute(SimAttemptId id, int layer) {
     call->attempt.right->kills[id.second] = {.computed = call->computed_tokens,
                                              .outputs = OutputIndex(call->attempt)};
     return sim_.kill_worker(true, core_.id().index);
+  }
+  if (ComputesOutput(*call) && StopsEngine(sim_, call->attempt, OutputIndex(call->attempt))) {
+    return core_.StandStill([this, id, layer] { Compute(id, layer); });
   }
   if (layer == 0) {
     const int first = call->computed_tokens;

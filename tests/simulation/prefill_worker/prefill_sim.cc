@@ -68,7 +68,10 @@ void PrefillSim::Crash() {
 
 WorkerCore::Load PrefillSim::Load() const {
   WorkerCore::Load load;
-  for (const auto& [id, call] : table_.calls()) load.runnable += call.engine_stopped ? 0 : 1;
+  for (const auto& [id, call] : table_.calls()) {
+    load.computed.insert(id.first);
+    load.runnable += call.engine_stopped ? 0 : 1;
+  }
   load.running = load.runnable;
   load.waiting = static_cast<uint32_t>(waiting_.size());
   for (const SimAttempt& attempt : waiting_) {

@@ -156,6 +156,11 @@ struct RouterSim::Process {
                     },
                 .on_lost = [this](uint64_t id,
                                   const absl::Status& why) { runner->WorkerLost(id, why); },
+                .on_stood_still =
+                    [this, &sim](const Worker& worker, absl::Time since) {
+                      ++sim.deaths;  // an engine that hangs for long may be lost again and again
+                      runner->WorkerStoodStill(worker, since);
+                    },
                 .on_up = [](const WorkerTarget&, bool) {},
                 .on_quarantine = nullptr,
                 .on_pages = nullptr})),

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
+
 #include "common/rpc/status.h"
 #include "tests/simulation/sim_open.h"
 
@@ -294,11 +296,7 @@ void SimClient::CheckFailure() const {
       if (reason == "CLIENT_STALLED" && stopped_reading_) return;
       break;
     case absl::StatusCode::kInternal:
-      // Four deaths in a row may meet one request at one place by chance.
-      if (reason != kReasonPoisonRequest || (request_.right->kills.empty() && sim_.deaths < 4)) {
-        wrong("by mistake");
-      }
-      return;
+      return CheckPoison();
     case absl::StatusCode::kFailedPrecondition:
       if (reason != kReasonModelMismatch) return wrong("for no good reason");
       break;
@@ -310,6 +308,18 @@ void SimClient::CheckFailure() const {
       return wrong("for no good reason");
   }
   if (waited < kPatience) wrong("before its patience is at an end");
+}
+
+void SimClient::CheckPoison() const {
+  const SimRequest& right = *request_.right;
+  const bool stood_still = absl::StrContains(status_.message(), "stood still");
+  // Two standstills may meet one request by chance, and four deaths in a row at one place.
+  const bool may_be =
+      stood_still ? right.stood_still.size() >= 2 : !right.kills.empty() || sim_.deaths >= 4;
+  if (ErrorReason(status_) != kReasonPoisonRequest || !may_be) {
+    sim_.Violation("request ", index(), " fails by mistake: ", status_.ToString());
+  }
+  sim_.coverage.standstills += stood_still ? 1 : 0;
 }
 
 }  // namespace baton

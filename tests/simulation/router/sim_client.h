@@ -96,6 +96,7 @@ class SimClient {
   void CheckGuesses() const;
   void CheckWrongTokens() const;
   void CheckFailure() const;
+  void CheckPoison() const;
 
   Sim& sim_;
   const SimClientRequest request_;

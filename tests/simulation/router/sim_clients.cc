@@ -113,6 +113,9 @@ void SimClients::DrawDeath(SimRequest& right, size_t tokens) {
     right.deadly_output = static_cast<int>(sim_.random.Between(1, output - 1));
   }
   right.deadly_opening = sim_.Strikes(Fault::kDeadlyOpening);
+  if (output > 1 && sim_.Strikes(Fault::kCostlyOutput)) {
+    right.costly_output = static_cast<int>(sim_.random.Between(1, output - 1));
+  }
 }
 
 // What has to come.
