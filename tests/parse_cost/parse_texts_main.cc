@@ -18,6 +18,7 @@
 #include "common/hugging_face/safetensors.h"
 #include "common/tokenizer/tokenizer.h"
 #include "router/api/json_fields.h"
+#include "router/api/token_pieces.h"
 #include "router/tenants/keys_file.h"
 #include "tests/support/gguf_builder.h"
 
@@ -90,6 +91,21 @@ absl::Status ReadToml(int count) {
   return ParseToml("config.toml", text).status();
 }
 
+// A whole answer of so many tokens.
+absl::Status CutAnswer(int count) {
+  google::protobuf::RepeatedPtrField<v1::TokenLogprob> tokens;
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    tokens.Add()->set_token("abc ");
+    text += "abc ";
+  }
+  TokenPieces pieces;
+  pieces.Add(text, tokens);
+  int cut = 0;
+  while (pieces.Next(/*last=*/true).has_value()) ++cut;
+  return cut == count ? absl::OkStatus() : absl::InternalError("an answer is cut at its tokens");
+}
+
 using Parse = std::function<absl::Status(int count)>;
 
 const std::map<std::string, Parse>& Kinds() {
@@ -106,6 +122,7 @@ const std::map<std::string, Parse>& Kinds() {
       {"settings_keys", [](int n) { return ReadSettings("{" + Numbered(n, "{}") + "}"); }},
       {"safetensors", ReadSafetensors},
       {"tokenizer", ReadTokenizer},
+      {"answer_tokens", CutAnswer},
       {"keys_file", ReadKeys},
       {"toml", ReadToml},
   };
