@@ -87,25 +87,20 @@ std::string StructuralTag(Json format) {
 // wanted.
 void AppendLiteral(absl::string_view text, bool parse_special, const GrammarVocabulary& vocabulary,
                    Json& parts) {
-  std::string plain;
-  const auto end_plain = [&] {
-    if (!plain.empty()) parts.push_back(Literal(std::exchange(plain, {})));
+  size_t plain_begin = 0;
+  const auto end_plain = [&](size_t end) {
+    if (plain_begin == end) return;
+    parts.push_back(Literal(std::string(text.substr(plain_begin, end - plain_begin))));
   };
-  while (!text.empty()) {
-    const auto& tokens = vocabulary.special_tokens();
-    const auto token = std::find_if(tokens.begin(), tokens.end(), [&](const auto& special) {
-      return parse_special && absl::StartsWith(text, special.first);
-    });
-    if (token == tokens.end()) {
-      plain += text.front();
-      text.remove_prefix(1);
-      continue;
-    }
-    end_plain();
-    parts.push_back({{"type", "token"}, {"token", token->second}});
-    text.remove_prefix(token->first.size());
+  LiteralMatcher::Search tokens(vocabulary.special_literals(), text, {});
+  while (parse_special) {
+    const auto token = tokens.Next(plain_begin);
+    if (!token.has_value()) break;
+    end_plain(token->begin);
+    parts.push_back({{"type", "token"}, {"token", token->id}});
+    plain_begin = token->begin + token->size;
   }
-  end_plain();
+  end_plain(text.size());
 }
 
 absl::StatusOr<Json> TagsAlternatives(const GrammarSpec& spec,

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -22,6 +23,24 @@ namespace {
 
 // The digest and the ids that end a generation come before the tokens.
 constexpr size_t kStringsBefore = 2;
+
+bool IsSpecialToken(absl::string_view text) {
+  return text.size() > 1 && text.front() == kSpecialTokenByte;
+}
+
+// Checks that the literals of the special tokens are as short as every tokenizer's.
+absl::Status CheckLiterals(const std::vector<std::string>& tokens) {
+  size_t longest = 0, total = 0;
+  for (const std::string& token : tokens) {
+    if (!IsSpecialToken(token)) continue;
+    longest = std::max(longest, token.size() - 1);
+    total += token.size() - 1;
+  }
+  if (longest <= LiteralMatcher::kMaxLiteralBytes && total <= LiteralMatcher::kMaxTotalBytes) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError("a grammar's vocabulary has special tokens that are too long");
+}
 
 }  // namespace
 
@@ -50,6 +69,7 @@ absl::StatusOr<std::unique_ptr<GrammarVocabulary>> GrammarVocabulary::Parse(
     return absl::DataLossError("a grammar's vocabulary has no tokens, or too many");
   }
   std::vector<std::string> tokens(strings.begin() + kStringsBefore, strings.end());
+  BATON_RETURN_IF_ERROR(CheckLiterals(tokens));
   std::vector<int32_t> ends;
   for (const absl::string_view text : absl::StrSplit(strings[1], ',', absl::SkipEmpty())) {
     int32_t id = -1;
@@ -80,15 +100,19 @@ GrammarVocabulary::GrammarVocabulary(std::string digest,
 
 void GrammarVocabulary::ListSpecialTokens() {
   const std::vector<std::string>& texts = info_->GetDecodedVocab();
-  const std::vector<int32_t>& ends = info_->GetStopTokenIds();
+  const std::vector<int32_t>& stops = info_->GetStopTokenIds();
+  const absl::flat_hash_set<int32_t> ends(stops.begin(), stops.end());
   for (int32_t id = 0; id < size_; ++id) {
     const std::string& text = texts[static_cast<size_t>(id)];
-    if (text.size() < 2 || text.front() != kSpecialTokenByte) continue;
-    if (std::find(ends.begin(), ends.end(), id) == ends.end())
-      special_.emplace_back(text.substr(1), id);
+    if (IsSpecialToken(text) && !ends.contains(id)) special_.emplace_back(text.substr(1), id);
   }
   std::stable_sort(special_.begin(), special_.end(),
                    [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
+  std::vector<LiteralMatcher::Literal> literals;
+  for (const auto& [text, id] : special_) {
+    literals.push_back({.text = text, .id = id, .trusted_only = false});
+  }
+  special_literals_ = LiteralMatcher(std::move(literals));
 }
 
 GrammarVocabulary::~GrammarVocabulary() = default;

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 
 #include "common/grammar/utf8_tokens.h"
+#include "common/tokenizer/literal_matcher.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace xgrammar {
@@ -40,6 +41,8 @@ class GrammarVocabulary {
   // The special tokens by their literals, the longest literal first; without those that end a
   // generation.
   const std::vector<std::pair<std::string, int32_t>>& special_tokens() const { return special_; }
+  // Finds these literals in text.
+  const LiteralMatcher& special_literals() const { return special_literals_; }
   // What UTF-8 forbids of it. Never null; grammars and their states share it.
   const std::shared_ptr<const Utf8Tokens>& utf8() const { return utf8_; }
   // XGrammar's form of it, for this folder's sources.
@@ -52,6 +55,7 @@ class GrammarVocabulary {
   std::string digest_;
   std::unique_ptr<xgrammar::TokenizerInfo> info_;
   std::vector<std::pair<std::string, int32_t>> special_;
+  LiteralMatcher special_literals_;
   std::shared_ptr<const Utf8Tokens> utf8_;
   int32_t size_;
 };

@@ -41,7 +41,8 @@ absl::Status LoadVocabulary(const GgufFile& file, Vocabulary::Spelling spelling,
 
 absl::StatusOr<LiteralMatcher> CollectLiterals(const Vocabulary& vocabulary,
                                                absl::string_view tokens) {
-  LiteralMatcher literals;
+  std::vector<LiteralMatcher::Literal> literals;
+  size_t total_bytes = 0;
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
     const bool special = vocabulary.IsSpecial(id);
     const absl::string_view literal = vocabulary.bytes(id);
@@ -51,9 +52,16 @@ absl::StatusOr<LiteralMatcher> CollectLiterals(const Vocabulary& vocabulary,
           absl::StrCat(tokens, "[", id, "], a special token, has ", literal.size(),
                        " bytes; at most ", LiteralMatcher::kMaxLiteralBytes, " are supported"));
     }
-    literals.Add(literal, id, /*trusted_only=*/special);
+    total_bytes += literal.size();
+    literals.push_back({.text = literal, .id = id, .trusted_only = special});
   }
-  return literals;
+  if (total_bytes > LiteralMatcher::kMaxTotalBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(tokens, ": the ", literals.size(), " special and user-defined tokens have ",
+                     total_bytes, " bytes; at most ", LiteralMatcher::kMaxTotalBytes,
+                     " are supported; use a model whose file lists fewer or shorter ones"));
+  }
+  return LiteralMatcher(std::move(literals));
 }
 
 // The token id at `key`; nullopt if the file lacks the key.

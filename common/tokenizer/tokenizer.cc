@@ -23,12 +23,6 @@ namespace {
 
 constexpr size_t kMaxUtf8Bytes = 4;
 
-// Bytes [begin, end) of a text.
-struct Range {
-  size_t begin;
-  size_t end;
-};
-
 // The ids of `encoded`, or why there are none.
 absl::StatusOr<std::vector<int32_t>> IdsOf(EncodedText encoded, bool lossy) {
   BATON_RETURN_IF_ERROR(encoded.status);
@@ -61,7 +55,7 @@ struct Tokenizer::Rep {
   std::optional<size_t> max_bytes_of_token;
 
   // Encodes `text`. With `continues` no space is put in front of it.
-  EncodedText Encode(absl::string_view text, absl::Span<const Range> trusted,
+  EncodedText Encode(absl::string_view text, absl::Span<const TextRange> trusted,
                      bool add_special_tokens, bool continues) const;
 };
 
@@ -95,7 +89,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const GgufFile& file)
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(rep)));
 }
 
-EncodedText Tokenizer::Rep::Encode(absl::string_view text, absl::Span<const Range> trusted,
+EncodedText Tokenizer::Rep::Encode(absl::string_view text, absl::Span<const TextRange> trusted,
                                    bool add_special_tokens, bool continues) const {
   EncodedText encoded;
   std::vector<int32_t>& ids = encoded.ids;
@@ -110,17 +104,10 @@ EncodedText Tokenizer::Rep::Encode(absl::string_view text, absl::Span<const Rang
                            .begins = begins},
                           encoded);
   };
-  for (size_t position = 0; position < text.size();) {
-    while (!trusted.empty() && trusted.front().end <= position) trusted.remove_prefix(1);
-    const bool is_trusted = !trusted.empty() && trusted.front().begin <= position;
-    const size_t trusted_size = is_trusted ? trusted.front().end - position : 0;
-    const auto literal = parts.literals.Longest(text.substr(position), trusted_size);
-    if (!literal.has_value()) {
-      ++position;
-      continue;
-    }
-    size_t literal_begin = position;
-    size_t literal_end = position + literal->size;
+  LiteralMatcher::Search literals(parts.literals, text, trusted);
+  for (size_t position = 0; const auto literal = literals.Next(position);) {
+    size_t literal_begin = literal->begin;
+    size_t literal_end = literal->begin + literal->size;
     position = literal_end;
     if (const auto rule = parts.literal_rules.find(literal->id);
         rule != parts.literal_rules.end()) {
@@ -152,7 +139,7 @@ Tokenizer::~Tokenizer() = default;
 
 absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::string_view text,
                                                        const EncodeOptions& options) const {
-  const Range all = {0, text.size()};
+  const TextRange all = {0, text.size()};
   return IdsOf(rep_->Encode(text, absl::MakeConstSpan(&all, options.parse_special ? 1 : 0),
                             options.add_special_tokens, options.continues),
                options.lossy);
@@ -161,7 +148,7 @@ absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::string_view text,
 absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::Span<const TextPiece> pieces,
                                                        bool add_special_tokens) const {
   std::string text;
-  std::vector<Range> trusted;  // ascending, with untrusted text between them
+  std::vector<TextRange> trusted;  // ascending, with untrusted text between them
   for (const TextPiece& piece : pieces) {
     if (piece.text.empty()) continue;
     const size_t begin = text.size();

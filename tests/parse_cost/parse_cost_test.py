@@ -23,6 +23,7 @@ MOST = {
     "settings_keys": 100_000,
     "safetensors": 65_536,  # kMaxHeaderTensors
     "tokenizer": 100_000,
+    "literals": 1_000,  # kMaxLiteralBytes
     "answer_tokens": 50_000,
     "keys_file": 16_384,  # kMaxApiKeys
     "toml": 20_000,

@@ -77,6 +77,24 @@ absl::Status ReadTokenizer(int count) {
   return file.ok() ? Tokenizer::Load(*file).status() : file.status();
 }
 
+// A text of which each byte begins or ends what looks like a special token of `count` bytes.
+absl::Status FindLiterals(int count) {
+  constexpr int kRepeats = 100;
+  const std::string run(static_cast<size_t>(count), 'b');
+  const std::string json = absl::StrCat(
+      R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},)",
+      R"("decoder":{"type":"ByteLevel"},"added_tokens":[{"id":2,"content":")", run,
+      R"(c","special":true},{"id":3,"content":"c)", run,
+      R"(","special":true}],"model":{"type":"BPE","merges":[],"vocab":{"b":0,"c":1}}})");
+  const auto file = GgufFile::Parse(GgufBuilder().Text("tokenizer.huggingface.json", json).Build(),
+                                    "tokenizer.json", GgufFile::Part::kTokenizer);
+  if (!file.ok()) return file.status();
+  const auto tokenizer = Tokenizer::Load(*file);
+  if (!tokenizer.ok()) return tokenizer.status();
+  const std::string text(static_cast<size_t>(count) * kRepeats, 'b');
+  return (*tokenizer)->Encode(text, {.parse_special = true}).status();
+}
+
 absl::Status ReadKeys(int count) {
   std::string text = "[tenants.\"a\"]\n";
   for (int i = 0; i < count; ++i) {
@@ -122,6 +140,7 @@ const std::map<std::string, Parse>& Kinds() {
       {"settings_keys", [](int n) { return ReadSettings("{" + Numbered(n, "{}") + "}"); }},
       {"safetensors", ReadSafetensors},
       {"tokenizer", ReadTokenizer},
+      {"literals", FindLiterals},
       {"answer_tokens", CutAnswer},
       {"keys_file", ReadKeys},
       {"toml", ReadToml},

@@ -1,8 +1,11 @@
 #include "common/tokenizer/gguf_tokenizer.h"
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -12,6 +15,7 @@ namespace baton {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 GgufFile TokenizerFile(const GgufBuilder& builder) {
   return *GgufFile::Parse(builder.Build(), "made.gguf", GgufFile::Part::kTokenizer);
@@ -19,6 +23,16 @@ GgufFile TokenizerFile(const GgufBuilder& builder) {
 
 absl::StatusOr<TokenizerParts> PartsOf(const GgufBuilder& builder) {
   return ReadGgufTokenizer(TokenizerFile(builder));
+}
+
+// The token whose literal `text` is; nullopt: there is none.
+std::optional<int32_t> LiteralIn(const TokenizerParts& parts, absl::string_view text,
+                                 bool trusted) {
+  const TextRange whole = {0, text.size()};
+  LiteralMatcher::Search search(parts.literals, text, {&whole, trusted ? size_t{1} : size_t{0}});
+  const auto match = search.Next(0);
+  if (!match.has_value() || match->size != text.size()) return std::nullopt;
+  return match->id;
 }
 
 TEST(GgufTokenizer, PartsAreThoseThatTheKeysName) {
@@ -38,9 +52,9 @@ TEST(GgufTokenizer, PartsAreThoseThatTheKeysName) {
   EXPECT_THAT(parts->end_of_generation_ids, ElementsAre(5, 8)) << "the file's, and <|im_end|>";
   EXPECT_EQ(parts->chat_template, "plain");
   EXPECT_EQ(parts->tool_chat_template, "tools");
-  EXPECT_EQ(parts->literals.Longest("<u>", 0)->id, 6);
-  EXPECT_FALSE(parts->literals.Longest("<s>", 0).has_value()) << "it counts in trusted text only";
-  EXPECT_EQ(parts->literals.Longest("<s>", 3)->id, 4);
+  EXPECT_EQ(LiteralIn(*parts, "<u>", /*trusted=*/false), 6);
+  EXPECT_EQ(LiteralIn(*parts, "<s>", false), std::nullopt) << "it counts in trusted text only";
+  EXPECT_EQ(LiteralIn(*parts, "<s>", true), 4);
 }
 
 TEST(GgufTokenizer, TheSchemeSaysWhetherBosIsAddedWhereTheFileDoesNot) {
@@ -67,6 +81,28 @@ TEST(GgufTokenizer, SentencePiecesAddASpaceUnlessTheFileSaysNo) {
   EXPECT_FALSE(PartsOf(builder.Bool("tokenizer.ggml.add_space_prefix", false))->adds_space_prefix);
 }
 
+TEST(GgufTokenizer, SpecialTokensThatAreTooLongTogetherAreRefused) {
+  constexpr size_t kBytes = 1000;
+  const auto parts_of = [](size_t count) {
+    std::vector<std::string> texts = {"a", "b", "ab"};
+    std::vector<int32_t> kinds = {1, 1, 1};
+    for (size_t i = 0; i < count; ++i) {
+      const std::string number = absl::StrCat(i);
+      texts.push_back(number + std::string(kBytes - number.size(), 'x'));
+      kinds.push_back(3);
+    }
+    return PartsOf(Scheme("gpt-2")
+                       .Texts("tokenizer.ggml.tokens", texts)
+                       .Int32s("tokenizer.ggml.token_type", kinds)
+                       .Texts("tokenizer.ggml.merges", {"a b"}));
+  };
+  const size_t most = LiteralMatcher::kMaxTotalBytes / kBytes;
+  EXPECT_TRUE(parts_of(most).ok()) << parts_of(most).status();
+  const absl::Status refused = parts_of(most + 1).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.message(), HasSubstr("tokenizer.ggml.tokens: the 8389 special"));
+}
+
 // Small with an embedding of so many rows.
 GgufBuilder WithRows(uint64_t rows) {
   return Small("gpt-2").TensorWithData("token_embd.weight", {1, rows}, 0,
@@ -83,8 +119,8 @@ TEST(GgufTokenizer, HasATokenForEachRowOfTheEmbeddingAndNoOther) {
   ASSERT_TRUE(fewer.ok()) << fewer.status();
   EXPECT_EQ(fewer->vocabulary->size(), 3);
   EXPECT_EQ(fewer->listed_tokens, 5u);
-  EXPECT_FALSE(fewer->literals.Longest("<u>", 3).has_value());
-  EXPECT_FALSE(fewer->literals.Longest("<s>", 3).has_value());
+  EXPECT_EQ(LiteralIn(*fewer, "<u>", true), std::nullopt);
+  EXPECT_EQ(LiteralIn(*fewer, "<s>", true), std::nullopt);
   const auto padded = PartsOf(WithRows(12));
   ASSERT_TRUE(padded.ok()) << padded.status();
   EXPECT_EQ(padded->vocabulary->size(), 12);
