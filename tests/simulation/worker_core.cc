@@ -18,6 +18,7 @@ void WorkerCore::Boot() {
   network_.SetTakesWork(id_, true);
   slowness_ = 1;
   progress_ = 0;
+  stopped_runnable_ = 0;
   serves_other_model_ = other_model_;
   info_.Clear();
   info_.set_name(id_.address());
@@ -49,8 +50,10 @@ void WorkerCore::Work(Micros time, std::function<void()> step) {
 }
 
 void WorkerCore::Hang() {
+  const Load load = load_();
   hung_ = true;
-  NoteStandstill(load_());
+  stopped_runnable_ = load.runnable;
+  NoteStandstill(load);
 }
 
 void WorkerCore::StandStill(std::function<void()> step) {
@@ -69,6 +72,7 @@ void WorkerCore::NoteStandstill(const Load& load) const {
 
 void WorkerCore::GoOn() {
   hung_ = false;
+  stopped_runnable_ = 0;
   for (auto& step : std::exchange(stalled_, {})) {
     Work(sim_.random.Between(1, 500), std::move(step));
   }
@@ -105,7 +109,7 @@ void WorkerCore::Tell(ControlNetwork::CallId call, bool first) {
   message->set_progress(progress_);
   const Load load = load_();
   if (hung_) NoteStandstill(load);
-  message->set_runnable_sequences(load.runnable);
+  message->set_runnable_sequences(std::max(load.runnable, stopped_runnable_));
   message->mutable_load()->set_waiting_sequences(load.waiting);
   message->mutable_load()->set_running_sequences(load.running);
   message->mutable_load()->set_waiting_tokens(load.waiting_tokens);

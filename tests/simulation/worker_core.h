@@ -2,6 +2,7 @@
 // and may hang, and the Watch streams that tell the router.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -81,7 +82,7 @@ class WorkerCore {
   bool has_forged() const { return has_forged_; }
   const std::vector<std::string>& quarantined() const { return quarantined_; }
   bool serves_other_model() const { return serves_other_model_; }
-  uint32_t runnable() const { return load_().runnable; }
+  uint32_t runnable() const { return std::max(load_().runnable, stopped_runnable_); }
   const internal::v1::ModelIdentity& identity() const { return info_.identity(); }
   uint64_t incarnation() const { return info_.incarnation(); }
   // What the names of its prefixes begin with.
@@ -115,6 +116,8 @@ class WorkerCore {
   int ticks_ = 0;
   uint64_t progress_ = 0;
   bool hung_ = false;
+  // Runnable sequences when the engine stopped: it does not count anew while it hangs.
+  uint32_t stopped_runnable_ = 0;
   bool draining_ = false;
   bool failing_ = false;
   bool forging_ = false;
