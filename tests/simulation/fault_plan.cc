@@ -32,7 +32,7 @@ constexpr std::array<Kind, kFaultKinds> kKinds = {{
     {"other model", 60},
     {"other shape", 60},
     {"prefill worker forgets a call", 40},
-    {"decode worker forgets a call", 40},
+    {"decode worker forgets a call", 100},
     {"deadline", 300},
     {"deadly prompt", 60},
     {"deadly output", 60},

@@ -74,7 +74,7 @@ void DecodeCalls::Start(ControlNetwork::CallId rpc, const internal::v1::DecodeSt
     return core_.Work(0, [this] { sim_.kill_worker(false, core_.id().index); });
   }
   if (sim_.Strikes(Fault::kForgetfulDecode)) {
-    attempt.forgotten_at = sim_.queue.now() + sim_.random.Between(0, 50'000);
+    attempt.forgotten_at = sim_.queue.now() + sim_.random.Between(0, 30'000);
   }
   attempt.pusher = start.pusher();
   if (!start.prefill_locally()) {
