@@ -68,6 +68,7 @@ ARROWS = {
     "prefill_worker": "base grammar kv engine rpc certificates net protocol handoff worker",
     "decode_worker": "access base grammar kv engine rpc net protocol handoff worker",
     "router/tenants": "base rpc flags net",
+    "router/access_log": "base rpc net tokenizer",
     "router/request": "base rpc protocol tokenizer",
     "router/placement": "base router/request",
     "router/calls": "base rpc certificates net",

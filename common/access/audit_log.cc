@@ -10,15 +10,10 @@ void AuditLog::Refused(const Refusal& refusal, absl::Time now) {
   uint64_t left_out = 0;
   {
     absl::MutexLock lock(&mutex_);
-    if (now >= second_ + absl::Seconds(1)) {
-      second_ = now;
-      lines_ = 0;
-    }
-    if (lines_ == kLinesPerSecond) {
+    if (!rate_.Take(now)) {
       ++left_out_;
       return;
     }
-    ++lines_;
     left_out = std::exchange(left_out_, 0);
   }
   LogWarning("audit: refused method='{}' peer='{}' address='{}' reason='{}' left_out={}",

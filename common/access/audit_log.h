@@ -9,13 +9,15 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
+#include "common/base/line_rate.h"
+
 namespace baton {
 
 // Thread-safe.
 class AuditLog {
  public:
   // The most lines of one second. The next line tells how many were left out.
-  static constexpr int kLinesPerSecond = 20;
+  static constexpr int kLinesPerSecond = LineRate::kPerSecond;
 
   // Text from outside may stand in all but the reason. Nothing secret may be in any.
   struct Refusal {
@@ -28,9 +30,8 @@ class AuditLog {
 
  private:
   absl::Mutex mutex_;
-  absl::Time second_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // when it began
-  int lines_ ABSL_GUARDED_BY(mutex_) = 0;                             // in this second
-  uint64_t left_out_ ABSL_GUARDED_BY(mutex_) = 0;                     // since the last line
+  LineRate rate_ ABSL_GUARDED_BY(mutex_);
+  uint64_t left_out_ ABSL_GUARDED_BY(mutex_) = 0;  // since the last line
 };
 
 }  // namespace baton
