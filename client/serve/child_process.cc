@@ -50,10 +50,12 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const std::vector<std::string>&
   pointers.push_back(nullptr);
 
   // BATON_... variables are meant for the parent, which passes its children what they need by
-  // flags.
+  // flags. Nor is a child what the service manager of NOTIFY_SOCKET has started.
   std::vector<char*> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (!absl::StartsWith(*entry, "BATON_")) environment.push_back(*entry);
+    const bool of_parent =
+        absl::StartsWith(*entry, "BATON_") || absl::StartsWith(*entry, "NOTIFY_SOCKET=");
+    if (!of_parent) environment.push_back(*entry);
   }
   environment.push_back(nullptr);
 

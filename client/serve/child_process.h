@@ -18,9 +18,9 @@ namespace baton {
 class ChildProcess {
  public:
   // argv[0] is the path of the binary. The child's stdin is /dev/null, its stdout goes to our
-  // stderr, and it inherits stderr, no other descriptor, and no BATON_... variable. It has a
-  // process group of its own, so that Ctrl-C in a terminal reaches only the parent. NOT_FOUND if
-  // the binary cannot be executed, RESOURCE_EXHAUSTED if no process can be made.
+  // stderr, and it inherits stderr, no other descriptor, and neither a BATON_... variable nor
+  // NOTIFY_SOCKET. It has a process group of its own, so that Ctrl-C in a terminal reaches only the
+  // parent. NOT_FOUND if the binary cannot be executed, RESOURCE_EXHAUSTED if no process can be made.
   static absl::StatusOr<ChildProcess> Start(const std::vector<std::string>& argv);
 
   ChildProcess(ChildProcess&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}

@@ -14,6 +14,7 @@
 #include "client/serve/signal_watcher.h"
 #include "common/backend/cpu/machine/cpu_set.h"
 #include "common/base/log.h"
+#include "common/base/service_manager.h"
 #include "common/base/standard_output.h"
 #include "common/worker/model_runtime.h"
 
@@ -90,10 +91,12 @@ int RunCluster(const LocalClusterOptions& options, bool needs_key,
         absl::StrAppend(&lines, "ready: http://", http, "\n", CurlLine(http, needs_key), "\n");
       }
       WriteOutput(lines);
+      NotifyServiceManager(kServiceReady);
       announced = true;
     }
     absl::SleepFor(absl::Milliseconds(announced ? 100 : 20));
   }
+  NotifyServiceManager(kServiceStopping);
   LogInfo("stopping; running requests have {} to finish", absl::FormatDuration(shutdown_timeout));
   return cluster->Stop(shutdown_timeout) ? 0 : 1;
 }

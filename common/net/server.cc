@@ -27,6 +27,7 @@
 #include "common/base/free_memory.h"
 #include "common/base/log.h"
 #include "common/base/secret_mode.h"
+#include "common/base/service_manager.h"
 #include "common/base/status_macros.h"
 #include "common/net/acceptor.h"
 #include "common/net/access_check.h"
@@ -350,10 +351,12 @@ std::string ServerProcess::advertised_address() const {
 }
 
 int ServerProcess::Run(const DrainHooks& hooks) {
+  NotifyServiceManager(kServiceReady);
   pollfd event{.fd = rep_->event, .events = POLLIN, .revents = 0};
   while (poll(&event, 1, -1) <= 0) {
   }
   const absl::Duration timeout = rep_->options.flags.shutdown_timeout;
+  NotifyServiceManager(kServiceStopping);
   LogInfo("draining for at most {}; a second signal ends at once", absl::FormatDuration(timeout));
   EndByForceAfter(timeout + hooks.forced_end);
   rep_->health.SetState(ServerState::kDraining);

@@ -51,7 +51,10 @@ TEST(ChildProcess, IsRefusedByNameWhereTheBinaryIsMissing) {
 TEST(ChildProcess, DoesNotInheritOurSettings) {
   setenv("BATON_LISTEN", "127.0.0.1:1", 1);
   setenv("OTHER_LISTEN", "127.0.0.1:1", 1);
-  auto child = Shell("test -z \"$BATON_LISTEN\" && test -n \"$OTHER_LISTEN\"");
+  setenv("NOTIFY_SOCKET", "/run/notify", 1);
+  auto child =
+      Shell("test -z \"$BATON_LISTEN\" && test -z \"$NOTIFY_SOCKET\" && test -n \"$OTHER_LISTEN\"");
+  unsetenv("NOTIFY_SOCKET");
   ASSERT_TRUE(child.ok()) << child.status();
   const auto exit = child->Wait(kLong);
   ASSERT_TRUE(exit.has_value());
