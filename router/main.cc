@@ -11,10 +11,9 @@
 
 #include "common/base/address.h"
 #include "common/base/log.h"
+#include "common/base/log_banner.h"
 #include "common/base/progress_line.h"
-#include "common/base/standard_error.h"
 #include "common/base/standard_output.h"
-#include "common/base/terminal_text.h"
 #include "common/base/version.h"
 #include "common/gguf/gguf_file.h"
 #include "common/gguf/model_sha256.h"
@@ -24,6 +23,7 @@
 #include "common/net/server.h"
 #include "common/protocol/model_sampling.h"
 #include "common/rpc/limits.h"
+#include "router/access_log/access_log.h"
 #include "router/front/front_socket.h"
 #include "router/http/http_server.h"
 #include "router/router.h"
@@ -37,6 +37,8 @@ namespace {
 constexpr char kProgram[] = "baton-router";
 // How long the spans of the last requests may take to be written and sent, when all else has ended.
 constexpr absl::Duration kLastTraces = absl::Seconds(2);
+// How long the last lines of the access log may take.
+constexpr absl::Duration kLastLines = absl::Seconds(1);
 // How long after --shutdown-timeout a text that is being tokenised, or another thread that does not
 // return, may hold up the end.
 constexpr absl::Duration kForcedEnd = absl::Seconds(5);
@@ -132,6 +134,13 @@ absl::StatusOr<std::unique_ptr<Tracer>> StartTracer(const RouterFlags& flags,
   return Tracer::Start(flags.trace, flags.router.name, model, metrics);
 }
 
+// Null without --access-log.
+absl::StatusOr<std::unique_ptr<AccessLog>> StartAccessLog(const RouterFlags& flags,
+                                                          Metrics& metrics) {
+  if (!flags.access_log.on()) return nullptr;
+  return AccessLog::Start(flags.access_log, metrics);
+}
+
 // `http` may be null.
 DrainHooks HooksOf(Router& router, HttpServer* http) {
   const auto begin = [&router, http] {
@@ -178,6 +187,9 @@ int Main(int argc, char** argv) {
   auto tracer = StartTracer(flags, (*model)->name(), metrics);  // outlives the router
   if (!tracer.ok()) return ExitUsage(kProgram, tracer.status());
   flags.router.tracer = tracer->get();
+  auto access_log = StartAccessLog(flags, metrics);  // outlives router and HTTP server
+  if (!access_log.ok()) return ExitUsage(kProgram, access_log.status());
+  flags.router.access_log = access_log->get();
   // The router's last answers go through its HTTP server.
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<Router> router;  // outlives the server that calls it
@@ -217,11 +229,9 @@ int Main(int argc, char** argv) {
   }
   if (*front != nullptr) (*front)->Start();
   if (http != nullptr) http->Start(router->http_handler());
-  if (LogsInfo()) {
-    WriteNotice(absl::StrCat("baton-router ", Version(), ": model ", ShownLine((*model)->name()),
-                             " at ", (*process)->listen_address(), "\n"));
-    if (http != nullptr) WriteNotice(absl::StrCat("HTTP at ", http->address(), "\n"));
-  }
+  LogBanner(absl::StrCat("baton-router ", Version(), ": model ", (*model)->name(), " at ",
+                         (*process)->listen_address(), http != nullptr ? "\nHTTP at " : "",
+                         http != nullptr ? http->address() : ""));
   (*process)->health().SetState(ServerState::kReady);
   const int code = (*process)->Run(HooksOf(*router, http.get()));
   ready_router.store(nullptr);
@@ -229,7 +239,8 @@ int Main(int argc, char** argv) {
   front->reset();
   process->reset();
   router.reset();
-  // A disk or a collector that does not answer does not hold up the end.
+  // A disk, a reader or a collector that does not answer does not hold up the end.
+  if (*access_log != nullptr && !(*access_log)->Close(kLastLines)) std::_Exit(code);
   if (*tracer != nullptr && !(*tracer)->Close(kLastTraces)) std::_Exit(code);
   return code;
 }

@@ -134,7 +134,8 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                             .metrics = router_metrics_,
                             .disaggregation = options_.runner.dispatch.placement.disaggregation,
                             .short_of_memory = options_.short_of_memory,
-                            .tracer = options_.tracer};
+                            .tracer = options_.tracer,
+                            .access_log = options_.access_log};
   intake_ = std::make_unique<Intake>(parts);
   service_ = std::make_unique<GenerationServiceImpl>(*intake_, parts);
   page_ = std::make_unique<PageService>(PageService::Parts{.files = options_.page_files,

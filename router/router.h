@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/certificates/credentials.h"
 #include "common/net/metrics.h"
+#include "router/access_log/access_log.h"
 #include "router/calls/thread_loop.h"
 #include "router/dispatch/admission.h"
 #include "router/fleet/fleet.h"
@@ -57,6 +58,8 @@ struct RouterOptions {
   std::string name = "router";  // on the page
   Planner::Options advice{};    // its prompts_on_decode_workers follows from `runner`
   Tracer* tracer = nullptr;     // null: nothing is traced. Outlives the router
+  // Null: there is none. It outlives the router and what serves its HTTP.
+  AccessLog* access_log = nullptr;
   absl::Span<const PageFile> page_files = PageFiles();  // which outlive the router
 };
 

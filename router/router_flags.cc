@@ -137,6 +137,10 @@ void RouterFlags::AddTo(FlagSet& flags) {
                   "program that compiles the grammars of response_format (default: "
                   "baton-grammar-compiler beside this program, or in ../libexec/baton)");
   AddAdviceFlags(flags, router.advice, advice_workers);
+  flags.AddString(
+      "access-log", access_log.target,
+      "Where each request that ends gets a line, without its text: a FILE, which may be "
+      "moved away for rotation, stderr or none");
   flags.AddString("trace-file", trace.file,
                   "file that gets the stages of every request that ends, as Trace Events for "
                   "Perfetto; at its bound, and at a restart, it becomes FILE.1");
@@ -184,6 +188,8 @@ absl::Status RouterFlags::Finish() {
   if (trace.file_bytes < kLeastTraceBytes) {
     return absl::InvalidArgumentError("--trace-file-bytes: must be at least 1MiB");
   }
+  access_log.format = server.log_format == "json" ? AccessFormat::kJson : AccessFormat::kText;
+  if (access_log.on()) BATON_RETURN_IF_ERROR(LineSink::Check(access_log.target));
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
     return std::string(value == nullptr ? "" : value);

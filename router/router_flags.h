@@ -8,6 +8,7 @@
 
 #include "common/flags/flags.h"
 #include "common/net/server_flags.h"
+#include "router/access_log/access_log.h"
 #include "router/front/front_socket.h"
 #include "router/http/http_server.h"
 #include "router/router.h"
@@ -32,6 +33,7 @@ struct RouterFlags {
   absl::Duration max_queue_time = Admission::Limits{}.max_queue_time;  // 0: no limit
   int advice_workers = 0;                                              // 0: as many as are ready
   TracerOptions trace;
+  AccessLogOptions access_log;
   FrontSocket::Options front;  // an empty path: there is no front
   int front_uid = -1;          // below 0: not given
   RouterOptions router;

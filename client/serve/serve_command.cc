@@ -38,7 +38,8 @@ constexpr absl::string_view kNotForWorkers[] = {
     "api-keys",       "fleet-secret-file", "generation-config",
     "http-listen",    "http-cors-origin",  "trace-file",
     "otlp-endpoint",  "trace-file-bytes",  "otlp-sample-ratio",
-    "cuda-mps",       "reuse-port",        "max-queue-time"};
+    "cuda-mps",       "reuse-port",        "max-queue-time",
+    "access-log"};
 
 // Flags of `serve` that are passed to the router.
 constexpr absl::string_view kForRouter[] = {
@@ -124,6 +125,9 @@ void ServeCommand::AddFlags(FlagSet& flags) {
                     "429. 0: no limit");
   flags.AddStrings("http-cors-origin", http_cors_origins_,
                    "of the router: origins whose pages may call it by HTTP, repeated");
+  flags.AddString("access-log", access_log_,
+                  "Where the router writes a line for each request, without its text: a FILE, "
+                  "stderr or none");
   flags.AddString("trace-file", trace_file_,
                   "of the router: file that gets the stages of every request, for Perfetto");
   flags.AddBytes("trace-file-bytes", trace_file_bytes_, "of the router: bound of --trace-file");
@@ -166,6 +170,8 @@ int ServeCommand::Run(const FlagSet& flags) {
     if (!IsOneOf(argument, kNotForWorkers)) options_.worker_args.push_back(argument);
     if (IsOneOf(argument, kForRouter)) options_.router_args.push_back(argument);
   }
+  // Given or not: the router's own default is none.
+  options_.router_args.push_back(absl::StrCat("--access-log=", access_log_));
   if (worker_.server.check_config) {
     const absl::StatusOr<bool> accepted = LocalCluster::Check(options_);
     if (!accepted.ok()) return ExitUsage("baton serve", accepted.status());

@@ -10,10 +10,14 @@
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 
+#include "common/base/log_banner.h"
+#include "common/base/standard_error.h"
 #include "common/base/terminal_text.h"
 
 namespace baton {
 namespace {
+
+bool is_json = false;  // set by InitLogging, before there are threads
 
 void Append(const std::string& text, spdlog::memory_buf_t& line) {
   line.append(text.data(), text.data() + text.size());
@@ -95,8 +99,14 @@ absl::Status InitLogging(const std::string& role, const std::string& level,
     return absl::InvalidArgumentError(
         absl::StrCat("--log-format: '", format, "' is neither text nor json"));
   }
-  SetLogger(role, parsed, format == "json" ? MakeJsonFormatter() : MakeTextFormatter());
+  is_json = format == "json";
+  SetLogger(role, parsed, is_json ? MakeJsonFormatter() : MakeTextFormatter());
   return absl::OkStatus();
+}
+
+void LogBanner(const std::string& text) {
+  if (is_json) return LogInfo("{}", text);
+  if (LogsInfo()) WriteNotice(absl::StrCat(text, "\n"));
 }
 
 std::string LogSafe(absl::string_view text) {

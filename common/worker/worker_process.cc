@@ -12,9 +12,9 @@
 #include "common/base/clock.h"
 #include "common/base/kv_type_name.h"
 #include "common/base/log.h"
+#include "common/base/log_banner.h"
 #include "common/base/numerics.h"
 #include "common/base/progress_line.h"
-#include "common/base/standard_error.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
@@ -180,7 +180,7 @@ int WorkerProcess::Run(std::vector<grpc::Service*> services, const DrainHooks& h
     return ExitUsage(program_, status);
   }
   watch_->SetAddress(server_->advertised_address());
-  if (LogsInfo()) WriteNotice(absl::StrCat(BannerText(), "\n"));
+  LogBanner(BannerText());
   server_->health().SetState(ServerState::kReady);
   watch_->StateChanged();
   DrainHooks all = hooks;

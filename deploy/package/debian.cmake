@@ -35,7 +35,7 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # systemd-sysusers makes the user. Where systemd does not run, such as in an image, the small one is enough.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd-standalone-sysusers | systemd | systemd-sysusers")
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "haproxy")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "haproxy, logrotate")
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_THREADS 0)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)

@@ -43,6 +43,12 @@ bool HalfIsFree(int fd) {
   return taken <= room / 2;
 }
 
+// Whether the file is open and was not deleted.
+bool HasName(int fd) {
+  struct stat status = {};
+  return fstat(fd, &status) == 0 && status.st_nlink > 0;
+}
+
 }  // namespace
 
 absl::Status LineSink::Check(const std::string& target) {
@@ -141,8 +147,11 @@ absl::Status LineSink::Put(absl::string_view& text) {
 
 absl::Status LineSink::Write(absl::string_view line) {
   if (!path_.empty() && (fd_ < 0 || Moved())) {
-    // A file that was moved away is written to until there is a new one.
-    if (absl::Status status = Reopen(); fd_ < 0) return status;
+    // A file that was moved away is written to until there is a new one, a deleted one is not.
+    if (absl::Status status = Reopen(); !status.ok() && !HasName(fd_)) {
+      CloseFile();
+      return status;
+    }
   }
   absl::string_view rest = rest_;
   const absl::Status status = Put(rest);

@@ -90,6 +90,7 @@ absl::StatusOr<Caller> Door::Identify(const Shown& shown, absl::string_view meth
     Refused(shown, method, caller.tenant, status);
     return status;
   }
+  caller.identified = !shown.authorization.empty() || shown.certificate_name.has_value();
   // Whoever is alone with itself may order its requests as it likes.
   if (caller.tenant.empty()) caller.limits.min_priority = std::numeric_limits<int32_t>::min();
   if (keys_ == nullptr) return caller;

@@ -42,27 +42,39 @@ constexpr size_t kShortBytes = size_t{64} << 10;
 // Memory of all longer responses that clients have not taken yet. HTTP has a bound of its own.
 constexpr size_t kMaxUnreadBytes = size_t{64} << 20;
 
+void NoteAnswer(const std::shared_ptr<AccessEntry>& access, const absl::Status& status) {
+  if (access != nullptr) access->Answered(status);
+}
+
 // Answers a unary call, and counts a long response until the client has taken it. Deletes itself
 // when gRPC is done with the call.
 class CountedAnswer final : public grpc::ServerUnaryReactor {
  public:
-  explicit CountedAnswer(UnreadBytes& unread_bytes) : unread_(unread_bytes) {}
+  // `access`: the call's entry of the access log, or null.
+  CountedAnswer(UnreadBytes& unread_bytes, std::shared_ptr<AccessEntry> access)
+      : unread_(unread_bytes), access_(std::move(access)) {}
 
   // Ends the tenant's call with the response, or with an error if too many bytes are unread.
   void Answer(const google::protobuf::Message& response, const std::string& tenant) {
     const size_t bytes = response.SpaceUsedLong();
     unread_.SetTenant(tenant);
     if (bytes > kShortBytes && !unread_.Take(bytes)) {
-      return Finish(ToGrpcStatus(ShortOfMemory(
-          "the answers that this tenant or all clients leave unread take too much memory")));
+      return End(ShortOfMemory(
+          "the answers that this tenant or all clients leave unread take too much memory"));
     }
-    Finish(grpc::Status::OK);
+    End(absl::OkStatus());
+  }
+  // Ends the call.
+  void End(const absl::Status& status) {
+    NoteAnswer(access_, status);
+    Finish(ToGrpcStatus(status));
   }
 
  private:
   void OnDone() override { delete this; }
 
   UnreadBytes::Part unread_;
+  const std::shared_ptr<AccessEntry> access_;
 };
 
 }  // namespace
@@ -75,21 +87,34 @@ GenerationServiceImpl::GenerationServiceImpl(Intake& intake, const Intake::Parts
   Add("ListModels", &GenerationServiceImpl::ListModels);
 }
 
+GenerationServiceImpl::Entry GenerationServiceImpl::NewEntry(absl::string_view method) const {
+  return AccessEntry::Begin(parts_.access_log,
+                            {.route = std::string(method), .unanswered = "CANCELLED"}, SteadyNow());
+}
+
+absl::StatusOr<Caller> GenerationServiceImpl::Identify(const grpc::CallbackServerContext& context,
+                                                       absl::string_view method,
+                                                       const Entry& access) {
+  absl::StatusOr<Caller> caller = parts_.door.Identify(context, method);
+  if (caller.ok() && access != nullptr) access->Identified(caller->tenant, caller->identified);
+  return caller;
+}
+
 absl::Status GenerationServiceImpl::LetIn(const grpc::CallbackServerContext& context,
-                                          absl::string_view method, Caller& caller) {
+                                          absl::string_view method, const Entry& access,
+                                          Caller& caller) {
   BATON_RETURN_IF_ERROR(intake_.CheckMemory());
-  BATON_ASSIGN_OR_RETURN(caller, parts_.door.Identify(context, method));
+  BATON_ASSIGN_OR_RETURN(caller, Identify(context, method, access));
   return method == kTokenizeMethod ? parts_.quotas.CountTokenizing(caller, SteadyNow())
                                    : parts_.quotas.CountRequest(caller, SteadyNow());
 }
 
 absl::StatusOr<Intake::Place> GenerationServiceImpl::LetIn(
     const grpc::CallbackServerContext& context, const Received<v1::GenerateRequest>& request,
-    Caller& caller) {
+    const Entry& access, Caller& caller) {
   const absl::Time received = SteadyNow();
   absl::Status status = intake_.CheckOpen();
-  absl::StatusOr<Caller> known =
-      status.ok() ? parts_.door.Identify(context, kGenerateMethod) : status;
+  absl::StatusOr<Caller> known = status.ok() ? Identify(context, kGenerateMethod, access) : status;
   status = known.ok() ? request.status : known.status();
   if (!status.ok()) {
     intake_.CountRefused(status);
@@ -102,29 +127,37 @@ absl::StatusOr<Intake::Place> GenerationServiceImpl::LetIn(
   intake_.Trace({.parent = MetadataOf(context, kTraceParentHeader),
                  .state = MetadataOf(context, kTraceStateHeader)},
                 places.front());
+  places.front().access = access;
   return std::move(places.front());
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
     grpc::CallbackServerContext* context, std::unique_ptr<Received<v1::GenerateRequest>> request) {
   Caller caller;
-  absl::StatusOr<Intake::Place> place = LetIn(*context, *request, caller);
+  Entry access = NewEntry(kGenerateMethod);
+  if (access != nullptr && request->status.ok()) access->SetId(request->message.request_id());
+  absl::StatusOr<Intake::Place> place = LetIn(*context, *request, access, caller);
   if (!place.ok()) {
     auto* const refused = new RefusedCall<grpc::ServerWriteReactor<v1::GenerateResponse>>();
     const absl::Status& status = place.status();
-    parts_.refusals.Refuse(caller, status, [refused, status] { refused->End(status); });
+    parts_.refusals.Refuse(caller, status, [refused, status, access] {
+      NoteAnswer(access, status);
+      refused->End(status);
+    });
     return refused;
   }
-  auto writer = std::make_unique<GrpcClientWriter>(context, std::move(request));
+  auto writer = std::make_unique<GrpcClientWriter>(context, std::move(request), std::move(access));
   GrpcClientWriter* const reactor = writer.get();
   intake_.Start(*std::move(place), reactor->request(), std::move(writer));
   return reactor;
 }
 
 void GenerationServiceImpl::Refuse(const Caller& caller, const absl::Status& status,
-                                   grpc::ServerUnaryReactor* reactor) {
-  parts_.refusals.Refuse(caller, status,
-                         [reactor, status] { reactor->Finish(ToGrpcStatus(status)); });
+                                   const Entry& access, grpc::ServerUnaryReactor* reactor) {
+  parts_.refusals.Refuse(caller, status, [reactor, status, access] {
+    NoteAnswer(access, status);
+    reactor->Finish(ToGrpcStatus(status));
+  });
 }
 
 template <typename Request>
@@ -133,9 +166,10 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::AnswerOnPool(
     std::unique_ptr<Received<Request>> request, uint64_t cost,
     const google::protobuf::Message* response,
     std::function<absl::Status(const Request&, const Caller&)> answer) {
-  auto* const reactor = new CountedAnswer(unread_bytes_);
+  const Entry access = NewEntry(method);
+  auto* const reactor = new CountedAnswer(unread_bytes_, access);
   Caller caller;
-  absl::Status status = LetIn(context, method, caller);
+  absl::Status status = LetIn(context, method, access, caller);
   if (status.ok()) status = request->status;
   if (status.ok()) status = parts_.model.Validate(request->message);
   Admission::Body waits = parts_.admission.NewBody(caller.tenant);
@@ -148,12 +182,11 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::AnswerOnPool(
     job.run = [reactor, response, caller, answer = std::move(answer), waits = std::move(waits),
                request = std::move(request)](const absl::Status& may_run) {
       const absl::Status answered = may_run.ok() ? answer(request->message, caller) : may_run;
-      answered.ok() ? reactor->Answer(*response, caller.tenant)
-                    : reactor->Finish(ToGrpcStatus(answered));
+      answered.ok() ? reactor->Answer(*response, caller.tenant) : reactor->End(answered);
     };
     if (!parts_.pool.TryRun(std::move(job))) status = TokenizersBusy();
   }
-  if (!status.ok()) Refuse(caller, status, reactor);
+  if (!status.ok()) Refuse(caller, status, access, reactor);
   return reactor;
 }
 
@@ -190,14 +223,16 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(
 grpc::ServerUnaryReactor* GenerationServiceImpl::ListModels(
     grpc::CallbackServerContext* context, std::unique_ptr<Received<v1::ListModelsRequest>> request,
     v1::ListModelsResponse* response) {
+  const Entry access = NewEntry(kListModelsMethod);
   Caller caller;
-  absl::Status status = LetIn(*context, kListModelsMethod, caller);
+  absl::Status status = LetIn(*context, kListModelsMethod, access, caller);
   if (status.ok()) status = request->status;
   if (status.ok()) *response->add_models() = parts_.model.Card(parts_.fleet.Get());
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   if (!status.ok()) {
-    Refuse(caller, status, reactor);
+    Refuse(caller, status, access, reactor);
   } else {
+    NoteAnswer(access, status);
     reactor->Finish(grpc::Status::OK);
   }
   return reactor;

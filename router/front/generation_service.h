@@ -32,15 +32,24 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
                                        std::unique_ptr<Received<v1::ListModelsRequest>> request,
                                        v1::ListModelsResponse* response);
 
+  // The entry of a call in the access log; may be null.
+  using Entry = std::shared_ptr<AccessEntry>;
+
+  Entry NewEntry(absl::string_view method) const;
+  // The caller of `method`, of which `access` is told.
+  absl::StatusOr<Caller> Identify(const grpc::CallbackServerContext& context,
+                                  absl::string_view method, const Entry& access);
   // Both set `caller` once they know who calls.
   absl::StatusOr<Intake::Place> LetIn(const grpc::CallbackServerContext& context,
-                                      const Received<v1::GenerateRequest>& request, Caller& caller);
+                                      const Received<v1::GenerateRequest>& request,
+                                      const Entry& access, Caller& caller);
   // Counts a request of `method`, which is answered at once.
   absl::Status LetIn(const grpc::CallbackServerContext& context, absl::string_view method,
-                     Caller& caller);
+                     const Entry& access, Caller& caller);
   // Ends a refused call, at once or later. The methods own their messages, so a refusal that is
   // sent later keeps none.
-  void Refuse(const Caller& caller, const absl::Status& status, grpc::ServerUnaryReactor* reactor);
+  void Refuse(const Caller& caller, const absl::Status& status, const Entry& access,
+              grpc::ServerUnaryReactor* reactor);
   // Validates and lets in, then runs `answer` on the pool, since tokenising takes time that belongs
   // to gRPC's threads. Until then the message counts among the bytes that wait. `cost` as that of the
   // pool's jobs.

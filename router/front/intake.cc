@@ -115,8 +115,9 @@ void Intake::Start(Place place, const v1::GenerateRequest& request,
                   .settled = std::move(settled)};
   const uint64_t number = running.number;
   parts_.loop.PostOrRun([this, number, owned = std::move(owned), ticket = std::move(place.ticket),
-                         use = std::move(place.use)]() mutable {
-    parts_.runner.Arrived(number, std::move(owned), std::move(ticket), std::move(use));
+                         use = std::move(place.use), access = std::move(place.access)]() mutable {
+    parts_.runner.Arrived(number, std::move(owned), std::move(ticket), std::move(use),
+                          std::move(access));
   });
   PreparingPool::Job prepare{.tenant = running.caller.tenant,
                              .cost = AboutPromptTokens(request),

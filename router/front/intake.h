@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 
 #include "baton/v1/generation.pb.h"
+#include "router/access_log/access_entry.h"
 #include "router/calls/client_call.h"
 #include "router/calls/event_loop.h"
 #include "router/dispatch/admission.h"
@@ -50,7 +51,8 @@ class Intake {
     Disaggregation disaggregation;
     // Whether requests are refused for want of memory. Empty: never.
     std::function<bool()> short_of_memory{};
-    const Tracer* tracer = nullptr;  // null: nothing is traced
+    const Tracer* tracer = nullptr;   // null: nothing is traced
+    AccessLog* access_log = nullptr;  // null: there is none
   };
   // A request's place in the queue, and its share of what its tenant may use.
   struct Place {
@@ -60,6 +62,7 @@ class Intake {
     absl::Time received;
     absl::Time deadline;                          // infinite: the client gave none
     std::shared_ptr<const TraceContext> trace{};  // null: the request is not traced
+    std::shared_ptr<AccessEntry> access{};        // null: the request has no line in the access log
   };
 
   using Settled = std::function<void(uint32_t prompt_tokens)>;

@@ -14,6 +14,7 @@
 
 #include "boost/asio/post.hpp"
 #include "common/base/clock.h"
+#include "router/access_log/access_entry.h"
 #include "router/http/answer_text.h"
 #include "router/http/cors.h"
 #include "router/http/served_exchange.h"
@@ -95,6 +96,7 @@ void Connection::Close() {
   // What was cut must not look whole to HTTP/1.0.
   if (exchange_gone_) ResetAtClose(descriptor_->native_handle());
   EndUnfinished();
+  EndEntry(/*whole=*/false);
   phase_ = Phase::kClosed;
   closed_.store(true);
   parser_.reset();
@@ -228,6 +230,7 @@ bool Connection::TakeHead() {
   is_head_ = request.method == "HEAD";
   path_ = request.path;
   head_at_ = SteadyNow();
+  BeginEntry(request);
   request.client = client_;
   phase_ = Phase::kBody;
   step_end_bytes_ = surroundings_.options.body_step_bytes;
@@ -308,8 +311,22 @@ void Connection::Refuse(int status, const std::string& message) {
   framing_.keep_alive = false;
   is_head_ = request.method == "HEAD";
   path_ = request.path;
+  BeginEntry(request);
   common_headers_ = CorsHeaders(OriginsOf(request), request);
   WriteAnswer(surroundings_.handler.error_answer(request, status, message));
+}
+
+void Connection::BeginEntry(HttpRequest& request) {
+  const auto& make = surroundings_.handler.entry;
+  if (access_ == nullptr && make != nullptr) access_ = make(request.path);
+  request.access = access_;
+}
+
+void Connection::EndEntry(bool whole) {
+  const std::shared_ptr<AccessEntry> access = std::exchange(access_, nullptr);
+  if (access == nullptr) return;
+  if (!whole) access->Failed(absl::CancelledError("the client has not taken the whole answer"));
+  access->Ended(SteadyNow());
 }
 
 void Connection::SetDeadline(absl::Duration timeout) {

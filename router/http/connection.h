@@ -119,6 +119,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Hands the request over with its body, or with the status that says why there is no room for it.
   void TakeRequest(const absl::Status& status = absl::OkStatus());
   void Refuse(int status, const std::string& message);
+  // Gives the request its entry of the access log, unless it has one.
+  void BeginEntry(HttpRequest& request);
+  // The request has ended. `whole`: its client has the whole answer.
+  void EndEntry(bool whole);
   // The origins whose pages may read the answer to `request`.
   const std::vector<std::string>& OriginsOf(const HttpRequest& request) const;
 
@@ -188,7 +192,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   uint64_t exchange_ = 0;
   std::string path_;
   std::optional<absl::Time> head_at_;  // when its headers were there
-  bool exchange_gone_ = false;         // it was open when the connection was closed
+  std::shared_ptr<AccessEntry> access_;
+  bool exchange_gone_ = false;  // it was open when the connection was closed
   std::function<void()> gone_;
   RequestParser::Framing framing_;
   std::vector<HttpHeader> common_headers_;  // of every answer

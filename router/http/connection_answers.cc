@@ -7,6 +7,7 @@
 #include "boost/asio/post.hpp"
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "router/access_log/access_entry.h"
 #include "router/http/answer_text.h"
 #include "router/http/connection.h"
 
@@ -169,6 +170,7 @@ void Connection::AppendPart(Bytes bytes, OutputQueue::Written written) {
 }
 
 void Connection::CountAnswer(int status) const {
+  if (access_ != nullptr) access_->Answered(status);
   if (surroundings_.handler.answered == nullptr) return;
   std::optional<absl::Duration> since_head;
   if (head_at_.has_value()) since_head = SteadyNow() - *head_at_;
@@ -242,6 +244,7 @@ void Connection::FinishAnswer() {
   gone_ = nullptr;
   ++exchange_;
   EndUnfinished();
+  EndEntry(/*whole=*/!breaks_);
   if (breaks_ && !framing_.http_1_1) return Close();
   if (breaks_ || !keep_alive_ || draining_) return Linger();
   AwaitRequest(surroundings_.options.idle_timeout);

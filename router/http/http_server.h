@@ -70,6 +70,9 @@ class HttpServer {
     std::function<void(const std::string& path, int status,
                        std::optional<absl::Duration> since_head)>
         answered{};
+    // Makes the entry of the access log for a request to this path ("" where it could not be read),
+    // on an I/O thread, before `check`; or null. May be null: requests have no entries.
+    std::function<std::shared_ptr<AccessEntry>(const std::string& path)> entry{};
     // Whether pages of Options::cors_origins may read the answers to this path, on an I/O thread.
     // May be null: they may read all.
     std::function<bool(const std::string& path)> shares{};

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,8 @@
 #include "common/access/peer.h"
 
 namespace baton {
+
+class AccessEntry;
 
 struct HttpHeader {
   std::string name;  // in a request in lower case; in an answer as it is to be written
@@ -35,6 +38,7 @@ struct HttpRequest {
   std::string query{};                // of the target, as sent, without the "?"
   std::vector<HttpHeader> headers{};  // in the order in which they came
   HttpClient client{};
+  std::shared_ptr<AccessEntry> access{};  // of the access log; null: the request has no line
 
   // The values of a header, whose name is given in lower case.
   std::vector<std::string> HeaderValues(absl::string_view name) const;

@@ -9,6 +9,7 @@
 #include "common/base/hash.h"
 #include "common/base/log.h"
 #include "common/base/version.h"
+#include "common/rpc/duration.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 #include "router/request/errors.h"
@@ -72,6 +73,19 @@ RequestRunner::Options WithTimesOfTheQueue(RequestRunner::Options options,
   options.machine.queue_time = limits.max_queue_time;
   options.dispatch.resume_grace = options.machine.worker_timeout;
   return options;
+}
+
+// What was done for a request that ends with `status`.
+AccessWork WorkOf(const RequestMachine& machine, const absl::Status& status) {
+  AccessWork work{.prompt_tokens = machine.spec().prompt_token_ids.size(),
+                  .cached_tokens = machine.usage().cached_tokens(),
+                  .output_tokens =
+                      status.ok() ? machine.usage().completion_tokens() : machine.accepted_tokens(),
+                  .attempts = machine.attempt()};
+  if (machine.timings().has_time_to_first_token()) {
+    work.time_to_first_token = DurationFromProto(machine.timings().time_to_first_token());
+  }
+  return work;
 }
 
 void LogBreak(uint64_t number, const RequestMachine& machine) {
@@ -143,13 +157,15 @@ Dispatcher::Handlers RequestRunner::DispatchHandlers() {
 }
 
 void RequestRunner::Arrived(uint64_t number, std::unique_ptr<ClientCall> client,
-                            Admission::Ticket ticket, Quotas::Use use) {
+                            Admission::Ticket ticket, Quotas::Use use,
+                            std::shared_ptr<AccessEntry> access) {
   auto request = std::make_unique<Request>();
   Request& added = *request;
   request->number = number;
   request->client = std::move(client);
   request->ticket = std::move(ticket);
   request->use = std::move(use);
+  request->access = std::move(access);
   request->client->SetHandlers(ClientHandlers(number));
   request->calls = std::make_unique<RequestCalls>(
       RequestCalls::Parts{.loop = parts_.loop, .fleet = parts_.fleet, .reports = reports_},
@@ -301,10 +317,20 @@ void RequestRunner::EndClient(Request& request, const absl::Status& status,
     if (parts_.tracer != nullptr) parts_.tracer->Ended(request.record, request.machine->spec());
   }
   LogEnd(request.number, status);
+  NoteEnd(request, status);
   request.end_status = options_.expose_workers ? status : WithoutWorkersWords(status);
   // The end of the call would free the request that is being prepared.
   if (request.prepared) request.client->FinishWith(request.end_status);
   EndCallsLater(request);
+}
+
+void RequestRunner::NoteEnd(Request& request, const absl::Status& status) {
+  const std::shared_ptr<AccessEntry> access = std::exchange(request.access, nullptr);
+  if (access == nullptr) return;
+  if (!status.ok()) access->Failed(status);
+  if (request.machine == nullptr) return;
+  access->Worked(WorkOf(*request.machine, status));
+  if (request.record != nullptr && access->id().empty()) access->SetId(request.record->id());
 }
 
 void RequestRunner::EndCallsLater(Request& request) {

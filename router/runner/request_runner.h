@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "router/access_log/access_entry.h"
 #include "router/calls/client_call.h"
 #include "router/calls/event_loop.h"
 #include "router/dispatch/admission.h"
@@ -59,8 +60,9 @@ class RequestRunner {
 
   // A client's call that was admitted. No two have one `number`. Its machine starts with Prepared,
   // unless the client leaves before.
+  // `access`: its entry of the access log, or null.
   void Arrived(uint64_t number, std::unique_ptr<ClientCall> client, Admission::Ticket ticket,
-               Quotas::Use use = {});
+               Quotas::Use use = {}, std::shared_ptr<AccessEntry> access = nullptr);
   // REQUIRES: after Arrived, exactly once for each.
   void Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec, const TokenTable& table);
 
@@ -94,6 +96,7 @@ class RequestRunner {
     RequestObserver::Seen seen;
     Demand::Place asked;
     std::shared_ptr<RecordedRequest> record;  // set with `machine`; null: none is kept
+    std::shared_ptr<AccessEntry> access;      // null: there is none, or the request has ended
   };
 
   ClientCall::Handlers ClientHandlers(uint64_t number);
@@ -121,6 +124,8 @@ class RequestRunner {
   void Settle(Request& request);
 
   void EndClient(Request& request, const absl::Status& status, const std::string& finish_reason);
+  // Tells the access log how the request has ended.
+  static void NoteEnd(Request& request, const absl::Status& status);
   // Cancels the calls that an ended request has left, if they do not end by themselves.
   void EndCallsLater(Request& request);
   // Breaks an ended client's stream once it has not read for the stall timeout.

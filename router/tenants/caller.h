@@ -18,6 +18,7 @@ struct Caller {
   // The tenant that the caller has shown to be. Empty: the one anonymous tenant, of whoever calls a
   // router that asks for no identity.
   std::string tenant;
+  bool identified = false;  // the caller has shown a valid key or certificate
   // Whether the keys file has the tenant, and what it says; without it nothing is limited.
   bool declared = false;
   Tenant limits{};

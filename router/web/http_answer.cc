@@ -148,6 +148,7 @@ void HttpAnswer::Ended(size_t prompt, const absl::Status& status) {
 
 void HttpAnswer::EndWith(const absl::Status& status) {
   if (over_) return;
+  if (!status.ok()) NoteFailure(exchange_->request(), status);
   if (begun_ && status.ok()) {
     FinishStream();
   } else if (begun_) {

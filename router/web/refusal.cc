@@ -1,5 +1,6 @@
 #include "router/web/refusal.h"
 
+#include "router/access_log/access_entry.h"
 #include "router/anthropic/messages_request.h"
 #include "router/responses/responses_request.h"
 
@@ -24,6 +25,10 @@ HttpResponse Refusal(Api api, const ApiError& error, const std::string& request_
                                                   : OpenAiErrorBody(error));
   response.headers.push_back({kRequestIdHeader, request_id});
   return response;
+}
+
+void NoteFailure(const HttpRequest& request, const absl::Status& status) {
+  if (request.access != nullptr) request.access->Failed(status);
 }
 
 }  // namespace baton

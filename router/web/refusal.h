@@ -18,5 +18,7 @@ inline constexpr char kRequestIdHeader[] = "x-request-id";
 ApiError ErrorOf(Api api, const absl::Status& status);
 // The whole answer, in the API's envelope.
 HttpResponse Refusal(Api api, const ApiError& error, const std::string& request_id);
+// Has the access log tell why the request failed.
+void NoteFailure(const HttpRequest& request, const absl::Status& status);
 
 }  // namespace baton

@@ -9,7 +9,7 @@
 namespace baton {
 
 // The client's own id of the request: x-request-id, or the trace that it belongs to. Else a new
-// one.
+// one. The access log has the same id, which a request that has an entry there keeps.
 std::string RequestIdOf(const HttpRequest& head);
 
 }  // namespace baton

@@ -7,6 +7,7 @@
 #include "common/access/access_table.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
+#include "router/access_log/access_entry.h"
 #include "router/anthropic/messages_request.h"
 #include "router/api/api_error.h"
 #include "router/front/client_identity.h"
@@ -44,6 +45,7 @@ struct WebService::Call {
     exchange->Respond(std::move(response));
   }
   void Refuse(const absl::Status& status) const {
+    NoteFailure(request(), status);
     exchange->Respond(Refusal(found.api, ErrorOf(found.api, status), request_id));
   }
 };
@@ -72,7 +74,19 @@ HttpServer::Handler WebService::handler() {
           [this](const std::string& path, int status, std::optional<absl::Duration> since_head) {
             metrics_.Answered(path, status, since_head);
           },
+      .entry = [this](const std::string& path) { return EntryFor(path); },
       .shares = [](const std::string& path) { return !IsOfPage(path); }};
+}
+
+std::shared_ptr<AccessEntry> WebService::EntryFor(const std::string& path) const {
+  constexpr char kClientLeft[] = "499";  // as other HTTP servers log it
+  const absl::string_view route = RouteName(path);
+  // Probes and open pages ask again and again.
+  const bool asked_often = route == RouteName("/health") || IsOfPage(path);
+  return AccessEntry::Begin(
+      parts_.access_log,
+      {.route = std::string(route), .unanswered = kClientLeft, .only_errors = asked_often},
+      SteadyNow());
 }
 
 absl::Status WebService::CheckRole(const Peer& peer, const Door::Shown& shown,
@@ -97,7 +111,12 @@ absl::StatusOr<Caller> WebService::Identify(const HttpRequest& head, const Found
     BATON_RETURN_IF_ERROR(CheckNoForeignPage(head, options_.cors_origins));
   }
   if (ShowsPassword(head)) BATON_RETURN_IF_ERROR(CheckOwnPage(head));
-  return parts_.door.Identify(shown, absl::StrCat(head.method, " ", head.path));
+  absl::StatusOr<Caller> caller =
+      parts_.door.Identify(shown, absl::StrCat(head.method, " ", head.path));
+  if (caller.ok() && head.access != nullptr) {
+    head.access->Identified(caller->tenant, caller->identified);
+  }
+  return caller;
 }
 
 std::optional<HttpResponse> WebService::Check(const HttpRequest& head) {
@@ -121,6 +140,7 @@ std::optional<HttpResponse> WebService::Check(const HttpRequest& head) {
   if (status.ok()) status = Identify(head, *found).status();
   if (!status.ok()) {
     if (found->generates) intake_.CountRefused(status);
+    NoteFailure(head, status);
     return refuse(ErrorOf(api, status));
   }
   if (!found->posts) return std::nullopt;
@@ -315,6 +335,7 @@ void WebService::Generate(const Call& call, HttpBody body) {
       intake_.Trace({.parent = call.request().Header(kTraceParentHeader),
                      .state = call.request().Header(kTraceStateHeader)},
                     place);
+      place.access = call.request().access;
     }
     const auto answer =
         std::make_shared<HttpAnswer>(call.exchange, *std::move(request), call.found.api,

@@ -44,6 +44,8 @@ class WebService {
   // no body.
   std::optional<BodyRoom> RoomFor(const HttpRequest& head);
   void Handle(const std::shared_ptr<HttpExchange>& exchange, HttpBody body);
+  // Makes the entry of the access log for a request to the path.
+  std::shared_ptr<AccessEntry> EntryFor(const std::string& path) const;
 
   // Whether the role of whoever shows the certificate may ask for this.
   absl::Status CheckRole(const Peer& peer, const Door::Shown& shown, const FoundRoute& found);

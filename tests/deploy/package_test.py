@@ -82,7 +82,7 @@ class Package(unittest.TestCase):
     def test_settings_are_those_that_dpkg_asks_about(self):
         settings = sorted(name for name, member in self.members().items() if name.startswith("/etc/") and member.isfile())
         self.assertEqual((work / "control/conffiles").read_text().split(), settings)
-        self.assertEqual(len(settings), 3)
+        self.assertEqual(len(settings), 4)
 
     def test_it_needs_the_libraries_of_its_programs_and_someone_who_makes_the_user(self):
         depends = self.control("Depends")

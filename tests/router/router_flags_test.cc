@@ -48,6 +48,16 @@ TEST_F(RouterFlagsTest, WhatCannotBeAnAddressIsRefusedByFlag) {
   EXPECT_THAT(Parse({"--decode=http://c:1"}), HasSubstr("the scheme 'http' is not known"));
 }
 
+TEST_F(RouterFlagsTest, TheAccessLogIsOffByDefaultAndHasTheFormOfTheLog) {
+  EXPECT_EQ(Parse({"--decode=c:1"}), "");
+  EXPECT_FALSE(flags_.access_log.on());
+  EXPECT_EQ(Parse({"--decode=c:1", "--access-log=stderr", "--log-format=json"}), "");
+  EXPECT_TRUE(flags_.access_log.on());
+  EXPECT_EQ(flags_.access_log.format, AccessFormat::kJson);
+  EXPECT_THAT(Parse({"--decode=c:1", "--access-log=/nowhere/access.log"}),
+              HasSubstr("--access-log /nowhere/access.log: No such file or directory"));
+}
+
 TEST_F(RouterFlagsTest, TheAdviceHasAnObjectiveThatCanBeMet) {
   EXPECT_EQ(Parse({"--decode=c:1", "--advice-utilisation=0.6", "--advice-time-per-token=50ms",
                    "--advice-window=10s", "--advice-workers=12"}),

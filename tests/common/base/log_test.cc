@@ -10,6 +10,8 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
+#include "common/base/log_banner.h"
+
 namespace baton {
 namespace {
 
@@ -48,6 +50,15 @@ TEST(Log, JsonLinesAreValidWhateverTheMessage) {
     EXPECT_EQ(object.at("role"), "router");
     EXPECT_TRUE(object.at("message").is_string());
   }
+}
+
+TEST(Log, ABannerIsLinesOfTextOrOneMessageOfJson) {
+  const auto banner = [] { LogBanner("worker on :1\n  model x"); };
+  EXPECT_EQ(Logged("info", "text", banner), "worker on :1\n  model x\n");
+  const std::string line = Logged("info", "json", banner);
+  EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1) << line;
+  EXPECT_EQ(nlohmann::json::parse(line).at("message"), "worker on :1\n  model x");
+  EXPECT_EQ(Logged("warning", "text", banner), "");
 }
 
 TEST(Log, JsonKeepsAMessageThatIsUtf8) {

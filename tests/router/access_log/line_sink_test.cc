@@ -92,6 +92,17 @@ TEST_F(LineSinkTest, AMovedFileIsWrittenToWhereNoNewOneCanBeMade) {
   EXPECT_EQ(Content(folder_.path() + "/moved/access.log"), "one\ntwo\n");
 }
 
+TEST_F(LineSinkTest, ADeletedFileIsNotWrittenToWhereNoNewOneCanBeMade) {
+  const auto sink = Open(path_);
+  EXPECT_TRUE(sink->Write("one\n").ok());
+  std::filesystem::remove(path_);
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_FALSE(sink->Write("to nobody\n").ok()) << "it would be lost, and nobody would count it";
+  std::filesystem::remove(path_);
+  EXPECT_TRUE(sink->Write("two\n").ok());
+  EXPECT_EQ(Content(path_), "two\n");
+}
+
 TEST_F(LineSinkTest, ALineThatAFullDiskHasCutIsWholeOnceThereIsRoom) {
   const auto sink = Open(path_);
   {

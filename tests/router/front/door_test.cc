@@ -94,6 +94,14 @@ TEST_F(DoorTest, WhoShowsNothingIsAnonymousWhereNoIdentityIsNeeded) {
   EXPECT_EQ(Outcome(closed, nothing), "NO_IDENTITY");
 }
 
+TEST_F(DoorTest, ACallerIsIdentifiedByAKeyOrACertificateAlone) {
+  Door door = MakeDoor(false);
+  EXPECT_TRUE(door.Identify(WithKey(kNear), kMethod)->identified);
+  EXPECT_TRUE(door.Identify(WithCertificate("corp"), kMethod)->identified);
+  EXPECT_TRUE(door.Identify(WithCertificate(""), kMethod)->identified) << "an operator";
+  EXPECT_FALSE(door.Identify(Door::Shown{.peer = kNear}, kMethod)->identified);
+}
+
 TEST_F(DoorTest, WhatShowsNoKeyOrDifferentOnesIsMalformed) {
   Door door = MakeDoor(false);
   Door::Shown shown = WithKey(kNear);
