@@ -182,7 +182,7 @@ TEST(MessagesRequest, CallsTheRoutersFieldsByTheirNamesHere) {
       {"response_format.json_schema", "output_config.format"},
       {"sampling_params.top_p", "top_p"}};
   for (const auto& [field, name] : names) {
-    const ApiError error = InMessagesWords(ApiErrorOf(InvalidParam(field, "x")));
+    const ApiError error = InMessagesWords(ApiErrorOf(InvalidField(field, "x")));
     EXPECT_EQ(error.param, name);
     EXPECT_EQ(error.message, name + ": x");
   }

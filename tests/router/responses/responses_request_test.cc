@@ -244,11 +244,11 @@ TEST(ResponsesRequest, TheDocumentHasTheTable) {
 }
 
 TEST(ResponsesRequest, CallsTheRoutersFieldsByTheirNamesHere) {
-  const absl::Status status = InvalidParam("sampling_params.max_tokens", "must be at least 1");
+  const absl::Status status = InvalidField("sampling_params.max_tokens", "must be at least 1");
   const ApiError error = InResponsesWords(ApiErrorOf(status));
   EXPECT_EQ(error.param, "max_output_tokens");
   EXPECT_EQ(error.message, "max_output_tokens: must be at least 1");
-  EXPECT_EQ(InResponsesWords(ApiErrorOf(InvalidParam("chat.messages[3].role", "x"))).param,
+  EXPECT_EQ(InResponsesWords(ApiErrorOf(InvalidField("chat.messages[3].role", "x"))).param,
             "input");
   EXPECT_EQ(ApiErrorOf(InvalidParam("text.format", "x")).param, "text.format");
 }
