@@ -60,6 +60,7 @@ class PlayedDecode final : public DecodeStream {
     });
   }
   std::string PeerId() const override { return ""; }
+  std::string PeerAddress() const override { return ""; }
   void StartWrite(const DecodeRequest* message) override {
     if (!message->has_start()) return;
     request_ = message->start().sequence().key().request_id_low();
