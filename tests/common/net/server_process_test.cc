@@ -46,8 +46,8 @@ TEST(ServerProcess, APortInUseIsOneLineAndExitCodeTwo) {
   ASSERT_EQ(addresses.size(), 3u);
   const char* kFlags[] = {"--listen", "--health-listen", "--metrics-listen"};
   for (size_t i = 0; i < 3; ++i) {
-    std::vector<std::string> arguments = {"--listen=127.0.0.1:0",
-                                          absl::StrCat(kFlags[i], "=", addresses[i])};
+    std::vector<std::string> arguments = {absl::StrCat(kFlags[i], "=", addresses[i])};
+    if (i > 0) arguments.emplace_back("--listen=127.0.0.1:0");
     TestProcess second(TestServer(arguments));
     const std::string errors = second.ReadErrors();
     EXPECT_EQ(second.Wait(), kExitUsage);
