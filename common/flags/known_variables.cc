@@ -25,6 +25,7 @@ constexpr absl::string_view kPrefix = "BATON_";
 // tests/integration/test_command_line.py compares the list with what the programs say.
 constexpr absl::string_view kFlags[] = {"access-log",
                                         "advertise",
+                                        "advertised-host",
                                         "advice-time-per-token",
                                         "advice-utilisation",
                                         "advice-window",
