@@ -42,9 +42,9 @@ struct EngineOptions {
   // the backend prefers. It changes when tokens come, never which.
   std::optional<int> steps_ahead = std::nullopt;
   SpeculationMode speculation = SpeculationMode::kAuto;  // whether tokens are guessed
-  // CPU time of a form's call on the engine's thread. Masks of forms that took longer are made on
-  // another thread (masks_ahead.h); zero: those of all forms.
-  absl::Duration form_patience = absl::Milliseconds(2);
+  // CPU time that a form may take on the engine's thread for each output, on average (masks_ahead.h).
+  // Masks of forms that take longer are made on another thread; zero: those of all forms.
+  absl::Duration form_patience = absl::Milliseconds(3);
 };
 
 // INVALID_ARGUMENT names the flag. A layout of the KV cache divides by the size, so it is to be

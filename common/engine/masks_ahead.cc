@@ -1,5 +1,7 @@
 #include "common/engine/masks_ahead.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -52,13 +54,22 @@ void MasksAhead::Prepare() {
   }
 }
 
+// What the form's next calls on the engine's thread may take.
+absl::Duration MasksAhead::LeftFor(const SequenceForm& form) const {
+  constexpr int kAtOnce = 10;  // outputs
+  const absl::Duration most = kAtOnce * patience_;
+  const auto outputs = static_cast<int64_t>(form.state.accepted() - form.accepted_before);
+  const absl::Duration left = most + outputs * patience_ - (form.state.spent() - form.spent_before);
+  return std::clamp(left, absl::ZeroDuration(), most);
+}
+
 void MasksAhead::Prepare(Sequence& sequence) {
   SequenceForm& form = *sequence.tokens.form;
   if (form.job != nullptr) {
     Take(form);
   } else if (!form.is_slow()) {
     GrammarBudget budget = form.state.budget();
-    budget.at_once = patience_;
+    budget.at_once = LeftFor(form);
     form.state.SetBudget(budget);
   }
   if (form.job == nullptr && IsDue(sequence)) {

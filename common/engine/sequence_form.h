@@ -2,12 +2,14 @@
 // before the step.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 
 #include "common/grammar/grammar_state.h"
 
@@ -22,7 +24,8 @@ struct MaskJob;
 //
 // Thread rule: the engine's thread only. A copy is another choice's: REQUIRES that no job is under way.
 struct SequenceForm {
-  explicit SequenceForm(GrammarState first) : state(std::move(first)) {}
+  explicit SequenceForm(GrammarState first)
+      : state(std::move(first)), accepted_before(state.accepted()), spent_before(state.spent()) {}
 
   // An output of the sequence. An error names the token if it may not come. Where the form is slow or
   // has failed, the token stands, as it was sampled under a mask; the next mask tells what is wrong.
@@ -31,7 +34,9 @@ struct SequenceForm {
   // The mask of the next output: of so many words, zero.
   std::vector<uint32_t> EmptyMask() const;
 
-  GrammarState state;  // behind the outputs; where it is slow, behind those of the last mask
+  GrammarState state;      // behind the outputs; where it is slow, behind those of the last mask
+  size_t accepted_before;  // outputs before this engine had the sequence
+  absl::Duration spent_before;      // and what the form had spent then
   std::vector<uint32_t> mask = {};  // [MaskWords(vocab_size)]; empty: the step makes it
   absl::Status why;                 // OK, or why `mask` allows nothing
   std::shared_ptr<bool> slow = std::make_shared<bool>(false);
