@@ -10,18 +10,14 @@
 namespace baton {
 namespace {
 
-using State = Sequence::State;
-
 std::vector<int32_t> OutputsOf(const Sequence& sequence) {
   const std::vector<int32_t>& ids = sequence.tokens.ids;
   return {ids.begin() + sequence.request.prompt_length, ids.end()};
 }
 
-// Whether its next output is one to make a mask for.
+// Whether the next output of a sequence that waits or runs is one to make a mask for.
 bool IsDue(const Sequence& sequence) {
-  const bool is_in_line =
-      sequence.state() == State::kWaiting || sequence.state() == State::kRunning;
-  return is_in_line && !sequence.awaits_kv() && sequence.tokens.pending_outputs == 0 &&
+  return !sequence.awaits_kv() && sequence.tokens.pending_outputs == 0 &&
          sequence.tokens.form->mask.empty();
 }
 
@@ -49,8 +45,10 @@ bool MakeNow(SequenceForm& form) {
 
 void MasksAhead::Prepare() {
   under_way_ = 0;
-  for (Sequence* sequence : sequences_.All()) {
-    if (sequence->tokens.form) Prepare(*sequence);
+  for (const SequenceTable::Line* line : {&sequences_.waiting(), &sequences_.running()}) {
+    for (Sequence* sequence : *line) {
+      if (sequence->tokens.form) Prepare(*sequence);
+    }
   }
 }
 
