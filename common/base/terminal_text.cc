@@ -13,23 +13,6 @@ namespace {
 
 enum class Form { kOneLine, kLines };
 
-// The code point of a well-formed character of at most three bytes; 0 for a larger one.
-uint32_t SmallCodePoint(absl::string_view character) {
-  const auto bits = [character](size_t i, uint32_t mask) {
-    return static_cast<uint8_t>(character[i]) & mask;
-  };
-  switch (character.size()) {
-    case 1:
-      return bits(0, 0x7F);
-    case 2:
-      return bits(0, 0x1F) << 6 | bits(1, 0x3F);
-    case 3:
-      return bits(0, 0x0F) << 12 | bits(1, 0x3F) << 6 | bits(2, 0x3F);
-    default:
-      return 0;
-  }
-}
-
 bool IsEscaped(uint32_t code_point) {
   return code_point < 0x20 || (code_point >= 0x7F && code_point <= 0x9F) ||
          (code_point >= 0x2028 && code_point <= 0x202E) ||
@@ -42,11 +25,11 @@ void AppendEscape(uint32_t code_point, std::string& shown) {
 
 void AppendCharacter(absl::string_view character, Form form, std::string& shown) {
   const bool layout = form == Form::kLines && (character == "\n" || character == "\t");
-  const bool large = character.size() > 3;
-  if (layout || large || !IsEscaped(SmallCodePoint(character))) {
+  const uint32_t code_point = CodePointOf(character);
+  if (layout || !IsEscaped(code_point)) {
     absl::StrAppend(&shown, character);
   } else {
-    AppendEscape(SmallCodePoint(character), shown);
+    AppendEscape(code_point, shown);
   }
 }
 

@@ -55,6 +55,15 @@ Utf8Unit NextUtf8Unit(absl::string_view bytes) {
   return {Utf8Unit::Kind::kCharacter, size};
 }
 
+uint32_t CodePointOf(absl::string_view character) {
+  uint32_t code = static_cast<uint8_t>(character[0]);
+  if (character.size() == 1) return code;
+  constexpr uint32_t kSevenBits = 0x7f, kSixBits = 0x3f;
+  code &= kSevenBits >> character.size();
+  for (const char c : character.substr(1)) code = code << 6 | (static_cast<uint8_t>(c) & kSixBits);
+  return code;
+}
+
 bool IsUtf8(absl::string_view bytes) {
   while (!bytes.empty()) {
     const Utf8Unit unit = NextUtf8Unit(bytes);

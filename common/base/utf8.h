@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "absl/strings/string_view.h"
 
@@ -19,6 +20,9 @@ struct Utf8Unit {
 
 // The unit that `bytes` begins with. REQUIRES: `bytes` is not empty.
 Utf8Unit NextUtf8Unit(absl::string_view bytes);
+
+// The code point of one well-formed character. REQUIRES: `character` is one.
+uint32_t CodePointOf(absl::string_view character);
 
 // Whether all of `bytes` are well-formed characters.
 bool IsUtf8(absl::string_view bytes);

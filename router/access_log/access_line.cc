@@ -10,16 +10,6 @@ namespace {
 
 constexpr absl::string_view kCut = "...";
 
-// REQUIRES: `character` is one well-formed character of UTF-8.
-uint32_t CodePoint(absl::string_view character) {
-  uint32_t code = static_cast<uint8_t>(character[0]);
-  if (character.size() == 1) return code;
-  constexpr uint32_t kSevenBits = 0x7f, kSixBits = 0x3f;
-  code &= kSevenBits >> character.size();
-  for (const char c : character.substr(1)) code = code << 6 | (static_cast<uint8_t>(c) & kSixBits);
-  return code;
-}
-
 void AppendCharacter(uint32_t code, std::string& value) {
   constexpr uint32_t kFirstOfTwo = 0x10000, kHighHalf = 0xd800, kLowHalf = 0xdc00;
   if (code > ' ' && code < 0x7f && code != '"' && code != '\\') {
@@ -70,7 +60,7 @@ std::string AccessValue(absl::string_view text) {
     constexpr uint32_t kReplacement = 0xfffd;
     const Utf8Unit unit = NextUtf8Unit(text);
     const bool valid = unit.kind == Utf8Unit::Kind::kCharacter;
-    AppendCharacter(valid ? CodePoint(text.substr(0, unit.size)) : kReplacement, value);
+    AppendCharacter(valid ? CodePointOf(text.substr(0, unit.size)) : kReplacement, value);
     if (value.size() + kCut.size() <= kMaxAccessValueBytes) kept = value.size();
     if (value.size() > kMaxAccessValueBytes) return absl::StrCat(value.substr(0, kept), kCut);
     text.remove_prefix(unit.size);

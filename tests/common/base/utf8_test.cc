@@ -42,5 +42,12 @@ TEST(IsUtf8, OnlyWhereAllCharactersAreWhole) {
   }
 }
 
+TEST(CodePointOf, ReadsCharactersOfEachLength) {
+  EXPECT_EQ(CodePointOf("A"), 0x41u);
+  EXPECT_EQ(CodePointOf("\xc2\x9b"), 0x9bu);
+  EXPECT_EQ(CodePointOf("\xe2\x80\xae"), 0x202eu);
+  EXPECT_EQ(CodePointOf("\xf4\x8f\xbf\xbf"), 0x10ffffu);
+}
+
 }  // namespace
 }  // namespace baton
