@@ -21,7 +21,7 @@ std::string SecretModeRemedy(const std::string& path);
 
 // Writes a warning of one line, which names the file, its mode and the remedy, if other users may do
 // with it what they must not. `what` names the flag or the use of the file. Does nothing if the file
-// cannot be found: whoever reads it says so.
+// cannot be found, since its reader reports that.
 void WarnOfSecretMode(absl::string_view what, const std::string& path);
 
 }  // namespace baton

@@ -20,10 +20,10 @@ namespace baton {
 // Thread rule: one thread, the engine's. Borrows the sequences.
 class MasksAhead {
  public:
-  // `patience`: CPU time that a form may take on the engine's thread for each output, beyond which it
-  // is slow; a call that guesses, or finds forced text, takes the time of many outputs, so ten times
-  // as much may be taken at once. Zero: all forms are slow. `on_done`: a mask is there for Prepare to
-  // take; called on another thread.
+  // `patience`: CPU time that a form may take on the engine's thread for each output. A form that
+  // takes more is slow. One call may take ten times as much, since those that guess or find forced
+  // text serve many outputs. Zero: all forms are slow. `on_done`: a mask is there for Prepare to take;
+  // called on another thread.
   MasksAhead(absl::Duration patience, SequenceTable& sequences, std::function<void()> on_done)
       : patience_(patience), sequences_(sequences), thread_(std::move(on_done)) {}
 

@@ -31,7 +31,7 @@ struct SequenceForm {
   // has failed, the token stands, as it was sampled under a mask; the next mask tells what is wrong.
   absl::Status Accept(int32_t token);
   bool is_slow() const { return *slow; }
-  // The mask of the next output: of so many words, zero.
+  // A mask of the vocabulary's size that allows nothing.
   std::vector<uint32_t> EmptyMask() const;
 
   GrammarState state;      // behind the outputs; where it is slow, behind those of the last mask

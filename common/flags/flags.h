@@ -122,7 +122,8 @@ class FlagSet {
   // Reads environment and file and sets every value. Warns on stderr of what was given without an
   // effect: another value of a flag that has one value, and variables BATON_... that no flag has,
   // these once for a process and those that it starts (known_variables.h). Only for a FlagSet on
-  // somebody else's app. REQUIRES: the app has parsed the command line, and no other thread runs.
+  // an app that another object owns. REQUIRES: the app has parsed the command line, and no other
+  // thread runs.
   absl::Status Resolve();
 
   // Sets a flag as --name=text on the command line would. INVALID_ARGUMENT for a bad value or an

@@ -16,7 +16,7 @@ struct AccessWork {
   uint64_t prompt_tokens = 0;
   uint64_t cached_tokens = 0;  // prompt tokens found in prefix caches
   uint64_t output_tokens = 0;
-  uint32_t attempts = 0;                                // of the prompt that needed the most
+  uint32_t attempts = 0;                                // largest number of one prompt
   std::optional<absl::Duration> time_to_first_token{};  // none: no token was made
 };
 

@@ -30,7 +30,7 @@ class WorkerRegistry {
     std::string tokenizer_digest;  // the router's: workers with another are never used
     ConnectWorker connect;
     bool expose_workers = false;  // the summary names workers as they name themselves
-    // Hosts beside their own that decode workers may advertise (CheckHostPattern).
+    // Hosts that decode workers may advertise in addition to their own (CheckHostPattern).
     std::vector<std::string> advertised_hosts{};
     // Loads, states or targets may have changed: placement may find more than before. Called at
     // least every 250 ms.

@@ -18,7 +18,7 @@ namespace baton {
 // where the request leaves them to the model.
 nlohmann::ordered_json NewResponse(const nlohmann::ordered_json& body, const ApiContext& context);
 
-// What grows of an item while it is generated, as texts of JSON.
+// The parts of an item that grow while it is generated, as texts of JSON.
 struct ItemContent {
   absl::Cord text{};      // what stands between the quotes of the string
   absl::Cord logprobs{};  // what stands between the brackets of the array

@@ -13,7 +13,7 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::StartsWith;
 
-// What a terminal is shown of a text that arrives in these pieces, and then ends its line.
+// Returns what a terminal is shown of these pieces of a text and of the newline behind them.
 std::string Streamed(const std::vector<std::string>& pieces) {
   TerminalFilter filter;
   std::string shown;
