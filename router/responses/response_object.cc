@@ -19,16 +19,16 @@ const Json* Find(const Json& object, const char* name) {
 }
 
 // The field as the client sent it, or `otherwise`.
-Json Echo(const Json& object, const char* name, Json otherwise = nullptr) {
+Json Echo(const Json& object, const char* name, const Json& otherwise = nullptr) {
   const Json* const value = Find(object, name);
-  return value == nullptr ? std::move(otherwise) : *value;
+  return value == nullptr ? otherwise : *value;
 }
 
 // The same of a field that nobody else reads: null where it is not short, since each event that has
 // the whole response tells it again.
-Json EchoShort(const Json& object, const char* name, Json otherwise = nullptr) {
+Json EchoShort(const Json& object, const char* name, const Json& otherwise = nullptr) {
   constexpr size_t kMaxBytes = 512;
-  Json value = Echo(object, name, std::move(otherwise));
+  Json value = Echo(object, name, otherwise);
   const bool is_long = value.is_string() && value.get_ref<const std::string&>().size() > kMaxBytes;
   return value.is_structured() || is_long ? Json() : value;
 }
