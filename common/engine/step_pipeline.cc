@@ -126,7 +126,7 @@ void StepPipeline::Enqueue(Schedule schedule) {
 void StepPipeline::Sample(StepInput& step, int first_row, Tensor logits) {
   const std::vector<int>& first_samples = step.first_samples;
   const auto sample_of = [&](int row) {
-    const auto index = static_cast<size_t>(first_row + row);
+    const size_t index = static_cast<size_t>(first_row) + static_cast<size_t>(row);
     const size_t last = first_samples.size() - 1;
     return index <= last ? first_samples[index]
                          : first_samples[last] + static_cast<int>(index - last);

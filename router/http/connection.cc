@@ -106,6 +106,7 @@ void Connection::Close() {
   Free(input_);
   stream_.reset();
   timer_.reset();
+  pause_.reset();
   descriptor_.reset();
   surroundings_.closed(*this);
   const std::function<void()> gone = std::exchange(gone_, nullptr);
@@ -123,7 +124,10 @@ void Connection::WatchInput() {
     self->watches_input_ = false;
     if (!error) self->OnInput();
   };
-  if (stream_->has_pending()) {
+  if (const absl::Duration pause = PauseOfInput(); pause > absl::ZeroDuration()) {
+    pause_.emplace(surroundings_.io, absl::ToChronoNanoseconds(pause));
+    pause_->async_wait(on_input);
+  } else if (stream_->has_pending()) {
     boost::asio::post(surroundings_.io, [on_input] { on_input({}); });
   } else {
     descriptor_->async_wait(WaitType::wait_read, on_input);
@@ -156,6 +160,11 @@ size_t Connection::ReadableBytes() const {
   return std::max<size_t>(kReadAheadBytes, parser_->awaited_bytes());
 }
 
+absl::Duration Connection::PauseOfInput() const {
+  if (request_bytes_ <= surroundings_.options.long_input_bytes) return absl::ZeroDuration();
+  return surroundings_.long_input.Until(0, SteadyNow());
+}
+
 void Connection::Read() {
   const bool ahead = InExchange() || phase_ == Phase::kEnding;
   std::string& scratch = surroundings_.scratch;
@@ -164,6 +173,10 @@ void Connection::Read() {
   const ByteStream::Result result = stream_->Read(scratch.data(), readable);
   if (result.outcome == ByteStream::Outcome::kBroken) return Close();
   if (result.outcome == ByteStream::Outcome::kEnd) return OnInputEnd();
+  request_bytes_ += result.bytes;
+  if (request_bytes_ > surroundings_.options.long_input_bytes) {
+    surroundings_.long_input.Take(static_cast<double>(result.bytes), SteadyNow());
+  }
   if (result.outcome == ByteStream::Outcome::kDone && phase_ != Phase::kLingering) {
     input_.append(scratch, 0, result.bytes);
     if (!ahead) return Advance();

@@ -23,6 +23,7 @@
 #include "boost/asio/io_context.hpp"
 #include "boost/asio/posix/stream_descriptor.hpp"
 #include "boost/asio/steady_timer.hpp"
+#include "common/base/token_bucket.h"
 #include "common/net/unread_bytes.h"
 #include "router/http/byte_stream.h"
 #include "router/http/http_server.h"
@@ -42,7 +43,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const HttpServer::Handler& handler;
     boost::asio::io_context& io;
     std::shared_ptr<IoMailbox> mailbox;
-    std::string& scratch;  // into which connections read, one at a time
+    std::string& scratch;     // into which connections read, one at a time
+    TokenBucket& long_input;  // the bytes of long requests that they may read
     // With TLS: who the client at an address is; an error: who may not connect. Called when the
     // handshake is done, and before each request.
     std::function<absl::StatusOr<std::optional<Peer>>(SSL& session, const std::string& address)>
@@ -103,6 +105,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Read();
   // Returns how many bytes may be read at once.
   size_t ReadableBytes() const;
+  // Returns how long the rest of a long request is left unread.
+  absl::Duration PauseOfInput() const;
   void OnInputEnd();
   // A client that has ended its direction is watched for a reset.
   void WatchErrors();
@@ -166,6 +170,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // All of the system's and Asio's end with Close, since exchanges may keep the rest for long.
   std::optional<boost::asio::posix::stream_descriptor> descriptor_;
   std::optional<boost::asio::steady_timer> timer_;
+  std::optional<boost::asio::steady_timer> pause_;  // before more of a long request is read
   std::optional<ByteStream> stream_;
 
   Phase phase_ = Phase::kHandshake;
@@ -175,7 +180,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool watches_input_ = false;
   bool watches_errors_ = false;
   bool watches_output_ = false;
-  std::string input_;  // what was read and not parsed
+  std::string input_;         // what was read and not parsed
+  size_t request_bytes_ = 0;  // bytes that were read since the last answer
   std::unique_ptr<RequestParser> parser_;
   BodyRoom room_;                // for the arriving request; empty: nothing is counted
   uint64_t counted_bytes_ = 0;   // bytes of its body that `room_` has counted

@@ -256,6 +256,7 @@ void Connection::AwaitRequest(absl::Duration timeout) {
   path_.clear();
   unread_.SetTenant("");
   head_at_.reset();
+  request_bytes_ = 0;
   parser_ = std::make_unique<RequestParser>(
       RequestParser::Limits{.max_header_bytes = surroundings_.options.max_header_bytes,
                             .max_body_bytes = surroundings_.options.max_body_bytes});

@@ -14,6 +14,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/base/token_bucket.h"
 #include "common/net/unread_bytes.h"
 #include "router/http/connection.h"
 #include "router/http/io_thread.h"
@@ -65,7 +66,11 @@ struct HttpServer::Rep {
 
   // An I/O thread and its connections, which only it touches.
   struct Served {
+    explicit Served(const Options& options)
+        : long_input(options.long_input_bytes_per_second, /*capacity=*/0) {}
+
     IoThread thread;
+    TokenBucket long_input;  // bytes
     absl::flat_hash_set<std::shared_ptr<Connection>> connections;
     bool draining = false;
   };
@@ -77,6 +82,7 @@ struct HttpServer::Rep {
         .io = chosen.thread.io(),
         .mailbox = chosen.thread.mailbox(),
         .scratch = chosen.thread.scratch(),
+        .long_input = chosen.long_input,
         .identify = [this](SSL& session,
                            const std::string& address) { return tls->Identify(session, address); },
         .closed =
@@ -169,7 +175,7 @@ void HttpServer::Start(Handler handler) {
   BATON_CHECK(rep_->served.empty(), "Start is called once");
   rep_->handler = std::move(handler);
   for (int i = 0; i < rep_->options.threads; ++i) {
-    rep_->served.push_back(std::make_unique<Rep::Served>());
+    rep_->served.push_back(std::make_unique<Rep::Served>(rep_->options));
   }
   rep_->acceptor->Start(
       [rep = rep_.get()](int /*listener*/, int descriptor) { rep->Take(descriptor); });

@@ -38,6 +38,11 @@ class HttpServer {
     // minutes.
     absl::Duration body_timeout = absl::Seconds(5);
     size_t body_step_bytes = size_t{64} << 10;
+    // What comes of a request beyond its first long_input_bytes is read, or thrown away, at this
+    // rate by each I/O thread, so that many long bodies leave it and its CPU to others. A body of
+    // 4 MiB that is alone takes 60 ms.
+    size_t long_input_bytes = size_t{256} << 10;
+    double long_input_bytes_per_second = 64 << 20;
     absl::Duration idle_timeout = absl::Seconds(75);   // of a connection between two requests
     absl::Duration stall_timeout = absl::Seconds(60);  // of a client that takes nothing
     // Unread bytes of all answers and events of more than 64 KiB together, of which each tenant may

@@ -61,6 +61,20 @@ absl::Status Quotas::Check(const Caller& caller, absl::Time now) {
   return CheckRoom(caller, AccountOf(caller, now), absl::MakeConstSpan(&least, 1), now);
 }
 
+absl::Status Quotas::CheckRequest(const Caller& caller, absl::Time now) {
+  if (!caller.declared) return absl::OkStatus();
+  absl::MutexLock lock(&mutex_);
+  return CheckRequests(caller, AccountOf(caller, now), 1, now);
+}
+
+absl::Status Quotas::CheckTokenizing(const Caller& caller, absl::Time now) {
+  if (!caller.declared) return absl::OkStatus();
+  absl::MutexLock lock(&mutex_);
+  Account& account = AccountOf(caller, now);
+  const absl::Status status = CheckTokens(caller, account, now);
+  return status.ok() ? CheckRequests(caller, account, 1, now) : status;
+}
+
 absl::Status Quotas::CountRequest(const Caller& caller, absl::Time now) {
   if (!caller.declared) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);

@@ -81,6 +81,9 @@ class Quotas {
   absl::Status CountRequest(const Caller& caller, absl::Time now);
   // The same for a request that has a text tokenised. TENANT_TOKENS too.
   absl::Status CountTokenizing(const Caller& caller, absl::Time now);
+  // Return what CountRequest and CountTokenizing would return now. They take nothing.
+  absl::Status CheckRequest(const Caller& caller, absl::Time now);
+  absl::Status CheckTokenizing(const Caller& caller, absl::Time now);
   // Charges tokens of a text that was tokenised and is not generated from: at most what the tenant
   // may use in a minute.
   void ChargeText(const Caller& caller, uint64_t tokens, absl::Time now);

@@ -30,6 +30,8 @@ constexpr int kUnavailable = 503;
 // Bytes of one piece of a long answer.
 constexpr size_t kPieceBytes = size_t{64} << 10;
 
+bool Tokenizes(Route route) { return route == Route::kTokenize || route == Route::kCountTokens; }
+
 }  // namespace
 
 struct WebService::Call {
@@ -160,9 +162,20 @@ std::optional<BodyRoom> WebService::RoomFor(const HttpRequest& head) {
   if (!found.ok() || !found->posts) return std::nullopt;
   const absl::StatusOr<Caller> caller = Identify(head, *found);
   if (!caller.ok()) return std::nullopt;  // the key was revoked just now: Handle refuses it
+  // The body of a request that its tenant may not send now is not waited for.
+  if (absl::Status status = CheckQuota(*caller, *found); !status.ok()) {
+    return [status = std::move(status)](size_t) { return status; };
+  }
   return [body = parts_.admission.NewBody(caller->tenant)](size_t bytes) mutable {
     return body.Grow(bytes, SteadyNow());
   };
+}
+
+absl::Status WebService::CheckQuota(const Caller& caller, const FoundRoute& found) {
+  const absl::Time now = SteadyNow();
+  if (found.generates) return parts_.quotas.Check(caller, now);
+  return Tokenizes(found.route) ? parts_.quotas.CheckTokenizing(caller, now)
+                                : parts_.quotas.CheckRequest(caller, now);
 }
 
 void WebService::Handle(const std::shared_ptr<HttpExchange>& exchange, HttpBody body) {
@@ -352,9 +365,7 @@ void WebService::Generate(const Call& call, HttpBody body) {
 }
 
 void WebService::AnswerOnPool(const Call& call, HttpBody body) {
-  const bool tokenizes =
-      call.found.route == Route::kTokenize || call.found.route == Route::kCountTokens;
-  if (const absl::Status status = tokenizes
+  if (const absl::Status status = Tokenizes(call.found.route)
                                       ? parts_.quotas.CountTokenizing(call.caller, call.received)
                                       : parts_.quotas.CountRequest(call.caller, call.received);
       !status.ok()) {

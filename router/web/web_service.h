@@ -43,6 +43,8 @@ class WebService {
   // Returns the counter of the request's bytes, for the caller's tenant. Nothing if the route takes
   // no body.
   std::optional<BodyRoom> RoomFor(const HttpRequest& head);
+  // Whether the caller's limits leave it such a request now.
+  absl::Status CheckQuota(const Caller& caller, const FoundRoute& found);
   void Handle(const std::shared_ptr<HttpExchange>& exchange, HttpBody body);
   // Makes the entry of the access log for a request to the path.
   std::shared_ptr<AccessEntry> EntryFor(const std::string& path) const;

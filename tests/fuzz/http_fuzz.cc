@@ -62,6 +62,7 @@ class Run {
   boost::asio::io_context io_{1};
   std::shared_ptr<IoMailbox> mailbox_ = std::make_shared<IoMailbox>(io_);
   std::string scratch_ = std::string(4096, '\0');
+  TokenBucket long_input_ = {1e12, 0};
   std::atomic<size_t> event_streams_ = 0;
   std::atomic<size_t> unfinished_answers_ = 0;
   UnreadBytes unread_bytes_{size_t{1} << 20};
@@ -106,6 +107,7 @@ Run::Run(FuzzInput input) : way_(input.Byte()) {
                                .io = io_,
                                .mailbox = mailbox_,
                                .scratch = scratch_,
+                               .long_input = long_input_,
                                .closed = [this](Connection&) { closed_ = true; },
                                .event_streams = event_streams_,
                                .unfinished_answers = unfinished_answers_,

@@ -88,6 +88,41 @@ TEST_F(ConnectionTest, ABodyThatNobodyNeedsIsThrownAway) {
   EXPECT_EQ(client->ReadAnswer().body, "second");
 }
 
+TEST_F(ConnectionTest, TheRestOfALongBodyIsLeftUnreadWhileOtherRequestsAreServed) {
+  constexpr size_t kLong = 100000;
+  const CountedRoom room(10 * kLong);
+  SetRoom(room.Giver());
+  // The next bytes are read in years.
+  Start({.body_timeout = kPatience, .long_input_bytes = 1, .long_input_bytes_per_second = 1e-3});
+  HttpSocket client(server_->address());
+  client.Send("POST /p HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n");
+  client.Send(std::string(kLong, 'b'));
+  EXPECT_TRUE(Eventually([&] { return room.used() > 0; }));
+  const size_t used = room.used();
+  EXPECT_LT(used, kLong);
+  AnswerAtOnce();
+  for (int i = 0; i < 3; ++i) {
+    HttpSocket other(server_->address());
+    other.Send(kGet);
+    EXPECT_EQ(other->ReadAnswer().status, 200);
+  }
+  EXPECT_EQ(room.used(), used);
+}
+
+TEST_F(ConnectionTest, LongBodiesComeWholeAtTheirRate) {
+  constexpr size_t kLong = 100000;
+  Start({.long_input_bytes = 1000, .long_input_bytes_per_second = 1e6});
+  HttpSocket client(server_->address());
+  for (int i = 0; i < 2; ++i) {
+    client.Send(absl::StrCat("POST /p HTTP/1.1\r\nHost: x\r\nContent-Length: ", kLong, "\r\n\r\n",
+                             std::string(kLong, 'b')));
+    const auto exchange = Next();
+    EXPECT_EQ(body_.bytes.size(), kLong);
+    exchange->Respond({.body = "ok"});
+    EXPECT_EQ(client->ReadAnswer().body, "ok");
+  }
+}
+
 TEST_F(ConnectionTest, ABodyThatGoesOnComingMayTakeItsTime) {
   Start({.body_timeout = absl::Seconds(1), .body_step_bytes = 10});
   HttpSocket client(server_->address());

@@ -59,6 +59,16 @@ TEST_F(QuotasTest, LookingWhetherThereIsRoomTakesNone) {
   EXPECT_EQ(Reason(caller, kNow), "");
   EXPECT_EQ(ErrorReason(quotas_.Check(caller, kNow)), "TENANT_REQUESTS");
   EXPECT_TRUE(quotas_.Check({.tenant = "stranger"}, kNow).ok());
+  const Caller reader = Of("reader", {.requests_per_second = 1, .tokens_per_minute = 60});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(quotas_.CheckRequest(reader, kNow).ok());
+    EXPECT_TRUE(quotas_.CheckTokenizing(reader, kNow).ok());
+  }
+  quotas_.ChargeText(reader, 60, kNow);
+  EXPECT_TRUE(quotas_.CheckRequest(reader, kNow).ok());
+  EXPECT_EQ(ErrorReason(quotas_.CheckTokenizing(reader, kNow)), "TENANT_TOKENS");
+  EXPECT_TRUE(quotas_.CountRequest(reader, kNow).ok());
+  EXPECT_EQ(ErrorReason(quotas_.CheckRequest(reader, kNow)), "TENANT_REQUESTS");
 }
 
 TEST_F(QuotasTest, TokensAreChargedAsTheyAreUsedAndWhatIsOwedIsWaitedFor) {

@@ -4,6 +4,7 @@
 
 #include "router/tenants/api_key.h"
 #include "router/web/web_service.h"
+#include "tests/router/web/raw_requests.h"
 #include "tests/router/web/web_fixture.h"
 
 namespace baton {
@@ -82,6 +83,14 @@ TEST_F(WebAccessTest, ATenantAtItsLimitIsToldSoBeforeItsBodyIsRead) {
   const auto refused = Post("/v1/completions", Json::object(), headers);
   EXPECT_EQ(refused->status, 429) << refused->body;
   EXPECT_TRUE(refused->has_header("retry-after"));
+  // These never come whole.
+  RawRequests halves(http_->address());
+  double refusals = 1;
+  for (const char* route : {"/v1/completions", "/tokenize", "/detokenize"}) {
+    halves.Send(RawPost(route, key, "{", 1000));
+    ++refusals;
+    Eventually([&] { return Metric("baton_tenant_refusals_total") == refusals; });
+  }
   Stop();
   unlink(path.c_str());
 }
