@@ -119,7 +119,8 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                                               model.tokenizer_digest(), metrics)),
       pool_(
           std::make_unique<PreparingPool>(options_.tokenizer_threads, options_.admission.requests)),
-      door_(options_.keys, options_.needs_identity, metrics) {
+      door_(options_.keys,
+            {.needs_identity = options_.needs_identity, .insecure = options_.insecure}, metrics) {
   const Intake::Parts parts{.loop = *loop_,
                             .model = model,
                             .fleet = view_,

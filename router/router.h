@@ -55,6 +55,7 @@ struct RouterOptions {
   std::function<bool()> short_of_memory{};       // while it is true, requests are refused
   std::vector<std::string> http_cors_origins{};  // as --http-cors-origin
   bool needs_identity = false;  // clients without API key and certificate are refused
+  bool insecure = false;        // as --insecure
   std::string name = "router";  // on the page
   Planner::Options advice{};    // its prompts_on_decode_workers follows from `runner`
   Tracer* tracer = nullptr;     // null: nothing is traced. Outlives the router

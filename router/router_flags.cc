@@ -199,6 +199,7 @@ absl::Status RouterFlags::Finish() {
   server.tls.certificate_optional = !api_keys.empty();
   // Beyond loopback there is TLS, so without both of these nobody from outside reaches the router.
   const bool reached_from_outside = server.tls.enabled() || !front.path.empty();
+  router.insecure = server.tls.insecure;
   router.needs_identity = !server.tls.insecure && (reached_from_outside || !api_keys.empty());
   router.advice.workers = static_cast<uint32_t>(advice_workers);
   router.admission.requests = static_cast<uint32_t>(max_waiting_requests);

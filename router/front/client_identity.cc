@@ -2,6 +2,7 @@
 
 #include <openssl/err.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 namespace baton {
 namespace {
 
+constexpr absl::string_view kProxyHeaders[] = {"forwarded", "x-forwarded-for", "via"};
 constexpr char kLocal[] = "local";  // the transport security of FrontSocket's connections alone
 
 absl::Status Unreadable(absl::string_view what) {
@@ -85,6 +87,10 @@ std::string AddressBehindFront(const grpc::AuthContext& connection, const CallHe
   const auto found = headers.find(kClientAddressHeader);
   if (found == headers.end() || !IsFromFront(connection)) return "";
   return std::string(found->second.data(), found->second.size());
+}
+
+bool CameThroughProxy(absl::FunctionRef<bool(absl::string_view name)> has_header) {
+  return std::any_of(std::begin(kProxyHeaders), std::end(kProxyHeaders), has_header);
 }
 
 }  // namespace baton

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "grpcpp/security/auth_context.h"
@@ -44,5 +45,10 @@ absl::StatusOr<std::optional<Peer>> ClientInHeaders(const std::vector<std::strin
 
 // Where who calls through the front calls from; empty for every call that is not the front's.
 std::string AddressBehindFront(const grpc::AuthContext& connection, const CallHeaders& headers);
+
+// Whether a call has a header by which a reverse proxy says that it passes the call on: Forwarded,
+// X-Forwarded-For or Via. Its client may be on any machine, wherever the connection comes from.
+// `has_header` returns whether the call has the header of that name, which is in lower case.
+bool CameThroughProxy(absl::FunctionRef<bool(absl::string_view name)> has_header);
 
 }  // namespace baton

@@ -65,6 +65,10 @@ Door::Shown Look(const grpc::ServerContextBase& context) {
   for (auto entry = begin; entry != end; ++entry) {
     shown.authorization.emplace_back(entry->second.data(), entry->second.size());
   }
+  const auto has_header = [&context](absl::string_view name) {
+    return context.client_metadata().count(grpc::string_ref(name.data(), name.size())) > 0;
+  };
+  shown.proxied = IsFromFront(*auth) || CameThroughProxy(has_header);
   const absl::StatusOr<std::optional<Peer>> peer = Certified(context);
   shown.unreadable = peer.status();
   if (peer.ok() && peer->has_value()) shown.certificate_name = Door::CertificateName(**peer);
@@ -105,7 +109,14 @@ absl::Status Door::FindTenant(const Shown& shown, std::string& tenant) const {
   if (!shown.unreadable.ok()) return Refuse("CERTIFICATE_UNREADABLE", shown.unreadable.message());
   if (!shown.authorization.empty()) return FindHolderOfKey(shown, tenant);
   tenant = shown.certificate_name.value_or("");
-  if (shown.certificate_name.has_value() || !needs_identity_) return absl::OkStatus();
+  if (shown.certificate_name.has_value() || ServesUnknown(shown)) return absl::OkStatus();
+  if (!options_.needs_identity) {
+    return Refuse(
+        "NO_IDENTITY",
+        "the call came through a reverse proxy (Forwarded, X-Forwarded-For or Via), so it "
+        "counts as another machine's, which needs an API key: give the router --api-keys "
+        "and show a key, or give it --insecure to serve everybody");
+  }
   return Refuse("NO_IDENTITY",
                 "this router serves known clients only: show an API key, as `baton` does with "
                 "BATON_API_KEY or --api-key-file, or a client's certificate");

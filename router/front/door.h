@@ -26,6 +26,8 @@ class Door {
     std::string peer;                    // as gRPC names it, such as "ipv4:127.0.0.1:50000"
     std::string address_behind_front{};  // the client's, if the peer is the front
     bool encrypted = false;
+    // Came through the front or a reverse proxy, so that its client may be on any machine.
+    bool proxied = false;
     // The values of that header. All that are not empty must show the same key.
     std::vector<std::string> authorization{};
     // Of a client's certificate that was verified. Empty: an operator's, who is no tenant.
@@ -36,15 +38,22 @@ class Door {
   // What Shown has of who shows a certificate; nullopt for roles that are no caller's.
   static std::optional<std::string> CertificateName(const Peer& peer);
 
-  // `keys` may be null: no key is known. Who shows neither key nor certificate is refused where
-  // `needs_identity`. Borrows `keys` and `metrics`.
-  Door(const ApiKeys* keys, bool needs_identity, Metrics& metrics)
-      : keys_(keys), needs_identity_(needs_identity), metrics_(metrics) {}
+  struct Options {
+    bool needs_identity = false;  // a caller that shows neither key nor certificate is refused
+    bool insecure = false;        // as --insecure
+  };
+  // `keys` may be null: no key is known. Borrows `keys` and `metrics`.
+  Door(const ApiKeys* keys, Options options, Metrics& metrics)
+      : keys_(keys), options_(options), metrics_(metrics) {}
 
   // Whether keys are known here, so that one can say who calls.
   bool takes_keys() const { return keys_ != nullptr; }
-  // Whether who shows neither key nor certificate is refused.
-  bool needs_identity() const { return needs_identity_; }
+  // Whether the caller is served if it shows neither key nor certificate. A router that asks nobody
+  // who it is serves its own machine so, and a call that came through a proxy is another machine's:
+  // it is served only with --insecure and without keys.
+  bool ServesUnknown(const Shown& shown) const {
+    return !options_.needs_identity && (!shown.proxied || (options_.insecure && !takes_keys()));
+  }
   // Who calls `method`, which is for the audit log: "/package.Service/Method". UNAUTHENTICATED with
   // a reason of ErrorInfo; it is counted by that and by the tenant whose key was revoked, and the
   // audit log has a line for it, without the key. A key counts more than a certificate, and is
@@ -63,7 +72,7 @@ class Door {
                const absl::Status& status);
 
   const ApiKeys* const keys_;
-  const bool needs_identity_;
+  const Options options_;
   Metrics& metrics_;
   AuditLog audit_log_;
 };

@@ -27,15 +27,6 @@ constexpr char kPolicy[] =
 constexpr char kChallenge[] = "WWW-Authenticate";
 constexpr absl::string_view kRequests = "/page/requests/";
 
-// A proxy or a front on this machine lets others in.
-bool CameThroughProxy(const HttpRequest& head) {
-  if (CameByFront(head)) return true;
-  for (const char* header : {"forwarded", "x-forwarded-for", "via"}) {
-    if (!head.HeaderValues(header).empty()) return true;
-  }
-  return false;
-}
-
 bool Names(absl::string_view if_none_match, absl::string_view etag) {
   for (absl::string_view one : absl::StrSplit(if_none_match, ',')) {
     one = absl::StripAsciiWhitespace(one);
@@ -64,7 +55,7 @@ HttpResponse FileResponse(const PageFile& file, const HttpRequest& head) {
 
 absl::Status PageService::MayLook(const HttpRequest& head) const {
   const Door::Shown shown = ShownBy(head, parts_.door);
-  const bool comes_from_here = IsLoopback(head.client.address) && !CameThroughProxy(head);
+  const bool comes_from_here = IsLoopback(head.client.address) && !shown.proxied;
   // A page of another origin, or a name that somebody made mean this machine, is not of this
   // machine, whatever key it shows.
   const absl::Status no_foreign_page = CheckNoForeignPage(head, {});

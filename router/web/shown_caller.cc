@@ -42,6 +42,9 @@ absl::StatusOr<std::optional<Peer>> CertifiedBy(const HttpRequest& head) {
 
 Door::Shown ShownBy(const HttpRequest& head, const Door& door) {
   Door::Shown shown{.peer = head.client.address, .encrypted = head.client.encrypted};
+  shown.proxied = CameByFront(head) || CameThroughProxy([&head](absl::string_view name) {
+                    return !head.HeaderValues(name).empty();
+                  });
   if (door.takes_keys()) {
     for (const std::string& value : head.HeaderValues("authorization")) {
       shown.authorization.push_back(AsBearer(value));

@@ -30,7 +30,9 @@ class DoorTest : public testing::Test {
   }
   ~DoorTest() override { unlink(path_.c_str()); }
 
-  Door MakeDoor(bool needs_identity) { return Door(keys_.get(), needs_identity, metrics_); }
+  Door MakeDoor(bool needs_identity) {
+    return Door(keys_.get(), {.needs_identity = needs_identity}, metrics_);
+  }
   Door::Shown WithKey(const std::string& peer, bool encrypted = false) const {
     return {.peer = peer, .encrypted = encrypted, .authorization = {"Bearer " + key_}};
   }
@@ -94,6 +96,25 @@ TEST_F(DoorTest, WhoShowsNothingIsAnonymousWhereNoIdentityIsNeeded) {
   EXPECT_EQ(Outcome(closed, nothing), "NO_IDENTITY");
 }
 
+TEST_F(DoorTest, ACallThroughAProxyNeedsAnIdentityUnlessEverybodyIsServed) {
+  const Door::Shown nothing{.peer = kNear, .proxied = true};
+  Door::Shown key = WithKey(kNear), certificate = WithCertificate("corp");
+  key.proxied = certificate.proxied = true;
+  for (const bool insecure : {false, true}) {
+    Door door(keys_.get(), {.insecure = insecure}, metrics_);
+    EXPECT_EQ(Outcome(door, nothing), "NO_IDENTITY") << insecure;
+    EXPECT_EQ(Outcome(door, key), "acme") << "the hop from the proxy is on this machine";
+    EXPECT_EQ(Outcome(door, certificate), "corp");
+    EXPECT_EQ(Outcome(door, {.peer = kNear}), "");
+  }
+  Door without_keys(nullptr, {}, metrics_), everybody(nullptr, {.insecure = true}, metrics_);
+  EXPECT_EQ(Outcome(without_keys, nothing), "NO_IDENTITY");
+  EXPECT_EQ(Outcome(everybody, nothing), "");
+  const std::string why(without_keys.Identify(nothing, kMethod).status().message());
+  EXPECT_THAT(why, HasSubstr("came through a reverse proxy"));
+  EXPECT_THAT(why, HasSubstr("--api-keys and show a key, or give it --insecure"));
+}
+
 TEST_F(DoorTest, ACallerIsIdentifiedByAKeyOrACertificateAlone) {
   Door door = MakeDoor(false);
   EXPECT_TRUE(door.Identify(WithKey(kNear), kMethod)->identified);
@@ -138,7 +159,7 @@ TEST_F(DoorTest, OneKeyMayBeShownTwiceAndWithAnyBlanks) {
 }
 
 TEST_F(DoorTest, WithoutAKeysFileNoKeyIsKnown) {
-  Door door(nullptr, false, metrics_);
+  Door door(nullptr, {}, metrics_);
   EXPECT_EQ(Outcome(door, WithKey(kNear)), "API_KEY_UNKNOWN");
   EXPECT_EQ(Outcome(door, {.peer = kNear}), "");
 }

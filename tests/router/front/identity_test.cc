@@ -62,6 +62,22 @@ TEST_F(IdentityTest, OnlyWhoShowsAKnownKeyIsServed) {
   EXPECT_EQ(Metric("baton_router_refusals_total", "API_KEY_UNKNOWN"), 1);
 }
 
+TEST_F(IdentityTest, ACallThroughAReverseProxyNeedsAKeyWhereCallsOfThisMachineNeedNone) {
+  options_.needs_identity = false;
+  Start();
+  const v1::GenerateRequest request = Request("abc", 5);
+  EXPECT_TRUE(Ask("", request).status.ok());
+  for (const char* header : {"forwarded", "x-forwarded-for", "via"}) {
+    for (const std::string& key : {std::string(), keys_of_["acme"]}) {
+      grpc::ClientContext context;
+      context.AddMetadata(header, "203.0.113.7");
+      if (!key.empty()) context.AddMetadata("authorization", "Bearer " + key);
+      const absl::Status status = Generate(request, &context).status;
+      EXPECT_EQ(ErrorReason(status), key.empty() ? "NO_IDENTITY" : "") << header << status;
+    }
+  }
+}
+
 TEST_F(IdentityTest, ATenantIsHeldToItsLimitsAndOthersAreNot) {
   Declare("acme", {.tokens_per_minute = 10, .streams = 1});
   workers_[1]->Behave({.between_tokens = absl::Milliseconds(1)});

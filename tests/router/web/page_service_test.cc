@@ -275,7 +275,7 @@ class PageAccessTest : public testing::Test {
   // The status with which it is refused; 200: it may look.
   int Check(const std::vector<HttpHeader>& headers, const ApiKeys* keys,
             std::optional<Role> certificate = std::nullopt) {
-    Door door(keys, /*needs_identity=*/true, metrics_);
+    Door door(keys, {.needs_identity = true}, metrics_);
     const PageService page({.files = kFiles,
                             .door = door,
                             .board = board_,

@@ -48,7 +48,7 @@ class ShownCallerTest : public testing::Test {
   TemporaryFolder folder_{"shown_caller"};
   Metrics metrics_{"router"};
   std::unique_ptr<ApiKeys> keys_;
-  Door no_keys_{nullptr, false, metrics_};
+  Door no_keys_{nullptr, {}, metrics_};
 };
 
 std::string BasicOf(const std::string& credentials) {
@@ -56,7 +56,7 @@ std::string BasicOf(const std::string& credentials) {
 }
 
 TEST_F(ShownCallerTest, AKeyComesInAnyOfThreeWays) {
-  const Door door(keys_.get(), false, metrics_);
+  const Door door(keys_.get(), {}, metrics_);
   const HttpRequest head = PlainRequest({{"authorization", "Bearer one"},
                                          {"x-api-key", "two"},
                                          {"authorization", BasicOf("anybody:three:3")}});
@@ -68,14 +68,14 @@ TEST_F(ShownCallerTest, AKeyComesInAnyOfThreeWays) {
 }
 
 TEST_F(ShownCallerTest, APasswordMayStandBehindSeveralBlanks) {
-  const Door door(keys_.get(), false, metrics_);
+  const Door door(keys_.get(), {}, metrics_);
   const std::string value = "Basic  " + BasicOf("anybody:three").substr(6) + " ";
   EXPECT_THAT(ShownBy(PlainRequest({{"authorization", value}}), door).authorization,
               ElementsAre("Bearer three"));
 }
 
 TEST_F(ShownCallerTest, WhatIsNoPasswordIsShownAsItCame) {
-  const Door door(keys_.get(), false, metrics_);
+  const Door door(keys_.get(), {}, metrics_);
   for (const std::string& value : {std::string("Basic ?"), BasicOf("no colon")}) {
     EXPECT_THAT(ShownBy(PlainRequest({{"authorization", value}}), door).authorization,
                 ElementsAre(value));
@@ -94,6 +94,15 @@ TEST_F(ShownCallerTest, ACertificateNamesItsClient) {
   EXPECT_EQ(ShownBy(RequestOf(Role::kOperator, {}), no_keys_).certificate_name, "");
   EXPECT_FALSE(ShownBy(RequestOf(Role::kDecode, {}), no_keys_).certificate_name.has_value());
   EXPECT_FALSE(ShownBy(PlainRequest({}), no_keys_).certificate_name.has_value());
+}
+
+TEST_F(ShownCallerTest, AReverseProxyShowsItselfByAnyOfItsHeaders) {
+  for (const char* name : {"forwarded", "x-forwarded-for", "via"}) {
+    EXPECT_TRUE(ShownBy(PlainRequest({{name, "203.0.113.7"}}), no_keys_).proxied) << name;
+    EXPECT_TRUE(ShownBy(PlainRequest({{name, ""}}), no_keys_).proxied) << name;
+  }
+  EXPECT_TRUE(ShownBy(RequestOf(Role::kFront, {}), no_keys_).proxied);
+  EXPECT_FALSE(ShownBy(PlainRequest({{"x-api-key", "k"}}), no_keys_).proxied);
 }
 
 TEST_F(ShownCallerTest, OnlyAFrontPassesOnWhoItsClientsAre) {

@@ -25,6 +25,30 @@ TEST_F(WebAccessTest, PagesOfOthersMayNotCallARouterWithoutKeys) {
   EXPECT_EQ(NewClient().Post("/v1/completions", "{}", "text/plain")->status, 415);
 }
 
+TEST_F(WebAccessTest, WhatComesThroughAReverseProxyNeedsAKeyWhateverHostItNames) {
+  StartHttp();
+  const auto get = [&](const char* path, const httplib::Headers& headers) {
+    return NewClient().Get(path, headers)->status;
+  };
+  for (const char* name : {"Forwarded", "X-Forwarded-For", "Via"}) {
+    EXPECT_EQ(get("/v1/models", {{name, "for=203.0.113.7"}}), 401) << name;
+    EXPECT_EQ(get("/v1/models", {{name, "x"}, {"Host", "baton.example"}}), 401) << name;
+    EXPECT_EQ(get("/health", {{name, "x"}, {"Host", "baton.example"}}), 503)
+        << "no worker is ready, which a probe is told without a key";
+  }
+  const auto refused = NewClient().Get("/v1/models", {{"X-Forwarded-For", "203.0.113.7"}});
+  EXPECT_THAT(refused->body, testing::HasSubstr("came through a reverse proxy"));
+  EXPECT_EQ(get("/v1/models", {}), 200);
+}
+
+TEST_F(WebAccessTest, ThroughAReverseProxyEverybodyIsServedWithInsecureAndWithoutKeys) {
+  options_.insecure = true;
+  StartHttp();
+  EXPECT_EQ(NewClient().Get("/v1/models", {{"X-Forwarded-For", "203.0.113.7"}})->status, 200);
+  EXPECT_EQ(NewClient().Get("/page/fleet", {{"X-Forwarded-For", "203.0.113.7"}})->status, 403)
+      << "the page stays with this machine and operators";
+}
+
 TEST_F(WebAccessTest, AKeyIsNeededWhereKeysAreSet) {
   const std::string path = testing::TempDir() + "web_service_test.toml";
   const std::string key = MakeApiKey();
@@ -50,6 +74,9 @@ TEST_F(WebAccessTest, AKeyIsNeededWhereKeysAreSet) {
   EXPECT_EQ(Post("/v1/completions", request, {{"Authorization", "Bearer x"}})->status, 401);
   EXPECT_EQ(Post("/v1/completions", request, {{"Authorization", "Bearer " + key}})->status, 200);
   EXPECT_EQ(Post("/v1/completions", request, {{"x-api-key", key}})->status, 200);
+  const httplib::Headers proxied = {
+      {"x-api-key", key}, {"Host", "api.example.com"}, {"X-Forwarded-For", "203.0.113.7"}};
+  EXPECT_EQ(Post("/v1/completions", request, proxied)->status, 200) << "a proxy may keep Host";
   const std::string bearer = "Bearer " + key;
   EXPECT_EQ(
       Post("/v1/completions", request, {{"Authorization", bearer}, {"x-api-key", key}})->status,
