@@ -134,6 +134,16 @@ absl::StatusOr<std::unique_ptr<Tracer>> StartTracer(const RouterFlags& flags,
   return Tracer::Start(flags.trace, flags.router.name, model, metrics);
 }
 
+// Says what the flags open to other machines.
+void WarnOfOpenDoors(const RouterFlags& flags) {
+  const std::vector<std::string>& hosts = flags.router.http_hosts.names;
+  if (std::find(hosts.begin(), hosts.end(), "*") != hosts.end()) {
+    LogWarning(
+        "--http-allow-host=*: a page of any site can call this router without a key, from any "
+        "browser that reaches the router");
+  }
+}
+
 // Null without --access-log.
 absl::StatusOr<std::unique_ptr<AccessLog>> StartAccessLog(const RouterFlags& flags,
                                                           Metrics& metrics) {
@@ -180,6 +190,7 @@ int Main(int argc, char** argv) {
   flags.router.keys = keys->get();
   if (flags.server.check_config) return 0;
 
+  WarnOfOpenDoors(flags);
   metrics.SetModelName((*model)->name());
   metrics.AddInfo("baton_config_info", "What this process was started with; always 1.",
                   {{"policy", flags.policy}, {"disaggregate", flags.disaggregate}});

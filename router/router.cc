@@ -148,6 +148,7 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
   web_ =
       std::make_unique<WebService>(*intake_, parts, *page_,
                                    WebService::Options{.cors_origins = options_.http_cors_origins,
+                                                       .hosts = options_.http_hosts,
                                                        .ready = [this] { return Ready(); },
                                                        .trust = credentials.trust()},
                                    metrics);

@@ -36,6 +36,7 @@
 #include "router/tenants/fleet_secret.h"
 #include "router/tenants/quotas.h"
 #include "router/trace/tracer.h"
+#include "router/web/allowed_hosts.h"
 #include "router/web/page_service.h"
 #include "router/web/web_service.h"
 
@@ -54,6 +55,7 @@ struct RouterOptions {
   const ApiKeys* keys = nullptr;                 // null: no API key is known. Outlives the router
   std::function<bool()> short_of_memory{};       // while it is true, requests are refused
   std::vector<std::string> http_cors_origins{};  // as --http-cors-origin
+  AllowedHosts http_hosts{};                     // of HTTP requests without a key
   bool needs_identity = false;  // clients without API key and certificate are refused
   bool insecure = false;        // as --insecure
   std::string name = "router";  // on the page

@@ -1,5 +1,7 @@
 #include "router/router_flags.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <limits>
 
@@ -44,6 +46,26 @@ absl::Status CheckOrigin(absl::string_view origin) {
   return absl::InvalidArgumentError(absl::StrCat(
       "--http-cors-origin '", origin,
       "': must be a scheme, a name and perhaps a port, as in https://example.org, or *"));
+}
+
+// The names of --http-allow-host. On a trusted network this machine's own name is allowed too.
+absl::StatusOr<AllowedHosts> ReadAllowedHosts(const std::vector<std::string>& names,
+                                              bool trusted_network) {
+  AllowedHosts hosts{.trusted_network = trusted_network};
+  for (const std::string& name : names) {
+    absl::StatusOr<std::string> host = ReadAllowedHost(name);
+    if (!host.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--http-allow-host ", host.status().message()));
+    }
+    hosts.names.push_back(*std::move(host));
+  }
+  char own[256] = {};
+  if (!trusted_network || gethostname(own, sizeof(own) - 1) != 0) return hosts;
+  if (absl::StatusOr<std::string> host = ReadAllowedHost(own); host.ok() && *host != "*") {
+    hosts.names.push_back(*std::move(host));
+  }
+  return hosts;
 }
 
 void AddAdviceFlags(FlagSet& flags, Planner::Options& advice, int& workers) {
@@ -127,6 +149,10 @@ void RouterFlags::AddTo(FlagSet& flags) {
   flags.AddStrings("http-cors-origin", http.cors_origins,
                    "origins whose pages in a browser may call --http-listen, such as "
                    "https://example.org, or *; repeated");
+  flags.AddStrings("http-allow-host", http_allow_hosts,
+                   "Names or addresses that HTTP requests without a key may use as Host, beside "
+                   "localhost, 127.0.0.1 and [::1] (with --insecure: any address and the network's "
+                   "own names), or *; repeated");
   flags.AddInt("http-threads", http.threads, 1, 16, "threads that read and write HTTP");
   flags.AddString("front-socket", front.path,
                   "Unix socket where a proxy passes clients' calls and certificates on "
@@ -161,6 +187,8 @@ absl::Status RouterFlags::Finish() {
     BATON_RETURN_IF_ERROR(credentials.CheckAddress("--http-listen", http_listen));
   }
   for (const std::string& origin : http.cors_origins) BATON_RETURN_IF_ERROR(CheckOrigin(origin));
+  const bool serves_everybody = server.tls.insecure && api_keys.empty();
+  BATON_ASSIGN_OR_RETURN(router.http_hosts, ReadAllowedHosts(http_allow_hosts, serves_everybody));
   for (const std::string& host : router.advertised_hosts) {
     if (const absl::Status status = CheckHostPattern(host); !status.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("--advertised-host: ", status.message()));

@@ -26,8 +26,9 @@ struct RouterFlags {
   std::string api_keys;                    // file of tenants and their keys; empty: none
   std::string policy = "prefix_aware";
   std::string disaggregate = "auto";
-  std::string http_listen;   // host:port of the HTTP API; empty: none
-  HttpServer::Options http;  // without its acceptor's
+  std::string http_listen;                    // host:port of the HTTP API; empty: none
+  HttpServer::Options http;                   // without its acceptor's
+  std::vector<std::string> http_allow_hosts;  // as --http-allow-host
   int max_waiting_requests = 1024;
   uint64_t max_waiting_bytes = uint64_t{64} << 20;
   absl::Duration max_queue_time = Admission::Limits{}.max_queue_time;  // 0: no limit

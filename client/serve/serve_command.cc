@@ -39,7 +39,7 @@ constexpr absl::string_view kNotForWorkers[] = {
     "http-listen",    "http-cors-origin",  "trace-file",
     "otlp-endpoint",  "trace-file-bytes",  "otlp-sample-ratio",
     "cuda-mps",       "reuse-port",        "max-queue-time",
-    "access-log"};
+    "access-log",     "http-allow-host"};
 
 // Flags of `serve` that are passed to the router.
 constexpr absl::string_view kForRouter[] = {
@@ -50,7 +50,7 @@ constexpr absl::string_view kForRouter[] = {
     "served-model-name",  "model-sha256",      "insecure-probes",
     "reflection",         "generation-config", "http-cors-origin",
     "metrics-vllm-names", "trace-file",        "otlp-endpoint",
-    "trace-file-bytes",   "otlp-sample-ratio"};
+    "trace-file-bytes",   "otlp-sample-ratio", "http-allow-host"};
 
 // What to type to try the HTTP API at `address`.
 std::string CurlLine(const std::string& address, bool needs_key) {
@@ -125,6 +125,10 @@ void ServeCommand::AddFlags(FlagSet& flags) {
                     "429. 0: no limit");
   flags.AddStrings("http-cors-origin", http_cors_origins_,
                    "of the router: origins whose pages may call it by HTTP, repeated");
+  flags.AddStrings("http-allow-host", http_allow_hosts_,
+                   "Names or addresses that HTTP requests without a key may use as Host, beside "
+                   "localhost, 127.0.0.1 and [::1] (with --insecure: any address and the network's "
+                   "own names), or *; repeated");
   flags.AddString("access-log", access_log_,
                   "Where the router writes a line for each request, without its text: a FILE, "
                   "stderr or none");

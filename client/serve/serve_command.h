@@ -32,6 +32,7 @@ class ServeCommand : public Command {
   // sooner.
   absl::Duration max_queue_time_ = absl::Minutes(10);
   std::vector<std::string> http_cors_origins_;  // passed to the router
+  std::vector<std::string> http_allow_hosts_;   // the same
   std::string generation_config_ = "auto";      // passed to the router too
 };
 

@@ -9,32 +9,37 @@
 #include "absl/strings/strip.h"
 
 #include "common/base/log.h"
-#include "common/net/http_host.h"
+#include "common/base/status_macros.h"
 
 namespace baton {
 namespace {
-
-bool NamesThisMachine(absl::string_view host) {
-  if (!IsHttpHost(host)) return false;
-  host = WithoutPort(host);
-  return absl::EqualsIgnoreCase(host, "localhost") || host == "127.0.0.1" || host == "[::1]";
-}
 
 bool IsOwnOrigin(absl::string_view origin, absl::string_view host) {
   return (absl::ConsumePrefix(&origin, "http://") || absl::ConsumePrefix(&origin, "https://")) &&
          origin == host;
 }
 
-}  // namespace
-
-absl::Status CheckNoForeignPage(const HttpRequest& head, const std::vector<std::string>& origins) {
-  constexpr char kRemedy[] = "; a router with --api-keys serves other names to who shows a key";
+absl::Status CheckHost(const HttpRequest& head, const AllowedHosts& hosts,
+                       absl::string_view remedy) {
   // HTTP/1.0 has no Host, and no browser speaks it.
   const absl::string_view host = head.Header("host");
-  if (!host.empty() && !NamesThisMachine(host)) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        "Host must be localhost, 127.0.0.1 or [::1], is ", LogSafe(std::string(host)), kRemedy));
-  }
+  if (host.empty() || IsAllowed(hosts, host)) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("Host must be ",
+                   hosts.trusted_network
+                       ? "an IP address, localhost, this machine's name, a name without a dot, "
+                         "or one below .local, .internal or .svc"
+                       : "localhost, 127.0.0.1 or [::1]",
+                   ", is ", LogSafe(host), "; ", remedy));
+}
+
+}  // namespace
+
+absl::Status CheckNoForeignPage(const HttpRequest& head, const AllowedHosts& hosts,
+                                const std::vector<std::string>& origins) {
+  BATON_RETURN_IF_ERROR(CheckHost(head, hosts,
+                                  "the router's --http-allow-host allows more names, and with "
+                                  "--api-keys a caller that shows a key may use any"));
   const absl::string_view origin = head.Header("origin");
   const bool allowed =
       origin.empty() || std::find(origins.begin(), origins.end(), origin) != origins.end();
@@ -42,10 +47,19 @@ absl::Status CheckNoForeignPage(const HttpRequest& head, const std::vector<std::
     return absl::OkStatus();
   }
   // A page of this router's own, or of a program of this machine on another port? Only the former.
-  if (IsOwnOrigin(origin, host)) return absl::OkStatus();
+  if (IsOwnOrigin(origin, head.Header("host"))) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat("pages of ", LogSafe(std::string(origin)),
                                                   " may not call this router; --http-cors-origin "
                                                   "lets them"));
+}
+
+absl::Status CheckPageOfThisMachine(const HttpRequest& head) {
+  BATON_RETURN_IF_ERROR(
+      CheckHost(head, AllowedHosts{}, "by other names the page needs an operator's key"));
+  const absl::string_view origin = head.Header("origin");
+  if (origin.empty() || IsOwnOrigin(origin, head.Header("host"))) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("pages of ", LogSafe(origin), " may not read the router's page"));
 }
 
 absl::Status CheckOwnPage(const HttpRequest& head) {

@@ -6,14 +6,19 @@
 #include "absl/status/status.h"
 
 #include "router/http/message.h"
+#include "router/web/allowed_hosts.h"
 
 namespace baton {
 
 // A request that shows no key comes from a program of this machine, or from a page that its browser
-// has loaded from anywhere. PERMISSION_DENIED unless Host is localhost, 127.0.0.1 or [::1] (a page
-// can make any other name mean this machine) and Origin, where there is one, is that or one of
-// `origins`.
-absl::Status CheckNoForeignPage(const HttpRequest& head, const std::vector<std::string>& origins);
+// has loaded from anywhere. PERMISSION_DENIED unless Host is one of `hosts` and Origin, if there is
+// one, is that or one of `origins`.
+absl::Status CheckNoForeignPage(const HttpRequest& head, const AllowedHosts& hosts,
+                                const std::vector<std::string>& origins);
+
+// The same for the router's own page, which only loopback names open, and which no other origin
+// reads.
+absl::Status CheckPageOfThisMachine(const HttpRequest& head);
 
 // A browser shows the password that it was given with every request, whoever's page makes it.
 // PERMISSION_DENIED where it says that the page is not this router's own: by an Origin that is not

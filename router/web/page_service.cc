@@ -58,7 +58,7 @@ absl::Status PageService::MayLook(const HttpRequest& head) const {
   const bool comes_from_here = IsLoopback(head.client.address) && !shown.proxied;
   // A page of another origin, or a name that somebody made mean this machine, is not of this
   // machine, whatever key it shows.
-  const absl::Status no_foreign_page = CheckNoForeignPage(head, {});
+  const absl::Status no_foreign_page = CheckPageOfThisMachine(head);
   const bool has_certificate = head.client.certificate.has_value();
   if (shown.authorization.empty() && !has_certificate) {
     if (comes_from_here) return no_foreign_page;

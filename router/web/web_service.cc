@@ -110,7 +110,7 @@ absl::StatusOr<Caller> WebService::Identify(const HttpRequest& head, const Found
   const bool anonymous = shown.authorization.empty() && !head.client.certificate.has_value();
   // Where nobody is served unknown, a page is told what anybody else is.
   if (anonymous && parts_.door.ServesUnknown(shown)) {
-    BATON_RETURN_IF_ERROR(CheckNoForeignPage(head, options_.cors_origins));
+    BATON_RETURN_IF_ERROR(CheckNoForeignPage(head, options_.hosts, options_.cors_origins));
   }
   if (ShowsPassword(head)) BATON_RETURN_IF_ERROR(CheckOwnPage(head));
   absl::StatusOr<Caller> caller =

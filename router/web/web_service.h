@@ -14,6 +14,7 @@
 #include "router/api/answer_format.h"
 #include "router/front/intake.h"
 #include "router/http/http_server.h"
+#include "router/web/allowed_hosts.h"
 #include "router/web/page_service.h"
 #include "router/web/routes.h"
 #include "router/web/web_metrics.h"
@@ -26,6 +27,7 @@ class WebService {
  public:
   struct Options {
     std::vector<std::string> cors_origins{};
+    AllowedHosts hosts{};           // of requests without a key
     std::function<bool()> ready{};  // whether a request would find its workers
     // Which clients count that a front passes on; null where there are no certificates.
     std::shared_ptr<const PeerTrust> trust{};

@@ -1,6 +1,9 @@
 #include "router/router_flags.h"
 
+#include <unistd.h>
+
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -96,6 +99,32 @@ TEST_F(RouterFlagsTest, ClientsNeedAnIdentityWithKeysAndWhereTheRouterIsReachedF
   EXPECT_FALSE(NeedsIdentity({}));
   EXPECT_FALSE(NeedsIdentity({"--listen=0.0.0.0:1", "--insecure"}));
   EXPECT_FALSE(NeedsIdentity({"--insecure", front[0], front[1]}));
+}
+
+TEST_F(RouterFlagsTest, HostsOfRequestsWithoutAKeyAreTheNetworksOwnOnlyIfEverybodyIsServed) {
+  const auto trusted = [this](std::vector<const char*> arguments) {
+    NeedsIdentity(std::move(arguments));
+    return flags_.router.http_hosts.trusted_network;
+  };
+  EXPECT_FALSE(trusted({}));
+  EXPECT_FALSE(trusted({"--api-keys=keys.toml"}));
+  EXPECT_FALSE(trusted({"--insecure", "--api-keys=keys.toml"}));
+  EXPECT_TRUE(trusted({"--insecure"}));
+  char own[256] = {};
+  ASSERT_EQ(gethostname(own, sizeof(own) - 1), 0);
+  EXPECT_TRUE(IsAllowed(flags_.router.http_hosts, own)) << own;
+}
+
+TEST_F(RouterFlagsTest, MoreHostsAreNamedAndReadAtTheStart) {
+  EXPECT_EQ(Parse({"--decode=c:1", "--http-allow-host=LLM.example.org,192.0.2.1",
+                   "--http-allow-host=[2001:db8::1]"}),
+            "");
+  EXPECT_THAT(flags_.router.http_hosts.names,
+              ElementsAre("llm.example.org", "192.0.2.1", "[2001:db8::1]"));
+  for (const char* flag : {"--http-allow-host=a:8080", "--http-allow-host=*.example.org"}) {
+    flags_ = RouterFlags();
+    EXPECT_THAT(Parse({"--decode=c:1", flag}), HasSubstr("--http-allow-host '")) << flag;
+  }
 }
 
 TEST_F(RouterFlagsTest, ClientsMayLeaveTheirCertificateOutWhereTheyMayHaveAKey) {

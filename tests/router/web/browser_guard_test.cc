@@ -1,16 +1,23 @@
 #include "router/web/browser_guard.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace baton {
 namespace {
 
-absl::Status Check(const std::string& host, const std::string& origin = "",
-                   const std::vector<std::string>& origins = {}) {
+using testing::HasSubstr;
+
+HttpRequest RequestTo(const std::string& host, const std::string& origin) {
   HttpRequest head{.method = "POST", .path = "/v1/completions"};
   head.headers.push_back({"host", host});
   if (!origin.empty()) head.headers.push_back({"origin", origin});
-  return CheckNoForeignPage(head, origins);
+  return head;
+}
+
+absl::Status Check(const std::string& host, const std::string& origin = "",
+                   const std::vector<std::string>& origins = {}) {
+  return CheckNoForeignPage(RequestTo(host, origin), {}, origins);
 }
 
 TEST(BrowserGuard, ThisMachineMayBeCalledByItsLoopbackNames) {
@@ -38,6 +45,40 @@ TEST(BrowserGuard, OnlyItsOwnPagesAndAllowedOnesMayCall) {
   EXPECT_TRUE(Check("localhost", "https://a.example", {"https://a.example"}).ok());
   EXPECT_TRUE(Check("localhost", "https://a.example", {"*"}).ok());
   EXPECT_FALSE(Check("localhost", "https://b.example", {"https://a.example"}).ok());
+}
+
+TEST(BrowserGuard, ARefusedHostIsToldWhichWouldDoAndWhichFlagsAllowMore) {
+  const std::string by_default(Check("evil.example:8080").message());
+  EXPECT_THAT(by_default, HasSubstr("must be localhost, 127.0.0.1 or [::1], is evil.example:8080"));
+  EXPECT_THAT(by_default, HasSubstr("--http-allow-host"));
+  EXPECT_THAT(by_default, HasSubstr("--api-keys"));
+  const AllowedHosts trusted{.trusted_network = true};
+  const absl::Status refused = CheckNoForeignPage(RequestTo("evil.example", ""), trusted, {});
+  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("an IP address"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("--http-allow-host"));
+}
+
+TEST(BrowserGuard, OnATrustedNetworkOriginsAreCheckedAllTheSame) {
+  const AllowedHosts trusted{.trusted_network = true};
+  const auto check = [&](const std::string& host, const std::string& origin) {
+    return CheckNoForeignPage(RequestTo(host, origin), trusted, {"https://a.example"});
+  };
+  EXPECT_TRUE(check("192.0.2.2:8080", "").ok());
+  EXPECT_TRUE(check("192.0.2.2:8080", "http://192.0.2.2:8080").ok());
+  EXPECT_TRUE(check("192.0.2.2:8080", "https://a.example").ok());
+  for (const char* origin : {"https://evil.example", "http://192.0.2.3:8080", "null"}) {
+    EXPECT_TRUE(absl::IsPermissionDenied(check("192.0.2.2:8080", origin))) << origin;
+  }
+}
+
+TEST(BrowserGuard, ThePageIsForLoopbackNamesAndForNoOtherOrigin) {
+  EXPECT_TRUE(CheckPageOfThisMachine(RequestTo("localhost:8080", "")).ok());
+  EXPECT_TRUE(CheckPageOfThisMachine(RequestTo("127.0.0.1", "http://127.0.0.1")).ok());
+  for (const auto& [host, origin] : {std::pair("desk.local", ""), std::pair("192.0.2.2", ""),
+                                     std::pair("localhost", "https://evil.example")}) {
+    EXPECT_TRUE(absl::IsPermissionDenied(CheckPageOfThisMachine(RequestTo(host, origin)))) << host;
+  }
 }
 
 TEST(BrowserGuard, ABodyIsPlain) {

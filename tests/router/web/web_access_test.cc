@@ -49,6 +49,24 @@ TEST_F(WebAccessTest, ThroughAReverseProxyEverybodyIsServedWithInsecureAndWithou
       << "the page stays with this machine and operators";
 }
 
+TEST_F(WebAccessTest, OnATrustedNetworkItsNamesMayBeUsedAndThePageStaysWithThisMachine) {
+  options_.insecure = true;
+  options_.http_hosts = {.trusted_network = true, .names = {"llm.example.org"}};
+  StartHttp();
+  const auto get = [&](const char* path, const char* host) {
+    return NewClient().Get(path, {{"Host", host}})->status;
+  };
+  for (const char* host : {"localhost:8080", "192.0.2.2:8080", "baton-router:8080", "desk.local",
+                           "baton-router.ns.svc.cluster.local", "LLM.example.org:8080"}) {
+    EXPECT_EQ(get("/v1/models", host), 200) << host;
+  }
+  EXPECT_EQ(get("/v1/models", "evil.example"), 403);
+  EXPECT_EQ(get("/page/fleet", "localhost:8080"), 200);
+  for (const char* host : {"192.0.2.2:8080", "desk.local", "llm.example.org", "evil.example"}) {
+    EXPECT_EQ(get("/page/fleet", host), 403) << host;
+  }
+}
+
 TEST_F(WebAccessTest, AKeyIsNeededWhereKeysAreSet) {
   const std::string path = testing::TempDir() + "web_service_test.toml";
   const std::string key = MakeApiKey();
