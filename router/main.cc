@@ -136,6 +136,11 @@ absl::StatusOr<std::unique_ptr<Tracer>> StartTracer(const RouterFlags& flags,
 
 // Says what the flags open to other machines.
 void WarnOfOpenDoors(const RouterFlags& flags) {
+  if (flags.router.insecure && !flags.api_keys.empty()) {
+    LogWarning(
+        "--insecure: API keys of other machines' clients come in plain text, and others on the "
+        "network can read them; operators' keys are taken on this machine only");
+  }
   const std::vector<std::string>& hosts = flags.router.http_hosts.names;
   if (std::find(hosts.begin(), hosts.end(), "*") != hosts.end()) {
     LogWarning(

@@ -102,7 +102,8 @@ void RouterFlags::AddTo(FlagSet& flags) {
   flags.AddString(
       "api-keys", api_keys,
       "file of `baton keys`: tenants, their keys and limits. Read every second. Clients "
-      "need a key or a certificate then, and so they do beyond loopback and behind a front");
+      "need a key or a certificate then, with --insecure too, and so they do beyond loopback and "
+      "behind a front");
   flags.AddString(
       "fleet-secret-file", fleet_secret_file,
       "64 hexadecimal digits that keep the tenants' cached prefixes apart, the same for "
@@ -228,7 +229,7 @@ absl::Status RouterFlags::Finish() {
   // Beyond loopback there is TLS, so without both of these nobody from outside reaches the router.
   const bool reached_from_outside = server.tls.enabled() || !front.path.empty();
   router.insecure = server.tls.insecure;
-  router.needs_identity = !server.tls.insecure && (reached_from_outside || !api_keys.empty());
+  router.needs_identity = !api_keys.empty() || (reached_from_outside && !server.tls.insecure);
   router.advice.workers = static_cast<uint32_t>(advice_workers);
   router.admission.requests = static_cast<uint32_t>(max_waiting_requests);
   router.admission.bytes = max_waiting_bytes;

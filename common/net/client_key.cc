@@ -7,7 +7,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
-#include "common/base/address.h"
 #include "common/base/small_file.h"
 #include "common/base/status_macros.h"
 
@@ -51,10 +50,11 @@ absl::StatusOr<ClientKey> ClientKey::Read(const std::string& file, absl::string_
   } else {
     return ClientKey();
   }
-  if (!credentials.secure() && !IsLoopback(address)) {
+  if (!credentials.CheckAddress("", address).ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the API key would go to ", address,
-                     " in plain text; connect with TLS (--tls-ca), or send no key"));
+                     " in plain text; connect with TLS (--tls-ca), or allow plain text with "
+                     "--insecure on a network that you trust"));
   }
   return ClientKey(std::move(key));
 }

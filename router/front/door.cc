@@ -129,10 +129,12 @@ absl::Status Door::FindHolderOfKey(const Shown& shown, std::string& tenant) cons
                   "authorization must be 'Bearer KEY', and if a call shows several keys, also as "
                   "X-Api-Key, they must be equal; show one key");
   }
-  if (!shown.encrypted && !IsLoopback(shown.peer)) {
+  const bool is_protected = shown.encrypted || IsLoopback(shown.peer);
+  if (!is_protected && !options_.insecure) {
     return Refuse("API_KEY_UNPROTECTED",
                   "the API key came in plain text from another machine, so others may know it: "
-                  "have it revoked, and connect with TLS");
+                  "have it revoked, and connect with TLS, or give the router --insecure on a "
+                  "network that you trust");
   }
   if (keys_ == nullptr) {
     return Refuse("API_KEY_UNKNOWN",
@@ -140,9 +142,16 @@ absl::Status Door::FindHolderOfKey(const Shown& shown, std::string& tenant) cons
   }
   BATON_ASSIGN_OR_RETURN(ApiKeys::Holder holder, keys_->Find(key));
   tenant = std::move(holder.tenant);
-  if (!holder.revoked) return absl::OkStatus();
-  return Refuse("API_KEY_REVOKED", absl::StrCat("the API key ", holder.key_id,
-                                                " was revoked; ask the operator for another"));
+  if (holder.revoked) {
+    return Refuse("API_KEY_REVOKED", absl::StrCat("the API key ", holder.key_id,
+                                                  " was revoked; ask the operator for another"));
+  }
+  const std::optional<Tenant> declared = keys_->FindTenant(tenant);
+  if (is_protected || !declared.has_value() || !declared->operates) return absl::OkStatus();
+  return Refuse("API_KEY_UNPROTECTED",
+                absl::StrCat("the operator's API key ", holder.key_id,
+                             " came in plain text from another machine, so others may know it: "
+                             "have it revoked, and connect with TLS or from the router's machine"));
 }
 
 void Door::RefusedRole(const Peer& peer, const Shown& shown, absl::string_view method,

@@ -57,7 +57,8 @@ class Door {
   // Who calls `method`, which is for the audit log: "/package.Service/Method". UNAUTHENTICATED with
   // a reason of ErrorInfo; it is counted by that and by the tenant whose key was revoked, and the
   // audit log has a line for it, without the key. A key counts more than a certificate, and is
-  // taken only where nobody else can have read it: with TLS, on loopback and on Unix sockets.
+  // taken only where nobody else can have read it: with TLS, on loopback and on Unix sockets. With
+  // --insecure it is taken everywhere, unless it is an operator's.
   absl::StatusOr<Caller> Identify(const grpc::ServerContextBase& context, absl::string_view method);
   absl::StatusOr<Caller> Identify(const Shown& shown, absl::string_view method);
   // The audit log's line of a caller whose role may not call `method`.

@@ -93,7 +93,10 @@ TEST_F(RouterFlagsTest, ClientsNeedAnIdentityWithKeysAndWhereTheRouterIsReachedF
   beyond.insert(beyond.end(), tls.begin(), tls.end());
   const std::vector<const char*> front = {"--front-socket=/run/front.sock", "--front-uid=1"};
   for (const std::vector<const char*>& flags :
-       {std::vector<const char*>{"--api-keys=keys.toml"}, tls, beyond, front}) {
+       {std::vector<const char*>{"--api-keys=keys.toml"}, tls, beyond, front,
+        std::vector<const char*>{"--insecure", "--api-keys=keys.toml"},
+        std::vector<const char*>{"--listen=0.0.0.0:1", "--insecure", "--api-keys=keys.toml"},
+        std::vector<const char*>{front[0], front[1], "--insecure", "--api-keys=keys.toml"}}) {
     EXPECT_TRUE(NeedsIdentity(flags)) << flags[0];
   }
   EXPECT_FALSE(NeedsIdentity({}));

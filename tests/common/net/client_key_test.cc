@@ -26,8 +26,9 @@ class ClientKeyTest : public testing::Test {
     return path_;
   }
   // The header that a call gets, or the error.
-  static std::string Shown(const std::string& file, const std::string& address = "127.0.0.1:1") {
-    const auto key = ClientKey::Read(file, address, Credentials::Loopback());
+  static std::string Shown(const std::string& file, const std::string& address = "127.0.0.1:1",
+                           const Credentials& credentials = Credentials::Loopback()) {
+    const auto key = ClientKey::Read(file, address, credentials);
     if (!key.ok()) return std::string(key.status().message());
     grpc::ClientContext context;
     key->AddTo(context);
@@ -50,8 +51,19 @@ TEST_F(ClientKeyTest, IsNotSentInPlainTextBeyondLoopback) {
   setenv("BATON_API_KEY", "secret", 1);
   const std::string error = Shown("", "10.0.0.1:1");
   EXPECT_THAT(error, HasSubstr("10.0.0.1:1 in plain text"));
+  EXPECT_THAT(error, HasSubstr("--tls-ca"));
+  EXPECT_THAT(error, HasSubstr("--insecure"));
   EXPECT_EQ(error.find("secret"), std::string::npos);
   EXPECT_EQ(Shown("", "unix:/run/baton"), "Bearer secret");
+}
+
+TEST_F(ClientKeyTest, IsSentInPlainTextWhereThatWasAllowed) {
+  setenv("BATON_API_KEY", "secret", 1);
+  TlsFlags tls;
+  tls.insecure = true;
+  const auto insecure = Credentials::Create(tls);
+  ASSERT_TRUE(insecure.ok()) << insecure.status();
+  EXPECT_EQ(Shown("", "10.0.0.1:1", *insecure), "Bearer secret");
 }
 
 TEST_F(ClientKeyTest, WhatIsNotOneLineIsRefusedAndNotRepeated) {

@@ -23,7 +23,9 @@ class DoorTest : public testing::Test {
   DoorTest() {
     KeysFile file;
     file.tenants["acme"] = {.streams = 3};
+    file.tenants["ops"] = {.operates = true};
     file.keys = {{.hash = HashApiKey(key_), .tenant = "acme"},
+                 {.hash = HashApiKey(operates_), .tenant = "ops"},
                  {.hash = HashApiKey(revoked_), .tenant = "acme", .revoked = true}};
     EXPECT_TRUE(WriteKeysFile(path_, file).ok());
     keys_ = *ApiKeys::Load(path_, metrics_, absl::Minutes(1));
@@ -49,6 +51,7 @@ class DoorTest : public testing::Test {
   const std::string path_ = testing::TempDir() + "door_test.toml";
   const std::string key_ = MakeApiKey();
   const std::string revoked_ = MakeApiKey();
+  const std::string operates_ = MakeApiKey();
   Metrics metrics_{"router"};
   std::unique_ptr<ApiKeys> keys_;
 };
@@ -64,6 +67,24 @@ TEST_F(DoorTest, AKeyIsTakenOnlyWhereNobodyElseReadsIt) {
       EXPECT_EQ(Outcome(door, WithKey(far)), "API_KEY_UNPROTECTED") << far;
     }
   }
+}
+
+TEST_F(DoorTest, WithInsecureKeysAreTakenInPlainTextButNoOperators) {
+  Door door(keys_.get(), {.needs_identity = true, .insecure = true}, metrics_);
+  const auto with = [&](const std::string& key, const std::string& peer, bool encrypted) {
+    Door::Shown shown = WithKey(peer, encrypted);
+    shown.authorization = {"Bearer " + key};
+    return Outcome(door, shown);
+  };
+  for (const char* far : {kFar, "ipv6:%5B2001:db8::1%5D:50000"}) {
+    EXPECT_EQ(with(key_, far, false), "acme") << far;
+    EXPECT_EQ(with(revoked_, far, false), "API_KEY_REVOKED") << far;
+    EXPECT_EQ(with(MakeApiKey(), far, false), "API_KEY_UNKNOWN") << far;
+    EXPECT_EQ(with(operates_, far, false), "API_KEY_UNPROTECTED") << far;
+    EXPECT_EQ(with(operates_, far, true), "ops") << far;
+  }
+  EXPECT_EQ(with(operates_, kNear, false), "ops");
+  for (const char* peer : {kNear, kFar}) EXPECT_EQ(Outcome(door, {.peer = peer}), "NO_IDENTITY");
 }
 
 TEST_F(DoorTest, TheTenantIsTheKeysOrElseTheCertificates) {

@@ -269,13 +269,13 @@ TEST_F(PageServiceTest, APasswordIsAKeyForTheRoutersOwnPagesAlone) {
   Stop();
 }
 
-// A caller from another machine, by TLS.
+// A caller from another machine, by TLS or in plain text with --insecure.
 class PageAccessTest : public testing::Test {
  protected:
   // The status with which it is refused; 200: it may look.
   int Check(const std::vector<HttpHeader>& headers, const ApiKeys* keys,
-            std::optional<Role> certificate = std::nullopt) {
-    Door door(keys, {.needs_identity = true}, metrics_);
+            std::optional<Role> certificate = std::nullopt, bool encrypted = true) {
+    Door door(keys, {.needs_identity = true, .insecure = !encrypted}, metrics_);
     const PageService page({.files = kFiles,
                             .door = door,
                             .board = board_,
@@ -283,7 +283,7 @@ class PageAccessTest : public testing::Test {
                             .history = history_,
                             .router = nullptr});
     HttpRequest head{.method = "GET", .path = "/", .headers = headers};
-    head.client = {.address = "ipv4:10.1.2.3:4567", .encrypted = true};
+    head.client = {.address = "ipv4:10.1.2.3:4567", .encrypted = encrypted};
     if (certificate.has_value()) head.client.certificate = {.role = *certificate, .name = "x"};
     const std::optional<HttpResponse> refusal = page.Check(head, "id");
     return refusal.has_value() ? refusal->status : 200;
@@ -311,6 +311,17 @@ TEST_F(PageAccessTest, FromElsewhereAnOperatorsKeyOpensThePageAndNobodyElses) {
   EXPECT_EQ(Check({{"authorization", Basic(keys.operates)}, {"sec-fetch-site", "cross-site"}},
                   keys.keys.get()),
             403);
+}
+
+TEST_F(PageAccessTest, FromElsewhereNoKeyOpensItInPlainText) {
+  const TwoKeys keys(metrics_);
+  const auto shows = [&](const std::string& value) {
+    return Check({{"authorization", value}}, keys.keys.get(), std::nullopt, /*encrypted=*/false);
+  };
+  EXPECT_EQ(shows("Bearer " + keys.operates), 401);
+  EXPECT_EQ(shows(Basic(keys.operates)), 401);
+  EXPECT_EQ(shows("Bearer " + keys.tenant), 403);
+  EXPECT_EQ(shows("Bearer wrong"), 401);
 }
 
 TEST_F(PageAccessTest, AnOperatorsCertificateOpensItAndAClientsDoesNot) {
