@@ -86,6 +86,14 @@ class Alerts(unittest.TestCase):
         page = (ROOT / "docs/metrics.md").read_text()
         self.assertEqual(sorted(told - set(re.findall(r"vllm:[a-z0-9_]+", page))), [])
 
+    def test_a_long_wait_is_half_of_the_longest_that_the_manifests_and_units_allow(self):
+        (most,) = re.findall(r"max_queue_time = absl::Seconds\((\d+)\)", (ROOT / "router/dispatch/admission.h").read_text())
+        threshold = re.search(r"baton_router_predicted_wait_seconds\S* > (\d+)", alerts()["BatonQueueWaitLong"]["expr"])
+        self.assertEqual(2 * int(threshold[1]), int(most))
+        for path in (*deploy_tree.KUBERNETES.rglob("*.yaml"), *(ROOT / "deploy").rglob("*.toml")):
+            if path.name not in ("prometheus-rule.yaml",):  # which names the flag
+                self.assertNotIn("max-queue-time", path.read_text(), path)
+
     def test_prometheus_asks_the_parts_that_systemd_runs(self):
         (job,) = yaml.safe_load((ROOT / "deploy/monitoring/prometheus.yml").read_text())["scrape_configs"]
         self.assertIn(job["job_name"], OF_PROMETHEUS["job"])

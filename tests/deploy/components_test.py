@@ -17,7 +17,7 @@ import alerts_test  # noqa: E402
 import dashboards  # noqa: E402
 import deploy_tree as tree  # noqa: E402
 import kubernetes_tools  # noqa: E402
-from policy_test import labels_match  # noqa: E402
+from policy_test import DNS_SERVERS, labels_match, of_namespace  # noqa: E402
 
 COMPONENTS = tree.KUBERNETES / "components"
 RULES = tree.ROOT / "deploy/monitoring/rules.yml"
@@ -124,7 +124,9 @@ class Everything(unittest.TestCase):
                 self.assertIs(container["securityContext"]["readOnlyRootFilesystem"], True)
                 self.assertEqual(container["securityContext"]["capabilities"], {"drop": ["ALL"]})
                 resources = container["resources"]
-                self.assertEqual(resources["requests"]["memory"], resources["limits"]["memory"])
+                least, most = (tree.mebibytes(resources[what]["memory"]) for what in ("requests", "limits"))
+                small = (name, deployment["metadata"]["name"]) in (("local-cpu", "baton-router"), ("base-cpu", "baton-router"))
+                self.assertTrue(least <= most if small else least == most, deployment["metadata"]["name"])
                 for resource in set(resources["requests"]) | set(resources["limits"]):
                     if "/" in resource:  # a device: it cannot be promised twice
                         self.assertEqual(resources["requests"].get(resource), resources["limits"].get(resource))
@@ -147,6 +149,22 @@ class Everything(unittest.TestCase):
                 if secret.get("secretName", "").endswith("-ca"):
                     self.assertEqual(secret["secretName"], "baton-client-ca")
                     self.assertEqual([item["key"] for item in secret["items"]], ["tls.crt"])
+
+    @for_everything
+    def test_who_asks_dns_may_ask_each_kind_of_it(self, name, items):
+        for policy in by_kind(items, "NetworkPolicy"):
+            asked = [(peer, port["protocol"], port["port"]) for rule in policy["spec"].get("egress", ())
+                     for peer in rule["to"] for port in rule["ports"] if port["port"] in (53, 5353)]
+            if asked:
+                every = [(peer, protocol, port) for peer, port in DNS_SERVERS for protocol in ("UDP", "TCP")]
+                self.assertEqual(sorted(map(str, asked)), sorted(map(str, every)), policy["metadata"]["name"])
+
+    def test_an_image_that_a_node_has_already_is_not_asked_for_elsewhere(self):
+        pods = [pod(item) for items in kubernetes_tools.everything().values() for item in by_kind(items, "Deployment")]
+        pods.append(yaml.safe_load((tree.KUBERNETES / "model-loader.yaml").read_text())["spec"])
+        for spec in pods:
+            for container in spec["containers"] + spec.get("initContainers", []):
+                self.assertIn(container.get("imagePullPolicy"), ("IfNotPresent", "Never"), container["image"])
 
     def test_no_image_is_the_latest(self):
         for items in kubernetes_tools.everything().values():
@@ -308,6 +326,29 @@ class Autoscaling(unittest.TestCase):
             for metric in scaler["spec"].get("metrics", ()):
                 asked[metric["type"]].add(metric[metric["type"].lower()]["metric"]["name"])
         self.assertEqual(asked, given)
+
+
+class Traces(unittest.TestCase):
+    def test_the_router_reaches_the_collector_that_it_is_told_of(self):
+        items = kubernetes_tools.everything()["base-traces"]
+        (endpoint,) = re.findall(r"--otlp-endpoint=http://[\w-]+\.([\w-]+):(\d+)'",
+                                 str(server(named(items, "Deployment", "baton-router"))["args"]))
+        policy = named(items, "NetworkPolicy", "baton-traces")["spec"]
+        (rule,) = policy["egress"]
+        self.assertEqual(rule, {"to": [of_namespace(endpoint[0])], "ports": [{"protocol": "TCP", "port": int(endpoint[1])}]})
+        self.assertEqual([d["metadata"]["name"] for d in selected(items, policy["podSelector"]["matchLabels"])], ["baton-router"])
+
+
+class NoPrefill(unittest.TestCase):
+    def test_nothing_is_left_of_prefill_workers_whatever_other_components_gave_them(self):
+        items = kubernetes_tools.render_components(["gpu", "mig", "tls", "autoscaling-keda", "no-prefill"])
+        left = {item["kind"] for item in items if "prefill" in item["metadata"]["name"]}
+        self.assertEqual(left, {"ConfigMap"})
+        self.assertEqual(sorted(d["metadata"]["name"] for d in by_kind(items, "Deployment")), ["baton-decode", "baton-router"])
+        args = server(named(items, "Deployment", "baton-router"))["args"]
+        self.assertFalse([argument for argument in args if argument.startswith("--prefill")])
+        self.assertIn("--decode=dns:///baton-decode:50051", args)
+        self.assertIn("--disaggregate=never", args)
 
 
 class Gateway(unittest.TestCase):

@@ -11,6 +11,7 @@ KUBERNETES = ROOT / "deploy" / "kubernetes"
 OVERLAYS = sorted(path.parent for path in KUBERNETES.glob("overlays/*/kustomization.yaml"))
 ROLES = ("router", "prefill", "decode")
 BINARIES = {"router": "baton-router", "prefill": "baton-prefill-worker", "decode": "baton-decode-worker"}
+REPEATED = ("prefill", "decode")  # flags of which each value is kept
 
 
 build = functools.cache(kustomize_subset.build)  # not to be changed by who gets it
@@ -41,6 +42,24 @@ def container(deployment):
     return only
 
 
+def arguments(deployment, pod_ip):
+    """The arguments of the pod's server, with $(NAME) replaced as Kubernetes does it in a pod with that address."""
+    fields = {"status.podIP": pod_ip, "metadata.namespace": deployment["metadata"].get("namespace")}
+    values = {item["name"]: fields[item["valueFrom"]["fieldRef"]["fieldPath"]] for item in container(deployment)["env"]}
+    return [re.sub(r"\$\((\w+)\)", lambda match: values[match[1]], argument) for argument in container(deployment)["args"]]
+
+
+def millicpus(quantity):
+    """Thousandths of a CPU: "200m" or "2"."""
+    return int(quantity.removesuffix("m")) if quantity.endswith("m") else 1000 * int(quantity)
+
+
+def mebibytes(quantity):
+    """Of "512Mi" or "2Gi"."""
+    match = re.fullmatch(r"(\d+)(Mi|Gi)", quantity)
+    return int(match.group(1)) * (1024 if match.group(2) == "Gi" else 1)
+
+
 def config_files(overlay, deployment):
     """The mounted configuration: path in the container -> text."""
     maps = {item["metadata"]["name"]: item["data"] for item in objects(overlay, "ConfigMap")}
@@ -69,12 +88,12 @@ def parse_toml(text):
 
 
 def settings(overlay, deployment):
-    """Flags by name as the server sees them: the file's, then the arguments'."""
-    flags = {}
-    arguments = dict(argument[2:].partition("=")[::2] for argument in container(deployment)["args"])
-    flags.update(parse_toml(config_files(overlay, deployment)[arguments["config"]]))
-    flags.update(arguments)
-    return flags
+    """Flags by name as the server sees them: the file's, then the arguments'. Those of REPEATED are lists."""
+    given = {}
+    for argument in container(deployment)["args"]:
+        name, _, value = argument[2:].partition("=")
+        given[name] = [*given.get(name, ()), value] if name in REPEATED else value
+    return {**parse_toml(config_files(overlay, deployment)[given["config"]]), **given}
 
 
 def seconds(duration):

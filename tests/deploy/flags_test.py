@@ -3,6 +3,7 @@
     flags_test.py FOLDER_OF_BINARIES      (or BATON_BIN in the environment)
 """
 
+import json
 import os
 import pathlib
 import subprocess
@@ -50,7 +51,7 @@ class CheckConfig(unittest.TestCase):
         """The text with the container's paths moved below the test's folder."""
         for folder in ("/etc/baton-tls/", "/etc/baton-fleet/", "/etc/baton-keys/", "/etc/baton/", "/models/"):
             text = text.replace(folder, f"{self.root}/@{folder[1:]}")
-        return text.replace("/@", "/").replace("$(POD_IP)", "192.0.2.7")
+        return text.replace("/@", "/")
 
     def run_server(self, overlay, role, deployment, *more):
         for path, text in tree.config_files(overlay, deployment).items():
@@ -59,7 +60,7 @@ class CheckConfig(unittest.TestCase):
             target.write_text(self.here(text))
         container = tree.container(deployment)
         command = [str(BINARIES / container["command"][0])]
-        command += [self.here(argument) for argument in container["args"]] + ["--check-config", *more]
+        command += [self.here(argument) for argument in tree.arguments(deployment, "192.0.2.7")] + ["--check-config", *more]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("BATON_")}
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
 
@@ -69,6 +70,17 @@ class CheckConfig(unittest.TestCase):
                 with self.subTest(overlay=overlay.name, role=role):
                     result = self.run_server(overlay, role, deployment)
                     self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_what_components_add_is_accepted(self):
+        folder = self.root / "overlay"
+        folder.mkdir()
+        components = [str(tree.KUBERNETES / "components" / name) for name in ("api-keys", "traces", "no-prefill")]
+        (folder / "kustomization.yaml").write_text(json.dumps({
+            "resources": [str(tree.KUBERNETES / "overlays" / "local-cpu")], "components": components}))
+        for role, deployment in tree.deployments(folder).items():
+            with self.subTest(role=role):
+                result = self.run_server(folder, role, deployment)
+                self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_the_base_alone_is_refused(self):
         base = tree.KUBERNETES / "base"

@@ -1,7 +1,8 @@
 """Resolves the part of kustomize that deploy/kubernetes uses; whatever else is met is an error.
 
 Used are: resources, components, namespace, images (newTag, newName), replicas, configMapGenerator (files), generatorOptions
-(labels, disableNameSuffixHash) and JSON 6902 patches with a target of kind, name or labelSelector, which may rename what they patch.
+(labels, disableNameSuffixHash), JSON 6902 patches with a target of kind, name or labelSelector, which may rename what they patch,
+and the patch that deletes its targets.
 """
 
 import copy
@@ -129,6 +130,11 @@ def _patch(objects, patch):
     targets = [item for item in objects if _matches(item, patch["target"])]
     if not targets and patch["target"].get("kind") not in MAY_BE_ABSENT:
         raise ValueError(f"no object for the patch of {patch['target']}")
+    if isinstance(operations, dict):
+        if operations.get("$patch") != "delete":
+            raise ValueError(f"the patch of {patch['target']}: only JSON 6902 and `$patch: delete` are in the subset")
+        objects[:] = [item for item in objects if item not in targets]
+        return
     for item in targets:
         name = item["metadata"]["name"]
         for operation in operations:
@@ -143,7 +149,11 @@ def _apply(item, operation):
     for part in parents:
         place = place[int(part)] if isinstance(place, list) else place[part]
     value = copy.deepcopy(operation.get("value"))
-    if isinstance(place, list):
+    if operation["op"] == "test":
+        found = place[int(last)] if isinstance(place, list) else place[last]
+        if found != value:
+            raise ValueError(f"test of {operation['path']}: is {found}, not {value}")
+    elif isinstance(place, list):
         if operation["op"] == "add":
             place.insert(len(place) if last == "-" else int(last), value)
         elif operation["op"] == "replace":

@@ -35,6 +35,20 @@ class Subset(unittest.TestCase):
             kustomize_subset._apply(item, operation)
         self.assertEqual(item, expected)
 
+    def test_a_patch_deletes_all_its_targets_and_says_what_else_it_may_not_do(self):
+        items = [{"kind": kind, "metadata": {"name": name}} for kind in ("Service", "Secret") for name in ("a", "b")]
+        kustomize_subset._patch(items, {"target": {"name": "a"}, "patch": "{$patch: delete, kind: Any, metadata: {name: any}}"})
+        self.assertEqual([item["metadata"]["name"] for item in items], ["b", "b"])
+        with self.assertRaises(ValueError):
+            kustomize_subset._patch(items, {"target": {"name": "b"}, "patch": "{kind: Any, spec: {}}"})
+
+    def test_an_operation_tests_a_value(self):
+        item = {"spec": {"args": ["--a"]}}
+        kustomize_subset._apply(item, {"op": "test", "path": "/spec/args/0", "value": "--a"})
+        with self.assertRaises(ValueError):
+            kustomize_subset._apply(item, {"op": "test", "path": "/spec/args/0", "value": "--b"})
+        self.assertEqual(item, {"spec": {"args": ["--a"]}})
+
     def test_names_generated_maps_by_their_content_unless_told_otherwise(self):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)

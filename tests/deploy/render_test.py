@@ -90,17 +90,26 @@ class Rendering(unittest.TestCase):
         images = [item["spec"]["template"]["spec"]["containers"][0]["image"] for item in items if item["kind"] == "Deployment"]
         self.assertIn(f"registry.example.org/baton-front@{digest}", images)
 
-    def test_the_patches_of_the_readme_name_another_model(self):
+    def test_the_kustomization_of_the_readme_is_whole_and_names_a_model_and_its_size(self):
         readme = (tree.ROOT / "deploy/README.md").read_text()
-        (patches,) = re.findall(r"```yaml\n(patches:.*?)```", readme, re.DOTALL)
-        items = kubernetes_tools.render_components(["model-init-download"], **yaml.safe_load(patches))
+        (whole,) = re.findall(r"```yaml\n(# deploy/kubernetes/overlays/my-model/.*?)```", readme, re.DOTALL)
+        kustomization = yaml.safe_load(whole)
+        root = "../../"  # of an overlay
+        self.assertEqual(kustomization["resources"], [f"{root}base"])
+        names = [path.removeprefix(f"{root}components/") for path in kustomization["components"]]
+        rest = {key: value for key, value in kustomization.items() if key not in ("resources", "components")}
+        items = kubernetes_tools.render_components(names, **rest)
         (source,) = [item for item in items if item["metadata"]["name"].startswith("baton-model-source-")]
-        self.assertEqual(source["data"], {"URL": "https://models.example.org/large.gguf", "SHA256": "..."})
-        for item in [item for item in items if item["kind"] == "Deployment"]:
+        self.assertEqual(source["data"], {"URL": "https://models.example.org/model.gguf", "SHA256": "..."})
+        servers = [item for item in items if item["kind"] == "Deployment"]
+        self.assertEqual([item["spec"]["replicas"] for item in servers], [1, 1, 1])
+        for item in servers:
+            kubernetes_tools.validate(item, VERSIONS[0])
             spec = item["spec"]["template"]["spec"]
             (volume,) = [volume for volume in spec["volumes"] if volume["name"] == "model"]
-            self.assertEqual(volume["emptyDir"], {"sizeLimit": "102400Mi"})
+            self.assertEqual(volume["emptyDir"], {"sizeLimit": "10240Mi"})
             self.assertEqual(spec["initContainers"][0]["envFrom"], [{"configMapRef": {"name": source["metadata"]["name"]}}])
+            self.assertTrue({"--insecure", "--tls-cert"} & {a.partition("=")[0] for a in spec["containers"][0]["args"]})
 
     def test_what_kustomize_cannot_build_is_an_error(self):
         with self.assertRaisesRegex(ValueError, "no-such-overlay"):
