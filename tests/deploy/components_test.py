@@ -328,6 +328,29 @@ class Autoscaling(unittest.TestCase):
         self.assertEqual(asked, given)
 
 
+class PlainText(unittest.TestCase):
+    def test_the_names_that_the_router_answers_to_follow_the_namespace_of_an_overlay(self):
+        items = kubernetes_tools.render_components(["insecure"], namespace="elsewhere")
+        router = named(items, "Deployment", "baton-router")
+        hosts = [a.partition("=")[2] for a in tree.arguments(router, "192.0.2.7") if a.startswith("--http-allow-host=")]
+        self.assertEqual(hosts, [f"baton-router.elsewhere{domain}" for domain in ("", ".svc", ".svc.cluster.local")])
+        self.assertEqual(named(items, "Service", "baton-router")["metadata"]["namespace"], "elsewhere")
+
+
+class Ingress(unittest.TestCase):
+    def test_leads_to_the_port_of_the_service_which_asks_for_keys(self):
+        items = kubernetes_tools.everything()["base-ingress"]
+        spec = named(items, "Ingress", "baton")["spec"]
+        self.assertEqual([host for entry in spec["tls"] for host in entry["hosts"]], [rule["host"] for rule in spec["rules"]])
+        for rule in spec["rules"]:
+            for path in rule["http"]["paths"]:
+                backend = path["backend"]["service"]
+                service = named(items, "Service", backend["name"])
+                self.assertIn(backend["port"]["name"], [port["name"] for port in service["spec"]["ports"]])
+                self.assertEqual(path["path"], "/v1")
+        self.assertIn("--api-keys=/etc/baton-keys/keys.toml", server(named(items, "Deployment", "baton-router"))["args"])
+
+
 class Traces(unittest.TestCase):
     def test_the_router_reaches_the_collector_that_it_is_told_of(self):
         items = kubernetes_tools.everything()["base-traces"]

@@ -107,9 +107,10 @@ class Fleet(OnPods):
         self.assertRegex(answer.timings.prefill_worker, "^prefill-")
         self.assertRegex(answer.timings.decode_worker, "^decode-")
         self.assertEqual(answer.token_ids, right_tokens())
-        # A router without certificates answers only who calls it localhost, as a forwarded port does.
-        connected = socket.create_connection((CLUSTER.listed("baton-router")[0].address, 8080), PATIENCE_S)
-        self.assertEqual(tokens_over_http(connected, "localhost"), right_tokens())
+        # As a forwarded port is called, and as another pod calls the Service in its namespace.
+        for name in ("localhost", "baton-router.baton"):
+            connected = socket.create_connection((CLUSTER.listed("baton-router")[0].address, 8080), PATIENCE_S)
+            self.assertEqual(tokens_over_http(connected, name), right_tokens())
         told(f"{CAPITAL} {answer.text!r}")
 
     def test_a_killed_decode_pod_loses_nothing(self):

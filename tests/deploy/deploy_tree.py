@@ -11,7 +11,7 @@ KUBERNETES = ROOT / "deploy" / "kubernetes"
 OVERLAYS = sorted(path.parent for path in KUBERNETES.glob("overlays/*/kustomization.yaml"))
 ROLES = ("router", "prefill", "decode")
 BINARIES = {"router": "baton-router", "prefill": "baton-prefill-worker", "decode": "baton-decode-worker"}
-REPEATED = ("prefill", "decode")  # flags of which each value is kept
+REPEATED = ("prefill", "decode", "http-allow-host")  # flags of which each value is kept
 
 
 build = functools.cache(kustomize_subset.build)  # not to be changed by who gets it

@@ -20,7 +20,9 @@ def local_cpu_with_front():
     (folder / "kustomization.yaml").write_text(json.dumps({"resources": [str(OVERLAY)], "components": components}))
     objects = kustomize_subset.build(folder)
     for role in tree.ROLES:
-        pod_spec(objects, role)["containers"][0]["args"].remove("--insecure")
+        container = pod_spec(objects, role)["containers"][0]
+        container["args"] = [argument for argument in container["args"]
+                             if not argument.startswith(("--insecure", "--http-allow-host"))]
     return objects
 
 

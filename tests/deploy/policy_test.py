@@ -270,6 +270,13 @@ class Overlays(unittest.TestCase):
         left = [(item["kind"], item["metadata"]["name"]) for item in tree.build(overlay) if "prefill" in item["metadata"]["name"]]
         self.assertEqual([kind for kind, _ in left], ["ConfigMap"])
 
+    def test_in_plain_text_the_router_answers_to_each_name_of_its_service_and_else_it_looks_at_keys_and_certificates(self):
+        for overlay in tree.OVERLAYS:
+            hosts = tree.settings(overlay, tree.deployments(overlay)["router"]).get("http-allow-host", [])
+            (service,) = [s for s in tree.objects(overlay, "Service") if s["metadata"]["name"] == "baton-router"]
+            names = [f"{service['metadata']['name']}.$(POD_NAMESPACE){domain}" for domain in ("", ".svc", ".svc.cluster.local")]
+            self.assertEqual(hosts, [] if overlay.name in SECURE else names)
+
     def test_the_routers_write_an_access_log_beside_their_own_in_one_format(self):
         for overlay in tree.OVERLAYS:
             flags = tree.settings(overlay, tree.deployments(overlay)["router"])

@@ -111,6 +111,16 @@ class Rendering(unittest.TestCase):
             self.assertEqual(spec["initContainers"][0]["envFrom"], [{"configMapRef": {"name": source["metadata"]["name"]}}])
             self.assertTrue({"--insecure", "--tls-cert"} & {a.partition("=")[0] for a in spec["containers"][0]["args"]})
 
+    def test_the_patch_of_the_readme_opens_another_dns_server(self):
+        readme = (tree.ROOT / "deploy/README.md").read_text()
+        (patches,) = re.findall(r"```yaml\n(  patches:\n    - target: {kind: NetworkPolicy.*?)```", readme, re.DOTALL)
+        items = kubernetes_tools.render_components(["insecure"], **yaml.safe_load(patches))
+        (policy,) = [item for item in items if item["metadata"]["name"] == "baton-dns"]
+        rule = policy["spec"]["egress"][0]
+        self.assertIn({"ipBlock": {"cidr": "10.96.0.10/32"}}, rule["to"])
+        self.assertEqual({port["port"] for port in rule["ports"]}, {53})
+        kubernetes_tools.validate(policy, VERSIONS[0])
+
     def test_what_kustomize_cannot_build_is_an_error(self):
         with self.assertRaisesRegex(ValueError, "no-such-overlay"):
             kubernetes_tools.render(tree.KUBERNETES / "overlays" / "no-such-overlay")
