@@ -188,21 +188,27 @@ class Front(unittest.TestCase):
 
     def test_is_told_where_the_routers_are_and_by_what_certificate_they_are_known(self):
         for items, front in self.fronts():
-            container = server(front)
-            variables = {variable["name"]: variable["value"] for variable in container["env"]}
+            variables, arguments = tree.environment(front, "192.0.2.7"), tree.arguments(front, "192.0.2.7")
             start = (tree.ROOT / "deploy/haproxy/start.sh").read_text()
-            self.assertLessEqual(set(variables), set(re.findall(r"BATON_FRONT_\w+", start)))
+            self.assertLessEqual(set(variables) - {"POD_NAMESPACE"}, set(re.findall(r"BATON_FRONT_\w+", start)))
             service = named(items, "Service", "baton-router-pods")
             self.assertEqual(service["spec"]["clusterIP"], "None")
             host = "baton-router-pods.baton.svc.cluster.local"
             port = {port["name"]: port["port"] for port in service["spec"]["ports"]}
-            self.assertEqual(container["args"][3], f"{host}:{port['grpc']}")
+            self.assertEqual(arguments[3], f"{host}:{port['grpc']}")
             self.assertEqual(variables["BATON_FRONT_HTTP_ROUTER"], f"{host}:{port['http']}")
             (name,) = named(items, "Certificate", "baton-router")["spec"]["dnsNames"]
             self.assertEqual({variables["BATON_FRONT_HTTP_NAME"], variables["BATON_FRONT_ROUTER_NAME"]}, {name})
-            listening = {"grpc": container["args"][0], "http": variables["BATON_FRONT_HTTP"],
+            listening = {"grpc": arguments[0], "http": variables["BATON_FRONT_HTTP"],
                          "health": variables["BATON_FRONT_HEALTH"]}
             self.assertEqual({name: f"0.0.0.0:{number}" for name, number in ports(front).items()}, listening)
+
+    def test_asks_for_the_routers_of_its_own_namespace(self):
+        items = kubernetes_tools.render_components(["tls", "front"], namespace="elsewhere")
+        front = named(items, "Deployment", "baton-front")
+        host = "baton-router-pods.elsewhere.svc.cluster.local"
+        self.assertEqual(tree.arguments(front, "192.0.2.7")[3], f"{host}:50051")
+        self.assertEqual(tree.environment(front, "192.0.2.7")["BATON_FRONT_HTTP_ROUTER"], f"{host}:8080")
 
     def test_believes_the_clients_authority_alone_which_the_routers_do_not_know(self):
         for items, front in self.fronts():

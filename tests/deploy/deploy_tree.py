@@ -42,11 +42,25 @@ def container(deployment):
     return only
 
 
-def arguments(deployment, pod_ip):
-    """The arguments of the pod's server, with $(NAME) replaced as Kubernetes does it in a pod with that address."""
+def environment(deployment, pod_ip):
+    """The variables of the pod's server as Kubernetes sets them in a pod with that address."""
     fields = {"status.podIP": pod_ip, "metadata.namespace": deployment["metadata"].get("namespace")}
-    values = {item["name"]: fields[item["valueFrom"]["fieldRef"]["fieldPath"]] for item in container(deployment)["env"]}
-    return [re.sub(r"\$\((\w+)\)", lambda match: values[match[1]], argument) for argument in container(deployment)["args"]]
+    values = {}
+    for item in container(deployment)["env"]:
+        values[item["name"]] = (expanded(item["value"], values) if "value" in item
+                                else fields[item["valueFrom"]["fieldRef"]["fieldPath"]])
+    return values
+
+
+def expanded(text, values):
+    """The text with $(NAME) replaced as Kubernetes does it, in arguments and in variables that come after NAME."""
+    return re.sub(r"\$\((\w+)\)", lambda match: values[match[1]], text)
+
+
+def arguments(deployment, pod_ip):
+    """The arguments of the pod's server as Kubernetes gives them to it in a pod with that address."""
+    values = environment(deployment, pod_ip)
+    return [expanded(argument, values) for argument in container(deployment)["args"]]
 
 
 def millicpus(quantity):

@@ -94,10 +94,16 @@ class Pod:
         """The documents for podman: what podman does itself, with its own names for what it would share between pods."""
         fields = {"metadata.name": self.name, "metadata.namespace": namespace, "status.podIP": self.address}
         container = copy.deepcopy({key: value for key, value in self.container.items() if key not in NOT_PLAYED})
-        values = {item["name"]: item["value"] if "value" in item else fields[item["valueFrom"]["fieldRef"]["fieldPath"]]
-                  for item in container.get("env", [])}
+        values = {}  # of the variables so far
+
+        def expanded(text):
+            return re.sub(r"\$\((\w+)\)", lambda match: values[match[1]], text)
+
+        for item in container.get("env", []):
+            values[item["name"]] = (expanded(item["value"]) if "value" in item
+                                    else fields[item["valueFrom"]["fieldRef"]["fieldPath"]])
         container["env"] = [{"name": key, "value": value} for key, value in values.items()]
-        container["args"] = [re.sub(r"\$\((\w+)\)", lambda match: values[match[1]], argument) for argument in container["args"]]
+        container["args"] = [expanded(argument) for argument in container["args"]]
         spec = {**copy.deepcopy(self.spec), "containers": [container], "restartPolicy": "Never",
                 "dnsPolicy": "None", "dnsConfig": dns}
         documents = []
