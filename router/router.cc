@@ -98,7 +98,8 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                                                 [this] { return router_metrics_.refusals(); })),
       registry_(std::make_unique<WorkerRegistry>(
           *loop_, *fleet_, view_,
-          RegistryOptions(model, credentials, router_metrics_, options_, runner_,
+          RegistryOptions(model, options_.plain_workers ? Credentials::Loopback() : credentials,
+                          router_metrics_, options_, runner_,
                           [this](const WorkerRegistry::Workers& workers) { Tick(workers); }))),
       quotas_(metrics),
       refusals_(*loop_),

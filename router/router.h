@@ -56,6 +56,8 @@ struct RouterOptions {
   std::function<bool()> short_of_memory{};       // while it is true, requests are refused
   std::vector<std::string> http_cors_origins{};  // as --http-cors-origin
   AllowedHosts http_hosts{};                     // of HTTP requests without a key
+  // Workers are called in plain text, on loopback only; certificates are for clients alone.
+  bool plain_workers = false;
   bool needs_identity = false;  // clients without API key and certificate are refused
   bool insecure = false;        // as --insecure
   std::string name = "router";  // on the page

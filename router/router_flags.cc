@@ -4,12 +4,14 @@
 
 #include <cstdlib>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
+#include "common/base/address.h"
 #include "common/base/status_macros.h"
 #include "common/certificates/credentials.h"
 #include "common/flags/command.h"
@@ -83,12 +85,50 @@ void AddAdviceFlags(FlagSet& flags, Planner::Options& advice, int& workers) {
                "ready");
 }
 
+// Checks the flags that --plain-workers needs or excludes. An error names flag and remedy.
+absl::Status CheckPlainWorkers(const RouterFlags& flags) {
+  const TlsFlags& tls = flags.server.tls;
+  const WorkerSources& workers = flags.router.workers;
+  if (!tls.enabled()) {
+    return absl::InvalidArgumentError(
+        "--plain-workers has no effect without --tls-cert and --tls-key; give them or leave it "
+        "out");
+  }
+  if (!flags.front.path.empty()) {
+    return absl::InvalidArgumentError(
+        "--plain-workers contradicts --front-socket, whose clients do not see --tls-cert; give one "
+        "or the other");
+  }
+  if (!workers.workers_file.empty()) {
+    return absl::InvalidArgumentError(
+        "--plain-workers contradicts --workers-file, which may name any address; give the workers' "
+        "addresses by --prefill and --decode");
+  }
+  for (const auto& [flag, addresses] :
+       {std::pair("--prefill", &workers.prefill), std::pair("--decode", &workers.decode)}) {
+    for (const std::string& address : *addresses) {
+      if (IsLoopback(address)) continue;
+      return absl::PermissionDeniedError(
+          absl::StrCat(flag, " ", address,
+                       " is beyond loopback, where --plain-workers calls nothing: give that worker "
+                       "a certificate and leave --plain-workers out"));
+    }
+  }
+  if (tls.certificate_optional || tls.has_authority()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--tls-cert: clients have no way to show who they are; give --api-keys, or --tls-client-ca "
+      "for clients with certificates");
+}
+
 }  // namespace
 
 void RouterFlags::AddTo(FlagSet& flags) {
   AddServerFlags(flags, server);
   flags.AddString("tls-client-ca", server.tls.client_ca_file,
                   "PEM certificates of an authority whose certificates are those of clients only");
+  flags.AddBool("plain-workers", router.plain_workers,
+                "Call workers in plain text, all of them on loopback; --tls-cert is for clients "
+                "alone, needs no role, and --tls-ca may be left out");
   flags.AddString("model", model, "GGUF file or Hugging Face folder; the weights may be missing");
   flags.AddString("model-sha256", model_sha256,
                   "SHA-256 that the file of --model must have, as `sha256sum` prints it");
@@ -182,6 +222,7 @@ void RouterFlags::AddTo(FlagSet& flags) {
 }
 
 absl::Status RouterFlags::Finish() {
+  server.tls.for_clients_only = router.plain_workers;
   BATON_RETURN_IF_ERROR(ValidateServerFlags(server));
   if (!http_listen.empty()) {
     BATON_ASSIGN_OR_RETURN(const Credentials credentials, Credentials::Create(server.tls));
@@ -226,6 +267,7 @@ absl::Status RouterFlags::Finish() {
   BATON_RETURN_IF_ERROR(TakeOtelEnvironment(variable, trace.otlp));
   // Clients without a certificate may have a key; the door looks.
   server.tls.certificate_optional = !api_keys.empty();
+  if (router.plain_workers) BATON_RETURN_IF_ERROR(CheckPlainWorkers(*this));
   // Beyond loopback there is TLS, so without both of these nobody from outside reaches the router.
   const bool reached_from_outside = server.tls.enabled() || !front.path.empty();
   router.insecure = server.tls.insecure;

@@ -3,6 +3,7 @@
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -62,6 +63,12 @@ bool IsSignedBy(const std::string& ca_file, X509& certificate,
   return verified;
 }
 
+bool HasSpiffeId(const std::vector<std::string>& uris) {
+  return std::any_of(uris.begin(), uris.end(), [](const std::string& uri) {
+    return absl::StartsWithIgnoreCase(uri, "spiffe:");
+  });
+}
+
 absl::StatusOr<Peer> OnlyPeer(const std::vector<std::string>& uris) {
   if (uris.size() == 1) return ParsePeer(uris.front());
   return absl::InvalidArgumentError(
@@ -89,6 +96,8 @@ class ServerRoleVerifier final : public ExternalCertificateVerifier {
   void Cancel(CheckRequest* /*request*/) override {}
 
   absl::Status Check(const std::vector<std::string>& uris) const {
+    // Only clients call routers, whose certificate may be that of any HTTPS server.
+    if (roles_.Has(Role::kRouter) && !HasSpiffeId(uris)) return absl::OkStatus();
     const absl::StatusOr<Peer> peer = OnlyPeer(uris);
     if (!peer.ok()) {
       return absl::PermissionDeniedError(absl::StrCat(
@@ -190,8 +199,7 @@ std::string SubjectOf(X509& certificate) {
 
 absl::StatusOr<Peer> CallerOf(X509& certificate) {
   const std::vector<std::string> uris = UrisOf(certificate);
-  for (const std::string& uri : uris) {
-    if (!absl::StartsWith(uri, "spiffe:")) continue;
+  if (HasSpiffeId(uris)) {
     absl::StatusOr<Peer> peer = OnlyPeer(uris);
     if (!peer.ok()) return absl::UnauthenticatedError(peer.status().message());
     return peer;
@@ -201,16 +209,19 @@ absl::StatusOr<Peer> CallerOf(X509& certificate) {
 
 absl::StatusOr<Peer> VerifyCaller(const CallerAuthorities& authorities, X509& certificate,
                                   const std::vector<Certificate>& chain) {
-  if (IsSignedBy(authorities.ca_file, certificate, chain)) {
+  const bool has_ca = !authorities.ca_file.empty();
+  if (has_ca && IsSignedBy(authorities.ca_file, certificate, chain)) {
     absl::StatusOr<Peer> peer = OnlyPeer(UrisOf(certificate));
     if (!peer.ok()) return absl::UnauthenticatedError(peer.status().message());
     return peer;
   }
   if (authorities.client_ca_file.empty()) {
-    return absl::UnauthenticatedError("--tls-ca does not vouch for it");
+    return absl::UnauthenticatedError("no authority of --tls-ca has signed it");
   }
   if (!IsSignedBy(authorities.client_ca_file, certificate, chain)) {
-    return absl::UnauthenticatedError("neither --tls-ca nor --tls-client-ca vouches for it");
+    return absl::UnauthenticatedError(
+        has_ca ? "no authority of --tls-ca or --tls-client-ca has signed it"
+               : "no authority of --tls-client-ca has signed it");
   }
   absl::StatusOr<Peer> peer = CallerOf(certificate);
   if (peer.ok() && peer->role != Role::kClient) {

@@ -16,8 +16,9 @@
 namespace baton {
 
 // For a channel: the server's certificate is good for the address that is called, and its SPIFFE
-// id names one of `roles` and one's own trust domain, and `trust` has nothing against it. gRPC
-// verifies by whom it is signed.
+// id names one of `roles` and one's own trust domain, and `trust` has nothing against it. If
+// `roles` has the router, the channel is a client's: a certificate without a SPIFFE id then only
+// needs to be good for the address, as for any HTTPS client. gRPC verifies by whom it is signed.
 std::shared_ptr<grpc::experimental::CertificateVerifier> ServerRoleCheck(
     RoleSet roles, std::shared_ptr<const PeerTrust> trust);
 
@@ -26,10 +27,13 @@ std::shared_ptr<grpc::experimental::CertificateVerifier> ServerRoleCheck(
 // verifies by whom the certificate is signed. The audit log has a line for each who is refused.
 std::shared_ptr<grpc::experimental::CertificateVerifier> CallerRoleCheck(RoleSet callers);
 
-// Who may vouch for a server's callers. Paths.
+// Who may vouch for a server's callers. Paths; empty: there is none.
 struct CallerAuthorities {
   std::string ca_file;         // of --tls-ca
-  std::string client_ca_file;  // of --tls-client-ca; empty: none
+  std::string client_ca_file;  // of --tls-client-ca
+
+  // Whether callers may show a certificate.
+  bool any() const { return !ca_file.empty() || !client_ca_file.empty(); }
 };
 
 // Who the holder of a certificate is by its SPIFFE id; one without is a client, whom the subject
@@ -46,7 +50,7 @@ absl::StatusOr<Peer> VerifyCaller(const CallerAuthorities& authorities, X509& ce
 
 // For a server whose callers may have certificates of either of two authorities. It verifies all
 // of the certificate, as VerifyCaller does, since gRPC knows only one set of authorities. A caller
-// without any is let in if `optional`. The files are read at each handshake, so that renewed ones
+// without any is let in if `optional`. `ca_file` may be empty: there is one authority. The files are read at each handshake, so that renewed ones
 // count at once.
 std::shared_ptr<grpc::experimental::CertificateVerifier> CallerAuthorityCheck(
     const std::string& ca_file, const std::string& client_ca_file, bool optional);

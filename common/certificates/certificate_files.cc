@@ -24,13 +24,19 @@ absl::Status FileError(absl::string_view flag, const std::string& path, absl::st
 }
 
 absl::StatusOr<std::string> ReadFile(absl::string_view flag, const std::string& path) {
-  if (path.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        flag, " is missing: give --tls-cert, --tls-key and --tls-ca together, or --tls-ca alone"));
-  }
   absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxFileBytes);
   if (text.ok()) return text;
   return absl::InvalidArgumentError(absl::StrCat(flag, " ", text.status().message()));
+}
+
+// As ReadFile, for a file that must be given.
+absl::StatusOr<std::string> ReadNeededFile(absl::string_view flag, const std::string& path,
+                                           const TlsFlags& tls) {
+  if (!path.empty()) return ReadFile(flag, path);
+  return absl::InvalidArgumentError(absl::StrCat(
+      flag, " is missing: give ",
+      tls.for_clients_only ? "--tls-cert and --tls-key together"
+                           : "--tls-cert, --tls-key and --tls-ca together, or --tls-ca alone"));
 }
 
 // An error that is empty if the certificate is valid at `now`.
@@ -137,19 +143,25 @@ absl::Status AddCertificates(absl::string_view flag, const std::string& path,
 absl::StatusOr<CertificateTexts> ReadCertificateFiles(const TlsFlags& tls) {
   CertificateTexts texts;
   if (tls.own_certificate()) {
-    BATON_ASSIGN_OR_RETURN(texts.chain, ReadFile("--tls-cert", tls.cert_file));
-    BATON_ASSIGN_OR_RETURN(texts.key, ReadFile("--tls-key", tls.key_file));
+    BATON_ASSIGN_OR_RETURN(texts.chain, ReadNeededFile("--tls-cert", tls.cert_file, tls));
+    BATON_ASSIGN_OR_RETURN(texts.key, ReadNeededFile("--tls-key", tls.key_file, tls));
   }
-  BATON_ASSIGN_OR_RETURN(texts.roots, ReadFile("--tls-ca", tls.ca_file));
+  if (tls.uses_ca()) {
+    BATON_ASSIGN_OR_RETURN(texts.roots, ReadNeededFile("--tls-ca", tls.ca_file, tls));
+  }
   return texts;
 }
 
 absl::StatusOr<CertificateFacts> CheckCertificates(const TlsFlags& tls,
                                                    const CertificateTexts& texts, absl::Time now) {
   CertificateFacts facts;
-  const auto roots = ParseCertificates(texts.roots);
-  if (!roots.ok()) return FileError("--tls-ca", tls.ca_file, roots.status().message());
-  BATON_ASSIGN_OR_RETURN(facts.roots_end, CheckRoots("--tls-ca", tls.ca_file, *roots, now));
+  std::vector<Certificate> roots;
+  if (tls.uses_ca()) {
+    auto parsed = ParseCertificates(texts.roots);
+    if (!parsed.ok()) return FileError("--tls-ca", tls.ca_file, parsed.status().message());
+    roots = *std::move(parsed);
+    BATON_ASSIGN_OR_RETURN(facts.roots_end, CheckRoots("--tls-ca", tls.ca_file, roots, now));
+  }
   if (!tls.own_certificate()) return facts;
   const auto chain = ParseCertificates(texts.chain);
   if (!chain.ok()) return FileError("--tls-cert", tls.cert_file, chain.status().message());
@@ -165,7 +177,7 @@ absl::StatusOr<CertificateFacts> CheckCertificates(const TlsFlags& tls,
         "--tls-key", tls.key_file,
         absl::StrCat("is not the key of --tls-cert ", tls.cert_file, "; give the pair"));
   }
-  for (const Certificate& root : *roots) {
+  for (const Certificate& root : roots) {
     facts.signed_by_root |=
         X509_cmp(root.get(), chain->back().get()) == 0 || Issued(*root, *chain->back());
   }

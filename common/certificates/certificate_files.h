@@ -27,13 +27,15 @@ struct CertificateTexts {
 // What is known of files that are right.
 struct CertificateFacts {
   absl::Time chain_ends = absl::InfiniteFuture();  // when the chain's first certificate expires
-  absl::Time roots_end;                            // when the last authority expires
+  // When the last authority expires; infinite without --tls-ca.
+  absl::Time roots_end = absl::InfiniteFuture();
   bool signed_by_root = false;  // whether the chain leads to one of the authorities
   std::string trust_domain;     // trust domain of the SPIFFE id; empty: there is no id
 };
 
 // Pure but for the files; thread-safe. INVALID_ARGUMENT names the flag, the file and the remedy.
-// A process without a certificate of its own has --tls-ca alone.
+// A process without a certificate of its own has --tls-ca alone; a server whose certificate is for
+// clients only may have none.
 absl::StatusOr<CertificateTexts> ReadCertificateFiles(const TlsFlags& tls);
 // Checks that the key belongs to the certificate, that each certificate of the chain was issued by
 // the next, and that all of them and one of the authorities are valid at `now`.

@@ -80,7 +80,7 @@ absl::Status CertificateWatcher::Publish(const CertificateTexts& texts,
   if (tls_.own_certificate()) {
     BATON_RETURN_IF_ERROR(identity_.Replace(absl::StrCat(texts.key, "\n", texts.chain)));
   }
-  BATON_RETURN_IF_ERROR(roots_.Replace(texts.roots));
+  if (tls_.uses_ca()) BATON_RETURN_IF_ERROR(roots_.Replace(texts.roots));
   trust_->SetTrustDomain(facts.trust_domain);
   absl::MutexLock lock(&mutex_);
   state_.facts = facts;
@@ -100,8 +100,9 @@ absl::Status CertificateWatcher::PublishLists(const std::string& text) {
 
 absl::Status CertificateWatcher::Reload(const CertificateTexts& texts) {
   BATON_ASSIGN_OR_RETURN(const CertificateFacts facts, CheckCertificates(tls_, texts, absl::Now()));
-  // Authorities are often replaced before the certificate or after it.
-  if (state().facts.signed_by_root && !facts.signed_by_root) {
+  // Authorities are often replaced before the certificate or after it. One for clients only may be
+  // signed by any authority.
+  if (!tls_.for_clients_only && state().facts.signed_by_root && !facts.signed_by_root) {
     return absl::InvalidArgumentError(
         absl::StrCat("--tls-cert ", tls_.cert_file, ": is not signed by --tls-ca ", tls_.ca_file,
                      " any more; renew it, and keep the former authority in the file until then"));

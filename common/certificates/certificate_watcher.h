@@ -60,9 +60,9 @@ class CertificateWatcher {
   CertificateWatcher& operator=(const CertificateWatcher&) = delete;
 
   // Paths for gRPC: of the key with the certificate chain, which is empty where this process has
-  // none, and of the authorities.
+  // none, and of the authorities, which is empty where --tls-ca may be left out and is.
   std::string identity_path() const { return tls_.own_certificate() ? identity_.path() : ""; }
-  std::string roots_path() const { return roots_.path(); }
+  std::string roots_path() const { return tls_.uses_ca() ? roots_.path() : ""; }
   State state() const;
   // What counts beside the certificates. (It is shared with gRPC, which may outlive the watcher.)
   std::shared_ptr<const PeerTrust> trust() const { return trust_; }

@@ -22,45 +22,42 @@ namespace {
 
 constexpr unsigned kProviderSeconds = 1;  // between two looks of gRPC at its files; it has no less
 
-}  // namespace
+// The flags that a server needs for TLS.
+const char* NeededFlags(bool for_clients_only) {
+  return for_clients_only ? "--tls-cert and --tls-key" : "--tls-cert, --tls-key and --tls-ca";
+}
 
-absl::StatusOr<Credentials> Credentials::Create(const TlsFlags& tls, absl::Duration poll,
-                                                std::optional<RoleSet> callers) {
-  Credentials result;
-  result.insecure_ = tls.insecure;
-  result.server_name_ = tls.server_name;
-  result.client_ca_file_ = tls.client_ca_file;
-  if (!tls.enabled()) {
-    for (const auto& [flag, value] :
-         {std::pair("--tls-client-ca", &tls.client_ca_file), std::pair("--tls-crl", &tls.crl_file),
-          std::pair("--tls-server-name", &tls.server_name)}) {
-      if (value->empty()) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          flag,
-          " has no effect without --tls-cert, --tls-key and --tls-ca; give them or leave it "
-          "out"));
-    }
-    return result;
+// Checks the flags that only mean something beside others. INVALID_ARGUMENT names the flag.
+absl::Status CheckFlags(const TlsFlags& tls) {
+  if (tls.enabled() && tls.insecure) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--insecure contradicts ", NeededFlags(tls.for_clients_only), "; give one or the other"));
   }
-  if (tls.insecure) {
+  if (tls.for_clients_only && !tls.server_name.empty()) {
     return absl::InvalidArgumentError(
-        "--insecure contradicts --tls-cert, --tls-key and --tls-ca; give one or the other");
+        "--tls-server-name has no effect: no part is called with TLS; leave it out");
   }
-  BATON_ASSIGN_OR_RETURN(result.watcher_, CertificateWatcher::Start(tls, poll));
-  if (!tls.client_ca_file.empty()) {
-    BATON_RETURN_IF_ERROR(CheckAuthorities("--tls-client-ca", tls.client_ca_file, absl::Now()));
+  if (tls.enabled()) return absl::OkStatus();
+  for (const auto& [flag, value] :
+       {std::pair("--tls-client-ca", &tls.client_ca_file), std::pair("--tls-crl", &tls.crl_file),
+        std::pair("--tls-server-name", &tls.server_name)}) {
+    if (value->empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(flag, " has no effect without ",
+                                                   NeededFlags(tls.for_clients_only),
+                                                   "; give them or leave it out"));
   }
+  return absl::OkStatus();
+}
 
-  result.provider_ = std::make_shared<tls_api::FileWatcherCertificateProvider>(
-      result.watcher_->identity_path(), result.watcher_->identity_path(),
-      result.watcher_->roots_path(), kProviderSeconds);
-  if (!tls.own_certificate()) return result;
-  tls_api::TlsServerCredentialsOptions server(result.provider_);
-  server.watch_identity_key_cert_pairs();
+// Sets which certificates of callers the server asks for and takes.
+void SetCallers(const TlsFlags& tls, std::optional<RoleSet> callers,
+                tls_api::TlsServerCredentialsOptions& server) {
   if (callers.has_value()) {  // among whom are no clients, so their authority does not count
     server.watch_root_certs();
     server.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
     server.set_certificate_verifier(CallerRoleCheck(*callers));
+  } else if (!tls.has_authority()) {
+    server.set_cert_request_type(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
   } else if (tls.client_ca_file.empty()) {
     server.watch_root_certs();
     server.set_cert_request_type(tls.certificate_optional
@@ -74,6 +71,31 @@ absl::StatusOr<Credentials> Credentials::Create(const TlsFlags& tls, absl::Durat
     server.set_certificate_verifier(
         CallerAuthorityCheck(tls.ca_file, tls.client_ca_file, tls.certificate_optional));
   }
+}
+
+}  // namespace
+
+absl::StatusOr<Credentials> Credentials::Create(const TlsFlags& tls, absl::Duration poll,
+                                                std::optional<RoleSet> callers) {
+  Credentials result;
+  result.insecure_ = tls.insecure;
+  result.for_clients_only_ = tls.for_clients_only;
+  result.server_name_ = tls.server_name;
+  result.client_ca_file_ = tls.client_ca_file;
+  BATON_RETURN_IF_ERROR(CheckFlags(tls));
+  if (!tls.enabled()) return result;
+  BATON_ASSIGN_OR_RETURN(result.watcher_, CertificateWatcher::Start(tls, poll));
+  if (!tls.client_ca_file.empty()) {
+    BATON_RETURN_IF_ERROR(CheckAuthorities("--tls-client-ca", tls.client_ca_file, absl::Now()));
+  }
+
+  result.provider_ = std::make_shared<tls_api::FileWatcherCertificateProvider>(
+      result.watcher_->identity_path(), result.watcher_->identity_path(),
+      result.watcher_->roots_path(), kProviderSeconds);
+  if (!tls.own_certificate()) return result;
+  tls_api::TlsServerCredentialsOptions server(result.provider_);
+  server.watch_identity_key_cert_pairs();
+  SetCallers(tls, callers, server);
   result.server_ = tls_api::TlsServerCredentials(server);
   return result;
 }
@@ -86,10 +108,9 @@ Credentials Credentials::Loopback() { return Credentials(); }
 
 absl::Status Credentials::CheckAddress(absl::string_view what, absl::string_view address) const {
   if (secure() || insecure_ || IsLoopback(address)) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat(
-      what, " ", address,
-      " is beyond loopback and not protected: give --tls-cert, --tls-key and --tls-ca, "
-      "or --insecure for plain text"));
+  return absl::PermissionDeniedError(
+      absl::StrCat(what, " ", address, " is beyond loopback and not protected: give ",
+                   NeededFlags(for_clients_only_), ", or --insecure for plain text"));
 }
 
 std::shared_ptr<grpc::ServerCredentials> Credentials::ForServer() const {

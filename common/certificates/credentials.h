@@ -3,7 +3,8 @@
 // With certificates, both sides of every connection show one signed by --tls-ca and check the
 // other's; renewed files that belong together are taken without a restart. What a peer may do
 // follows from the role in its certificate (common/access/peer.h). A client that shows an API key
-// needs --tls-ca alone. Without certificates only loopback may be used, unless --insecure allows
+// needs --tls-ca alone. A router whose workers are on its machine may have a certificate for its
+// clients alone, which needs no role (TlsFlags::for_clients_only). Without certificates only loopback may be used, unless --insecure allows
 // more, and there are no roles.
 #pragma once
 
@@ -79,6 +80,7 @@ class Credentials {
   Credentials() = default;
 
   bool insecure_ = false;
+  bool for_clients_only_ = false;
   std::string server_name_;
   std::string client_ca_file_;
   // Null: plain text.

@@ -3,7 +3,7 @@
 namespace baton {
 
 void AddTlsFlags(FlagSet& flags, TlsFlags& tls) {
-  flags.AddString("tls-cert", tls.cert_file, "PEM certificate chain of this process (mutual TLS)");
+  flags.AddString("tls-cert", tls.cert_file, "PEM certificate chain of this process");
   flags.AddString("tls-key", tls.key_file, "PEM private key of --tls-cert");
   flags.AddString(
       "tls-ca", tls.ca_file,

@@ -5,7 +5,7 @@
 
 namespace baton {
 
-void AddCertificateMetrics(const Credentials& credentials, bool has_lists, Metrics& metrics) {
+void AddCertificateMetrics(const Credentials& credentials, const TlsFlags& tls, Metrics& metrics) {
   const auto add_end = [&](const char* file, auto end_of) {
     metrics.AddGauge(
         "baton_tls_certificate_expiry_seconds",
@@ -16,8 +16,12 @@ void AddCertificateMetrics(const Credentials& credentials, bool has_lists, Metri
   };
   using State = CertificateWatcher::State;
   add_end("tls-cert", [](const State& state) { return state.facts.chain_ends; });
-  add_end("tls-ca", [](const State& state) { return state.facts.roots_end; });
-  if (has_lists) add_end("tls-crl", [](const State& state) { return state.lists_end; });
+  if (tls.uses_ca()) {
+    add_end("tls-ca", [](const State& state) { return state.facts.roots_end; });
+  }
+  if (!tls.crl_file.empty()) {
+    add_end("tls-crl", [](const State& state) { return state.lists_end; });
+  }
   const auto add_count = [&](const char* name, const char* help,
                              uint64_t CertificateWatcher::State::*count) {
     metrics.AddCounterFunction(name, help, {}, [credentials, count] {

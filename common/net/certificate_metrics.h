@@ -6,8 +6,8 @@
 
 namespace baton {
 
-// Says when the certificates and, where it `has_lists`, the revocation lists end, and whether renewed
-// ones were taken. REQUIRES: the credentials are secure.
-void AddCertificateMetrics(const Credentials& credentials, bool has_lists, Metrics& metrics);
+// Says when the certificates and revocation lists that `tls` names end, and whether renewed ones
+// were taken. REQUIRES: the credentials are secure, and made of `tls`.
+void AddCertificateMetrics(const Credentials& credentials, const TlsFlags& tls, Metrics& metrics);
 
 }  // namespace baton

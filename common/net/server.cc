@@ -248,7 +248,7 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
       std::make_unique<Rep>(std::move(options), std::move(credentials), metrics, event)));
   Rep& rep = *process->rep_;
   if (rep.credentials.secure()) {
-    AddCertificateMetrics(rep.credentials, !rep.options.flags.tls.crl_file.empty(), metrics);
+    AddCertificateMetrics(rep.credentials, rep.options.flags.tls, metrics);
   }
   if (rep.options.flags.metrics_vllm_names) metrics.ShowVllmNames();
   if (!rep.options.flags.metrics_listen.empty()) {

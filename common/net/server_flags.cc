@@ -51,8 +51,11 @@ void AddServerFlags(FlagSet& flags, ServerFlags& server) {
 
 absl::Status ValidateServerFlags(const ServerFlags& server) {
   if (server.tls.enabled() && !server.tls.own_certificate()) {
-    return absl::InvalidArgumentError(
-        "--tls-cert is missing: a server needs --tls-cert, --tls-key and --tls-ca together");
+    return absl::InvalidArgumentError(absl::StrCat("--tls-cert is missing: a server needs ",
+                                                   server.tls.for_clients_only
+                                                       ? "--tls-cert and --tls-key"
+                                                       : "--tls-cert, --tls-key and --tls-ca",
+                                                   " together"));
   }
   BATON_ASSIGN_OR_RETURN(const Credentials credentials, Credentials::Create(server.tls));
   BATON_RETURN_IF_ERROR(credentials.CheckAddress("--listen", server.listen));

@@ -86,10 +86,12 @@ absl::StatusOr<TlsServer::Context> TlsServer::NewContext() {
         "--tls-cert: OpenSSL does not take it: ", reason == nullptr ? "unknown" : reason,
         "; issue it anew"));
   }
-  SSL_CTX_set_verify(
-      context.get(),
-      SSL_VERIFY_PEER | (certificate_optional_ ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT), nullptr);
-  SSL_CTX_set_cert_verify_callback(context.get(), Verify, this);
+  if (credentials_.caller_authorities().any()) {
+    SSL_CTX_set_verify(
+        context.get(),
+        SSL_VERIFY_PEER | (certificate_optional_ ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT), nullptr);
+    SSL_CTX_set_cert_verify_callback(context.get(), Verify, this);
+  }
   return context;
 }
 

@@ -22,7 +22,8 @@ namespace baton {
 class TlsServer {
  public:
   // INVALID_ARGUMENT if OpenSSL does not take the certificate. Callers without a certificate are
-  // let in if `certificate_optional`.
+  // let in if `certificate_optional`, and none is asked for if the credentials have no authority
+  // for callers.
   static absl::StatusOr<std::unique_ptr<TlsServer>> Create(const Credentials& credentials,
                                                            bool certificate_optional);
 

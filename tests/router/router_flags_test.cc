@@ -14,6 +14,7 @@
 namespace baton {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -128,6 +129,58 @@ TEST_F(RouterFlagsTest, MoreHostsAreNamedAndReadAtTheStart) {
     flags_ = RouterFlags();
     EXPECT_THAT(Parse({"--decode=c:1", flag}), HasSubstr("--http-allow-host '")) << flag;
   }
+}
+
+// A router whose certificate has no role, for its clients alone.
+class PlainWorkersTest : public RouterFlagsTest {
+ protected:
+  // As Parse, with the flags of the certificate, --plain-workers and a decode worker on loopback.
+  std::string ParseWith(std::vector<const char*> arguments) {
+    flags_ = RouterFlags();
+    arguments.insert(arguments.end(), {certificate_.c_str(), key_.c_str(), "--plain-workers",
+                                       "--decode=127.0.0.1:1"});
+    return Parse(arguments);
+  }
+
+  const TestAuthority authority_{"public"};
+  const TestCertificate own_ = authority_.Issue({});
+  const std::string certificate_ = "--tls-cert=" + WriteTestFile("door.pem", own_.pem);
+  const std::string key_ = "--tls-key=" + WriteTestFile("door.key", own_.key_pem);
+  const std::string client_ca_ = "--tls-client-ca=" + WriteTestFile("c.pem", authority_.pem());
+};
+
+TEST_F(PlainWorkersTest, TheCertificateIsForClientsAloneWhoShowAKeyOrACertificate) {
+  for (const char* way : {"--api-keys=keys.toml", client_ca_.c_str()}) {
+    EXPECT_EQ(ParseWith({way, "--listen=0.0.0.0:1", "--http-listen=0.0.0.0:2"}), "") << way;
+    EXPECT_TRUE(flags_.server.tls.for_clients_only);
+    EXPECT_TRUE(flags_.router.plain_workers);
+    EXPECT_TRUE(flags_.router.needs_identity);
+    EXPECT_EQ(flags_.server.tls.certificate_optional, way != client_ca_.c_str());
+  }
+  EXPECT_THAT(ParseWith({}), AllOf(HasSubstr("--api-keys"), HasSubstr("--tls-client-ca")));
+}
+
+TEST_F(PlainWorkersTest, WorkersAreOnLoopbackAndNamedByFlags) {
+  const char* const keys = "--api-keys=keys.toml";
+  EXPECT_EQ(ParseWith({keys, "--prefill=localhost:1,[::1]:2"}), "");
+  for (const char* worker : {"--prefill=192.0.2.7:1", "--decode=dns:///workers:1"}) {
+    EXPECT_THAT(ParseWith({keys, worker}), HasSubstr("--plain-workers calls nothing")) << worker;
+  }
+  EXPECT_THAT(ParseWith({keys, "--workers-file=workers"}),
+              HasSubstr("--plain-workers contradicts --workers-file"));
+  EXPECT_THAT(ParseWith({keys, "--front-socket=/run/front.sock", "--front-uid=1"}),
+              HasSubstr("--plain-workers contradicts --front-socket"));
+}
+
+TEST_F(PlainWorkersTest, WithoutACertificateTheFlagHasNoEffectAndIsRefused) {
+  EXPECT_THAT(Parse({"--plain-workers", "--decode=127.0.0.1:1"}),
+              HasSubstr("--plain-workers has no effect without --tls-cert"));
+}
+
+TEST_F(PlainWorkersTest, WithoutTheFlagAnAuthorityIsNeeded) {
+  EXPECT_THAT(
+      Parse({certificate_.c_str(), key_.c_str(), "--decode=127.0.0.1:1", "--api-keys=keys.toml"}),
+      HasSubstr("--tls-ca is missing"));
 }
 
 TEST_F(RouterFlagsTest, ClientsMayLeaveTheirCertificateOutWhereTheyMayHaveAKey) {

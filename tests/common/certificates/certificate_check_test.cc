@@ -20,6 +20,10 @@ using ::testing::HasSubstr;
 class CertificateCheckTest : public ::testing::Test {
  protected:
   absl::Status Call(const TestCertificate& server_certificate, ChannelPurpose purpose) {
+    return Call(server_certificate, purpose, Own());
+  }
+  absl::Status Call(const TestCertificate& server_certificate, ChannelPurpose purpose,
+                    const Credentials& own) {
     grpc::SslServerCredentialsOptions options;
     options.pem_key_cert_pairs = {{server_certificate.key_pem, server_certificate.pem}};
     grpc::ServerBuilder builder;
@@ -27,7 +31,7 @@ class CertificateCheckTest : public ::testing::Test {
     builder.AddListeningPort("127.0.0.1:0", grpc::SslServerCredentials(options), &port);
     builder.RegisterService(&service_);
     const auto server = builder.BuildAndStart();
-    const auto channel = MakeChannel(absl::StrCat("127.0.0.1:", port), Own(), purpose);
+    const auto channel = MakeChannel(absl::StrCat("127.0.0.1:", port), own, purpose);
     const auto stub = v1::GenerationService::NewStub(*channel);
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
@@ -35,16 +39,19 @@ class CertificateCheckTest : public ::testing::Test {
     return FromGrpcStatus(stub->Tokenize(&context, v1::TokenizeRequest(), &response));
   }
 
-  const Credentials& Own() {
-    static const Credentials* const kCredentials = [this] {
-      const TestCertificate own = authority_.IssueRole("router/own");
-      TlsFlags tls;
-      tls.cert_file = WriteTestFile("own.pem", own.pem);
-      tls.key_file = WriteTestFile("own.key", own.key_pem);
-      tls.ca_file = WriteTestFile("authority.pem", authority_.pem());
-      tls.crl_file = WriteTestFile("list.pem", authority_.Revoke({.revoked = {Stolen()}}));
-      return new Credentials(*Credentials::Create(tls));
-    }();
+  // `server_name`: as --tls-server-name.
+  static Credentials MakeOwn(const std::string& server_name) {
+    const TestCertificate own = authority_.IssueRole("router/own");
+    TlsFlags tls;
+    tls.cert_file = WriteTestFile("own.pem", own.pem);
+    tls.key_file = WriteTestFile("own.key", own.key_pem);
+    tls.ca_file = WriteTestFile("authority.pem", authority_.pem());
+    tls.crl_file = WriteTestFile("list.pem", authority_.Revoke({.revoked = {Stolen()}}));
+    tls.server_name = server_name;
+    return *Credentials::Create(tls);
+  }
+  static const Credentials& Own() {
+    static const Credentials* const kCredentials = new Credentials(MakeOwn(""));
     return *kCredentials;
   }
 
@@ -90,6 +97,32 @@ TEST_F(CertificateCheckTest, AServerWithoutARoleOrAtAnotherAddressIsNotReached) 
                    .ok());
   EXPECT_FALSE(Call(TestAuthority("authority").IssueRole("decode/a"), ChannelPurpose::kDecode).ok())
       << "signed by another authority of the same name";
+}
+
+TEST_F(CertificateCheckTest, AClientAloneReachesAServerWithoutAnIdByItsName) {
+  const TestCertificate plain =
+      authority_.Issue({.names = "DNS:baton.test,URI:https://baton.test"});
+  EXPECT_TRUE(Call(plain, ChannelPurpose::kClient).ok());
+  EXPECT_TRUE(Call(plain, ChannelPurpose::kClient, MakeOwn("baton.test")).ok());
+  EXPECT_FALSE(Call(plain, ChannelPurpose::kClient, MakeOwn("other.test")).ok());
+  EXPECT_FALSE(Call(TestAuthority("authority").Issue({}), ChannelPurpose::kClient).ok())
+      << "signed by another authority of the same name";
+  EXPECT_FALSE(Call(authority_.Issue({.key_usage = "clientAuth"}), ChannelPurpose::kClient).ok());
+  for (const ChannelPurpose purpose :
+       {ChannelPurpose::kPrefill, ChannelPurpose::kDecode, ChannelPurpose::kBulk}) {
+    EXPECT_THAT(std::string(Call(plain, purpose).message()), HasSubstr("does not say its role"));
+  }
+}
+
+TEST_F(CertificateCheckTest, AClientReachesNoServerWithTheIdOfAnother) {
+  for (const char* names :
+       {"URI:spiffe://test/baton/decode/a", "URI:SPIFFE://test/baton/decode/a",
+        "URI:spiffe://test/baton/router/a,URI:spiffe://test/baton/router/b",
+        "URI:spiffe://test/baton/router/a,URI:https://baton.test", "URI:spiffe://test/other"}) {
+    EXPECT_EQ(Call(authority_.Issue({.names = names}), ChannelPurpose::kClient).code(),
+              absl::StatusCode::kUnavailable)
+        << names;
+  }
 }
 
 TEST_F(CertificateCheckTest, ARevokedServerIsNotReached) {

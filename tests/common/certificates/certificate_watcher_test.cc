@@ -91,6 +91,21 @@ TEST_F(CertificateWatcherTest, APairIsGivenToGrpcInOneFileAndOnlyWhenItBelongsTo
   EXPECT_EQ(Contents(path), absl::StrCat(second_.key_pem, "\n", second_.pem));
 }
 
+TEST_F(CertificateWatcherTest, OneForClientsOnlyIsRenewedWhoeverSignsIt) {
+  tls_.for_clients_only = true;
+  for (const std::string& ca_file : {tls_.ca_file, std::string()}) {
+    tls_.ca_file = ca_file;
+    Write(first_);
+    Start();
+    EXPECT_EQ(watcher_->roots_path().empty(), ca_file.empty());
+    const TestCertificate renewed = TestAuthority("public").Issue({});
+    Write(renewed);
+    WaitFor(kReloads, 1);
+    EXPECT_EQ(Contents(watcher_->identity_path()),
+              absl::StrCat(renewed.key_pem, "\n", renewed.pem));
+  }
+}
+
 TEST_F(CertificateWatcherTest, ARevocationListThatIsNotRightStopsTheStart) {
   const TestAuthority stranger("authority");  // by the same name
   const absl::Time now = absl::Now();

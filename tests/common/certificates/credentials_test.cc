@@ -16,6 +16,7 @@
 #include "common/net/channel.h"
 #include "common/net/server.h"
 #include "tests/common/net/test_service.h"
+#include "tests/support/certificates.h"
 
 namespace baton {
 namespace {
@@ -121,6 +122,69 @@ TEST_F(CredentialsTest, AClientNeedsNoCertificateWhereTheServerLeavesTheChoice) 
   EXPECT_EQ(Call(fooled).code(), absl::StatusCode::kUnavailable) << "server signed by another";
   EXPECT_EQ(Call(Tls("foreign", "ca")).code(), absl::StatusCode::kUnavailable)
       << "a certificate that is shown is verified";
+}
+
+// The certificate of a server that has no role, signed by itself.
+class CredentialsForClientsTest : public CredentialsTest {
+ protected:
+  void SetUp() override {
+    Run("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "
+        "/CN=plain -addext subjectAltName=IP:127.0.0.1 -keyout plain.key -out plain.pem");
+    server_tls_ = Tls("plain", "plain");
+    server_tls_.ca_file.clear();
+    server_tls_.for_clients_only = true;
+    client_tls_.ca_file = directory_ + "plain.pem";
+  }
+
+  // The client's flags with a certificate.
+  TlsFlags With(const TestCertificate& certificate) const {
+    TlsFlags tls = client_tls_;
+    tls.cert_file = WriteTestFile("shown.pem", certificate.pem);
+    tls.key_file = WriteTestFile("shown.key", certificate.key_pem);
+    return tls;
+  }
+
+  TlsFlags server_tls_, client_tls_;
+};
+
+TEST_F(CredentialsForClientsTest, WithoutAnAuthorityNoCertificateIsAskedFor) {
+  server_tls_.certificate_optional = true;
+  Serve(server_tls_);
+  EXPECT_TRUE(Call(client_tls_).ok()) << Call(client_tls_);
+  const TlsFlags shown = With(TestAuthority("strangers").IssueRole("client/a"));
+  EXPECT_TRUE(Call(shown).ok()) << "nothing is shown: " << Call(shown);
+  EXPECT_EQ(Call(TlsFlags()).code(), absl::StatusCode::kUnavailable) << "plain text";
+}
+
+TEST_F(CredentialsForClientsTest, TheClientsAuthorityAloneVerifiesWhatIsShown) {
+  const TestAuthority clients("clients");
+  server_tls_.client_ca_file = WriteTestFile("clients.pem", clients.pem());
+  for (const bool optional : {false, true}) {
+    SCOPED_TRACE(optional ? "optional" : "required");
+    server_.reset();
+    server_tls_.certificate_optional = optional;
+    Serve(server_tls_);
+    EXPECT_EQ(Call(client_tls_).ok(), optional);
+    EXPECT_TRUE(Call(With(clients.IssueRole("client/a"))).ok());
+    EXPECT_TRUE(Call(With(clients.Issue({.common_name = "a"}))).ok());
+    EXPECT_FALSE(Call(With(clients.IssueRole("operator/a"))).ok());
+    EXPECT_FALSE(Call(With(TestAuthority("clients").IssueRole("client/a"))).ok());
+  }
+}
+
+TEST_F(CredentialsForClientsTest, ErrorsNameTheFlagsThatAreNeededHere) {
+  server_tls_.server_name = "a";
+  EXPECT_THAT(std::string(Credentials::Create(server_tls_).status().message()),
+              HasSubstr("--tls-server-name has no effect"));
+  TlsFlags none;
+  none.for_clients_only = true;
+  EXPECT_EQ(Credentials::Create(none)->CheckAddress("--listen", "0.0.0.0:1").message(),
+            "--listen 0.0.0.0:1 is beyond loopback and not protected: give --tls-cert and "
+            "--tls-key, or --insecure for plain text");
+  none.client_ca_file = "clients.pem";
+  EXPECT_EQ(Credentials::Create(none).status().message(),
+            "--tls-client-ca has no effect without --tls-cert and --tls-key; give them or leave it "
+            "out");
 }
 
 TEST_F(CredentialsTest, TheServersNameMustMatch) {

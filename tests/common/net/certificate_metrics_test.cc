@@ -13,6 +13,7 @@
 namespace baton {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -35,12 +36,12 @@ class CertificateMetricsTest : public ::testing::Test {
     tls_.crl_file =
         WriteTestFile("metrics.crl", authority_.Revoke({.until = absl::Now() + absl::Hours(5)}));
   }
-  std::string Scrape(bool has_lists) const {
+  std::string Scrape() const {
     const auto credentials = Credentials::Create(tls_);
     EXPECT_TRUE(credentials.ok()) << credentials.status();
     if (!credentials.ok()) return "";
     Metrics metrics("decode");
-    AddCertificateMetrics(*credentials, has_lists, metrics);
+    AddCertificateMetrics(*credentials, tls_, metrics);
     return metrics.Scrape();
   }
 
@@ -49,15 +50,19 @@ class CertificateMetricsTest : public ::testing::Test {
 };
 
 TEST_F(CertificateMetricsTest, TellWhenEachFileEnds) {
-  const std::string text = Scrape(/*has_lists=*/true);
+  const std::string text = Scrape();
   EXPECT_NEAR(SecondsLeft(text, "tls-cert"), 2 * 3600, 100);
   EXPECT_NEAR(SecondsLeft(text, "tls-crl"), 5 * 3600, 100);
   EXPECT_GT(SecondsLeft(text, "tls-ca"), 0);
-  EXPECT_THAT(Scrape(/*has_lists=*/false), Not(HasSubstr("tls-crl")));
+  tls_.crl_file.clear();
+  EXPECT_THAT(Scrape(), Not(HasSubstr("tls-crl")));
+  tls_.for_clients_only = true;
+  tls_.ca_file.clear();
+  EXPECT_THAT(Scrape(), AllOf(HasSubstr("tls-cert"), Not(HasSubstr("tls-ca"))));
 }
 
 TEST_F(CertificateMetricsTest, CountRenewalsFromNone) {
-  const std::string text = Scrape(/*has_lists=*/true);
+  const std::string text = Scrape();
   EXPECT_THAT(text, HasSubstr("baton_tls_reloads_total{model_name=\"\",role=\"decode\"} 0\n"));
   EXPECT_THAT(text,
               HasSubstr("baton_tls_failed_reloads_total{model_name=\"\",role=\"decode\"} 0\n"));

@@ -104,16 +104,19 @@ class HttpTlsTest : public HttpFixture {
   struct Setup {
     bool certificate_optional = false;
     bool client_authority = false;
-    std::string revoked{};  // a list in PEM; empty: none
+    bool for_clients_only = false;  // without --tls-ca, and without a role
+    std::string revoked{};          // a list in PEM; empty: none
     Options options{};
   };
 
   void StartTls(const Setup& setup) {
-    const TestCertificate own = Fleet().IssueRole("router/r");
+    const TestCertificate own =
+        setup.for_clients_only ? Fleet().Issue({}) : Fleet().IssueRole("router/r");
     flags_ = {};
     flags_.cert_file = WriteTestFile("cert.pem", own.pem);
     flags_.key_file = WriteTestFile("key.pem", own.key_pem);
-    flags_.ca_file = WriteTestFile("ca.pem", Fleet().pem());
+    flags_.for_clients_only = setup.for_clients_only;
+    if (!setup.for_clients_only) flags_.ca_file = WriteTestFile("ca.pem", Fleet().pem());
     flags_.certificate_optional = setup.certificate_optional;
     if (setup.client_authority) flags_.client_ca_file = WriteTestFile("c.pem", Clients().pem());
     if (!setup.revoked.empty()) flags_.crl_file = WriteTestFile("crl.pem", setup.revoked);
@@ -181,6 +184,31 @@ TEST_F(HttpTlsTest, TheClientsAuthorityVouchesForClientsOnlyWhoNeedNoId) {
   EXPECT_EQ(StatusFor(Clients().IssueRole("client/b")), 200);
   EXPECT_EQ(StatusFor(Clients().IssueRole("operator/o")), 0);
   EXPECT_EQ(StatusFor(Fleet().IssueRole("operator/o")), 200);
+}
+
+TEST_F(HttpTlsTest, WithoutAnAuthorityNoCertificateIsAskedFor) {
+  StartTls({.certificate_optional = true, .for_clients_only = true});
+  const TestCertificate alice = Clients().IssueRole("client/alice");
+  for (const TestCertificate* certificate :
+       {&alice, static_cast<const TestCertificate*>(nullptr)}) {
+    TlsSocket client(server_->address(), {.certificate = certificate});
+    ASSERT_TRUE(client.Send(kGet));
+    const auto exchange = Next();
+    EXPECT_TRUE(exchange->request().client.encrypted);
+    EXPECT_EQ(exchange->request().client.certificate, std::nullopt);
+    exchange->Respond({.body = "answer"});
+    EXPECT_EQ(client->ReadAnswer().body, "answer");
+  }
+}
+
+TEST_F(HttpTlsTest, TheClientsAuthorityAloneVerifiesWhatIsShown) {
+  StartTls({.client_authority = true, .for_clients_only = true});
+  AnswerAtOnce();
+  EXPECT_EQ(StatusFor(Clients().IssueRole("client/b")), 200);
+  EXPECT_EQ(StatusFor(Clients().Issue({.common_name = "alice"})), 200);
+  EXPECT_EQ(StatusFor(Clients().IssueRole("operator/o")), 0);
+  EXPECT_EQ(StatusFor(Fleet().IssueRole("client/a")), 0) << "of another authority";
+  EXPECT_EQ(TlsSocket(server_->address(), {}).Get(), 0) << "it is required";
 }
 
 TEST_F(HttpTlsTest, ARevokedCertificateIsRefusedAlsoOnAConnectionThatWasMadeBefore) {
