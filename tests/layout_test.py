@@ -93,7 +93,7 @@ ARROWS = {
     "client/doctor": "access base backend backend/cpu/machine backend/cpu/simd rpc flags certificates net client/certs client/models client/status",
     "client/models": "base gguf hugging_face jinja backend kv model engine flags worker",
     "client/plan": "base engine flags bench/serve bench/serve/report bench/serve/target router/placement",
-    "client/serve": "base rpc flags net backend/cpu/machine worker",
+    "client/serve": "base rpc flags certificates net backend/cpu/machine worker",
     "client/status": "base flags certificates net",
     "bench": "common/ router/placement",
     "bench/model": "base gguf model",

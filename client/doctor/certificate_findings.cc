@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -47,6 +48,10 @@ std::optional<Validity> ValidityOfAuthorities(const std::string& roots) {
 
 void AddRole(X509& certificate, CertificateUse& use) {
   const std::vector<std::string> uris = UrisOf(certificate);
+  const bool has_id = std::any_of(uris.begin(), uris.end(), [](const std::string& uri) {
+    return absl::StartsWithIgnoreCase(uri, "spiffe:");
+  });
+  if (use.tls.for_clients_only && !has_id) return;
   use.id = uris.empty() ? "" : uris.front();
   if (uris.size() != 1) {
     // A client may be known by its certificate's subject instead (common/certificates).
@@ -142,7 +147,10 @@ Finding RoleFinding(const CertificateUse& use) {
   Finding finding = Of(use, "certificate.role", use.tls.cert_file);
   finding.found = use.id;
   if (use.role_fault.empty()) {
-    if (use.id.empty()) finding.found = "a client without a SPIFFE id";
+    if (use.id.empty()) {
+      finding.found = use.tls.for_clients_only ? "no role; clients know the server by its name"
+                                               : "a client without a SPIFFE id";
+    }
     return finding;
   }
   finding.verdict = Verdict::kFailed;
@@ -164,9 +172,11 @@ Finding ChainFinding(const CertificateUse& use) {
 }
 
 Findings RevocationFindings(const CertificateUse& use, absl::Time now) {
+  if (!use.tls.has_authority()) return {};  // callers show no certificates
   Finding finding = Of(use, "certificate.revocation", use.tls.crl_file);
   if (use.tls.crl_file.empty()) {
-    finding = Of(use, "certificate.revocation", use.tls.ca_file);
+    finding = Of(use, "certificate.revocation",
+                 use.tls.ca_file.empty() ? use.tls.client_ca_file : use.tls.ca_file);
     finding.verdict = Verdict::kSkipped;
     finding.found = "there is no --tls-crl, so a stolen key counts until its certificate ends";
     return {finding};
@@ -238,7 +248,7 @@ Findings CertificateFindings(const CertificateUse& use, absl::Time now) {
   if (use.key_mode.has_value()) findings.push_back(KeyFinding(use));
   if (use.certificate.has_value()) {
     findings.push_back(RoleFinding(use));
-    if (use.files.ok()) findings.push_back(ChainFinding(use));
+    if (use.files.ok() && !use.tls.for_clients_only) findings.push_back(ChainFinding(use));
     findings.push_back(LifeFinding(Of(use, "certificate.expiry", use.tls.cert_file),
                                    *use.certificate, now, kIssue));
   }

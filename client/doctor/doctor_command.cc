@@ -73,7 +73,9 @@ std::string HttpOfThisMachine(const std::vector<PortFacts>& ports) {
 
 // What a router with that file would find of its workers.
 Findings CheckWorkersOf(const ServerConfig& config, size_t& left) {
-  const absl::StatusOr<Credentials> credentials = Credentials::Create(config.tls);
+  const auto credentials = config.tls.for_clients_only
+                               ? absl::StatusOr<Credentials>(Credentials::Loopback())
+                               : Credentials::Create(config.tls);
   Findings findings;
   for (const auto& [role, purpose, addresses] :
        {std::tuple("prefill", ChannelPurpose::kPrefill, &config.prefill),

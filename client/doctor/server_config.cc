@@ -11,8 +11,9 @@
 namespace baton {
 namespace {
 
-constexpr const char* kRoutersKeys[] = {"prefill",  "decode",       "workers-file", "http-listen",
-                                        "api-keys", "disaggregate", "front-socket", "policy"};
+constexpr const char* kRoutersKeys[] = {"prefill",      "decode",   "workers-file",
+                                        "http-listen",  "api-keys", "disaggregate",
+                                        "front-socket", "policy",   "plain-workers"};
 
 std::string ValueOf(const ConfigValues& values, const std::string& key) {
   const auto found = values.find(key);
@@ -54,6 +55,7 @@ ServerConfig ServerConfigOf(const std::string& path, const ConfigValues& values)
   config.tls.crl_file = ValueOf(values, "tls-crl");
   config.tls.server_name = ValueOf(values, "tls-server-name");
   config.tls.insecure = ValueOf(values, "insecure") == "true";
+  config.tls.for_clients_only = ValueOf(values, "plain-workers") == "true";
   return config;
 }
 

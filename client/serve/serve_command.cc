@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -11,11 +13,15 @@
 #include "absl/time/clock.h"
 #include "absl/types/span.h"
 
+#include "client/serve/curl_line.h"
 #include "client/serve/signal_watcher.h"
 #include "common/backend/cpu/machine/cpu_set.h"
+#include "common/base/address.h"
 #include "common/base/log.h"
 #include "common/base/service_manager.h"
 #include "common/base/standard_output.h"
+#include "common/base/status_macros.h"
+#include "common/certificates/credentials.h"
 #include "common/worker/model_runtime.h"
 
 namespace baton {
@@ -30,16 +36,38 @@ bool IsOneOf(absl::string_view argument, absl::Span<const absl::string_view> nam
 }
 
 // Flags of `serve` that concern the router or the cluster and are not passed to workers.
-constexpr absl::string_view kNotForWorkers[] = {
-    "listen",         "health-listen",     "metrics-listen",
-    "advertise",      "check-config",      "prefill-workers",
-    "decode-workers", "disaggregate",      "model",
-    "threads",        "cpu-set",           "gpu-memory-utilization",
-    "api-keys",       "fleet-secret-file", "generation-config",
-    "http-listen",    "http-cors-origin",  "trace-file",
-    "otlp-endpoint",  "trace-file-bytes",  "otlp-sample-ratio",
-    "cuda-mps",       "reuse-port",        "max-queue-time",
-    "access-log",     "http-allow-host"};
+constexpr absl::string_view kNotForWorkers[] = {"listen",
+                                                "health-listen",
+                                                "metrics-listen",
+                                                "advertise",
+                                                "check-config",
+                                                "prefill-workers",
+                                                "decode-workers",
+                                                "disaggregate",
+                                                "model",
+                                                "threads",
+                                                "cpu-set",
+                                                "gpu-memory-utilization",
+                                                "api-keys",
+                                                "fleet-secret-file",
+                                                "generation-config",
+                                                "http-listen",
+                                                "http-cors-origin",
+                                                "trace-file",
+                                                "otlp-endpoint",
+                                                "trace-file-bytes",
+                                                "otlp-sample-ratio",
+                                                "cuda-mps",
+                                                "reuse-port",
+                                                "max-queue-time",
+                                                "access-log",
+                                                "http-allow-host",
+                                                "tls-cert",
+                                                "tls-key",
+                                                "tls-ca",
+                                                "tls-client-ca",
+                                                "tls-crl",
+                                                "tls-server-name"};
 
 // Flags of `serve` that are passed to the router.
 constexpr absl::string_view kForRouter[] = {
@@ -50,14 +78,32 @@ constexpr absl::string_view kForRouter[] = {
     "served-model-name",  "model-sha256",      "insecure-probes",
     "reflection",         "generation-config", "http-cors-origin",
     "metrics-vllm-names", "trace-file",        "otlp-endpoint",
-    "trace-file-bytes",   "otlp-sample-ratio", "http-allow-host"};
+    "trace-file-bytes",   "otlp-sample-ratio", "http-allow-host",
+    "tls-client-ca"};
 
-// What to type to try the HTTP API at `address`.
-std::string CurlLine(const std::string& address, bool needs_key) {
-  return absl::StrCat(
-      "  curl http://", address, "/v1/chat/completions -H 'Content-Type: application/json' ",
-      needs_key ? "-H \"Authorization: Bearer $BATON_API_KEY\" " : "",
-      R"(-d '{"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 60}')");
+// Flags by which a router with TLS can identify its clients. One of them must be given.
+constexpr absl::string_view kWaysToKnowClients[] = {"api-keys", "serve-key-file", "tls-client-ca",
+                                                    "tls-ca"};
+
+// Checks that clients have a way to show who they are if there is TLS, with which the router serves
+// no others.
+absl::Status CheckClientsAreKnown(const TlsFlags& tls, const std::vector<std::string>& arguments) {
+  if (!tls.enabled() || std::any_of(arguments.begin(), arguments.end(), [](const auto& argument) {
+        return IsOneOf(argument, kWaysToKnowClients);
+      })) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "--tls-cert: clients have no way to show who they are; give --api-keys (a file of `baton "
+      "keys`), --serve-key-file (one key for all), or --tls-client-ca for clients with "
+      "certificates");
+}
+
+// Checks that HTTP beyond loopback is protected. The router's own error would name --tls-ca too.
+absl::Status CheckHttpAddress(const TlsFlags& tls, const std::string& address) {
+  if (!ParseHostPort(address).ok()) return absl::OkStatus();  // auto, none, or the router's to say
+  BATON_ASSIGN_OR_RETURN(const Credentials credentials, Credentials::Create(tls));
+  return credentials.CheckAddress("--http-listen", address);
 }
 
 // Checks the model once, before each part would refuse it in its own words. The parts check its
@@ -67,8 +113,7 @@ absl::Status CheckServedModel(ModelRuntimeOptions model) {
   return CheckModel(model);
 }
 
-int RunCluster(const LocalClusterOptions& options, bool needs_key,
-               absl::Duration shutdown_timeout) {
+int RunCluster(const LocalClusterOptions& options, bool needs_key, const ServerFlags& server) {
   std::atomic<int> signals_seen = 0;
   const SignalWatcher signals([&signals_seen](int) {
     if (++signals_seen > 1) _exit(1);  // a second signal: end at once; the kernel ends our children
@@ -87,9 +132,12 @@ int RunCluster(const LocalClusterOptions& options, bool needs_key,
       return 2;
     }
     if (cluster->ready() && !announced) {
-      std::string lines = absl::StrCat("ready: grpc://", cluster->address(), "\n");
+      const bool tls = server.tls.enabled();
+      std::string lines =
+          absl::StrCat("ready: grpc://", cluster->address(), tls ? " (TLS)" : "", "\n");
       if (const std::string& http = cluster->http_address(); !http.empty()) {
-        absl::StrAppend(&lines, "ready: http://", http, "\n", CurlLine(http, needs_key), "\n");
+        absl::StrAppend(&lines, "ready: ", tls ? "https://" : "http://", http, "\n",
+                        CurlLine(http, needs_key, server.tls), "\n");
       }
       WriteOutput(lines);
       NotifyServiceManager(kServiceReady);
@@ -98,8 +146,9 @@ int RunCluster(const LocalClusterOptions& options, bool needs_key,
     absl::SleepFor(absl::Milliseconds(announced ? 100 : 20));
   }
   NotifyServiceManager(kServiceStopping);
-  LogInfo("stopping; running requests have {} to finish", absl::FormatDuration(shutdown_timeout));
-  return cluster->Stop(shutdown_timeout) ? 0 : 1;
+  LogInfo("stopping; running requests have {} to finish",
+          absl::FormatDuration(server.shutdown_timeout));
+  return cluster->Stop(server.shutdown_timeout) ? 0 : 1;
 }
 
 }  // namespace
@@ -114,6 +163,9 @@ void ServeCommand::AddFlags(FlagSet& flags) {
                 "start NVIDIA's multi-process service, so that workers of one GPU compute at the "
                 "same time instead of by turns");
   flags.AddString("api-keys", api_keys_, "of the router: file of `baton keys`");
+  flags.AddString("tls-client-ca", worker_.server.tls.client_ca_file,
+                  "PEM certificates of an authority that signs clients' certificates. Clients "
+                  "without a key then need one");
   flags.AddString("generation-config", generation_config_,
                   "of the router: auto, the model's own sampling where a request has none; none",
                   {"auto", "none"});
@@ -145,12 +197,11 @@ void ServeCommand::AddFlags(FlagSet& flags) {
 }
 
 int ServeCommand::Run(const FlagSet& flags) {
+  TlsFlags& tls = worker_.server.tls;
+  tls.for_clients_only = true;  // the workers stay on loopback, in plain text
   absl::Status status = ValidateWorkerFlags(worker_);
-  if (status.ok() && worker_.server.tls.enabled()) {
-    status = absl::InvalidArgumentError(
-        "--tls-cert: a certificate has one role, and `baton serve` starts a router and workers; "
-        "start each part by hand, with a certificate of its own");
-  }
+  if (status.ok()) status = CheckClientsAreKnown(tls, flags.GivenArguments());
+  if (status.ok()) status = CheckHttpAddress(tls, http_listen_);
   if (status.ok() && options_.cuda_mps && worker_.runtime.backend.device == "cpu") {
     status = absl::InvalidArgumentError("--cuda-mps: the workers compute on --device cpu");
   }
@@ -170,6 +221,7 @@ int ServeCommand::Run(const FlagSet& flags) {
     options_.cpus = *ParseCpuSet(worker_.runtime.backend.cpu_set);
   options_.router_args.push_back(
       absl::StrCat("--max-queue-time=", absl::FormatDuration(max_queue_time_)));
+  if (tls.enabled()) options_.router_args.push_back("--plain-workers");
   for (const std::string& argument : flags.GivenArguments()) {
     if (!IsOneOf(argument, kNotForWorkers)) options_.worker_args.push_back(argument);
     if (IsOneOf(argument, kForRouter)) options_.router_args.push_back(argument);
@@ -184,7 +236,7 @@ int ServeCommand::Run(const FlagSet& flags) {
   if (status = CheckServedModel(worker_.runtime); !status.ok()) {
     return ExitUsage("baton serve", status);
   }
-  return RunCluster(options_, !api_keys_.empty(), worker_.server.shutdown_timeout);
+  return RunCluster(options_, !api_keys_.empty(), worker_.server);
 }
 
 }  // namespace baton

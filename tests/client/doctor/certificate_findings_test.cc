@@ -11,6 +11,7 @@
 #include "client/certs/certificate_authority.h"
 #include "client/certs/certificate_revocation.h"
 #include "tests/client/doctor/find_finding.h"
+#include "tests/support/certificates.h"
 
 namespace baton {
 namespace {
@@ -90,6 +91,25 @@ TEST_F(CertificateFindingsTest, TellOneThatIsNotValidYet) {
   EXPECT_EQ(expiry.verdict, Verdict::kFailed);
   EXPECT_THAT(expiry.found, HasSubstr("not valid before"));
   EXPECT_THAT(expiry.remedy, HasSubstr("clock"));
+}
+
+TEST_F(CertificateFindingsTest, AreOkOfOneForClientsOnlyWithoutARole) {
+  const TestCertificate own = TestAuthority("public").Issue({.until = absl::Now() + 90 * kDay});
+  TlsFlags tls;
+  tls.for_clients_only = true;
+  tls.cert_file = WriteTestFile("door.pem", own.pem);
+  tls.key_file = WriteTestFile("door.key", own.key_pem);
+  ASSERT_EQ(chmod(tls.key_file.c_str(), 0600), 0);
+  const Findings findings = Of(tls);
+  EXPECT_EQ(findings.size(), 4u) << "its files, its key's mode, its role and its end";
+  for (const Finding& finding : findings) {
+    EXPECT_EQ(finding.verdict, Verdict::kOk) << finding.check << ": " << finding.found;
+  }
+  EXPECT_THAT(FindFinding(findings, "certificate.role").found, HasSubstr("no role"));
+  Issue(folder_, Role::kDecode);
+  tls = Tls("decode");
+  tls.for_clients_only = true;
+  EXPECT_EQ(FindFinding(Of(tls), "certificate.role").verdict, Verdict::kFailed);
 }
 
 TEST_F(CertificateFindingsTest, TellARoleThatDoesNotFit) {

@@ -31,6 +31,14 @@ TEST(ServerConfigOf, HasEveryAddressThatIsOpened) {
   EXPECT_TRUE(config.tls.enabled());
 }
 
+TEST(ServerConfigOf, KnowsACertificateForClientsOnly) {
+  const ServerConfig config =
+      ServerConfigOf("r.toml", {{"plain-workers", {"true"}}, {"tls-cert", {"r.crt"}}});
+  EXPECT_TRUE(config.router);
+  EXPECT_TRUE(config.tls.for_clients_only);
+  EXPECT_FALSE(ServerConfigOf("r.toml", {{"decode", {"c:1"}}}).tls.for_clients_only);
+}
+
 TEST(ReadServerConfig, NamesAFileThatIsNotThere) {
   EXPECT_FALSE(ReadServerConfig("/nowhere.toml").ok());
 }
