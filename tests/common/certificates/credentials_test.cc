@@ -156,6 +156,20 @@ TEST_F(CredentialsForClientsTest, WithoutAnAuthorityNoCertificateIsAskedFor) {
   EXPECT_EQ(Call(TlsFlags()).code(), absl::StatusCode::kUnavailable) << "plain text";
 }
 
+TEST_F(CredentialsForClientsTest, ARenewedCertificateIsShownWithoutARestart) {
+  server_tls_.certificate_optional = true;
+  Serve(server_tls_);
+  EXPECT_TRUE(Call(client_tls_).ok());
+  const TestAuthority other("other");
+  const TestCertificate renewed = other.Issue({});
+  std::ofstream(server_tls_.key_file) << renewed.key_pem;
+  std::ofstream(server_tls_.cert_file) << renewed.pem;
+  client_tls_.ca_file = WriteTestFile("other.pem", other.pem());
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (!Call(client_tls_).ok() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_TRUE(Call(client_tls_).ok());
+}
+
 TEST_F(CredentialsForClientsTest, TheClientsAuthorityAloneVerifiesWhatIsShown) {
   const TestAuthority clients("clients");
   server_tls_.client_ca_file = WriteTestFile("clients.pem", clients.pem());
