@@ -157,7 +157,10 @@ absl::StatusOr<LocalCluster::Child> LocalCluster::MakeRouter(const LocalClusterO
   router.argv = {absl::StrCat(options.binaries, "/baton-router"),
                  absl::StrCat("--model=", options.model), absl::StrCat("--listen=", router.address),
                  absl::StrCat("--health-listen=", router.health_address), "--reuse-port"};
-  if (IsLoopback(options.listen)) router.argv.push_back("--expose-workers");
+  // Names of workers have the host's in them, which only this machine is told.
+  if (IsLoopback(router.address) && (http_address_.empty() || IsLoopback(http_address_))) {
+    router.argv.push_back("--expose-workers");
+  }
   if (!http_address_.empty()) {
     router.argv.push_back(absl::StrCat("--http-listen=", http_address_));
   }

@@ -54,10 +54,13 @@ class Serve:
     def children(self):
         return pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
 
+    def commands(self):
+        """The command lines of its parts."""
+        return [pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in self.children()]
+
     def router_argument(self, flag):
         """What `baton serve` gave its router for `--flag=`."""
-        for pid in self.children():
-            program, *arguments = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        for program, *arguments in self.commands():
             if program.endswith("/baton-router"):
                 return next(a for a in arguments if a.startswith(f"--{flag}=")).removeprefix(f"--{flag}=")
         raise AssertionError(self.log_text())

@@ -9,9 +9,10 @@ import subprocess
 
 import pytest
 
-from cluster import BIN, MODEL, free_port, new_log
+from cluster import BIN, MODEL, SOON_S, free_port, new_log, wait_until
 from outside import another_machine
 from programs import ROOT, assert_one_clear_line, issue, make_authority, new_key, run
+from test_serve import Serve
 
 PROMPT = "The capital of France is"
 # What a client of another machine has. A proxy of the developer's is not between the two.
@@ -141,6 +142,20 @@ def test_without_a_way_to_know_clients_it_does_not_start(site):
     assert (done.returncode, done.stderr) == (0, b"")
     done = run("baton", "serve", MODEL, "--check-config", "--http-listen=0.0.0.0:0")
     assert_one_clear_line(done, "--http-listen 0.0.0.0:0", "give --tls-cert and --tls-key, or --insecure")
+
+
+@pytest.mark.parametrize("http_host, told", [("127.0.0.1", True), ("0.0.0.0", False)])
+def test_names_of_workers_are_told_if_no_other_machine_reaches_the_router(site, http_host, told):
+    serve = Serve(f"--http-listen={http_host}:0", f"--tls-cert={site.folder}/cert.pem", f"--tls-key={site.folder}/key.pem",
+                  f"--api-keys={site.folder}/keys.toml")
+    serve.start()  # with gRPC on loopback
+    try:
+        command = wait_until(lambda: next((c for c in serve.commands() if c[0].endswith("/baton-router")), None), SOON_S,
+                             "the router")
+    finally:
+        serve.process.send_signal(signal.SIGTERM)
+        serve.process.communicate(timeout=40)
+    assert ("--expose-workers" in command) == told, command
 
 
 def test_clients_with_certificates_are_let_in_by_them(site):
