@@ -21,6 +21,7 @@ namespace {
 
 constexpr char kIssue[] =
     "make a new one: baton certs issue ROLE --force, with its names as before";
+constexpr char kRenew[] = "renew it where it was issued";
 constexpr char kNewList[] = "get a new list, as `baton certs revoke` makes it";
 
 // The life of a chain, by its first certificate that ends; none if the text has no certificates.
@@ -239,7 +240,9 @@ Findings CertificateFindings(const CertificateUse& use, absl::Time now) {
   if (!use.files.ok()) {
     files.verdict = Verdict::kFailed;
     files.found = std::string(use.files.message());
-    files.remedy = "give --tls-cert, --tls-key and --tls-ca files that belong together";
+    files.remedy = use.tls.uses_ca()
+                       ? "give --tls-cert, --tls-key and --tls-ca files that belong together"
+                       : "give --tls-cert and --tls-key files that belong together";
     if (!use.certificate.has_value()) return {files};
   } else {
     files.found = use.tls.own_certificate() ? "the key fits the certificate" : "no certificate";
@@ -250,7 +253,7 @@ Findings CertificateFindings(const CertificateUse& use, absl::Time now) {
     findings.push_back(RoleFinding(use));
     if (use.files.ok() && !use.tls.for_clients_only) findings.push_back(ChainFinding(use));
     findings.push_back(LifeFinding(Of(use, "certificate.expiry", use.tls.cert_file),
-                                   *use.certificate, now, kIssue));
+                                   *use.certificate, now, use.id.empty() ? kRenew : kIssue));
   }
   if (use.authorities.has_value()) {
     findings.push_back(LifeFinding(Of(use, "certificate.expiry", use.tls.ca_file), *use.authorities,

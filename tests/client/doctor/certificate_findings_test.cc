@@ -106,6 +106,8 @@ TEST_F(CertificateFindingsTest, AreOkOfOneForClientsOnlyWithoutARole) {
     EXPECT_EQ(finding.verdict, Verdict::kOk) << finding.check << ": " << finding.found;
   }
   EXPECT_THAT(FindFinding(findings, "certificate.role").found, HasSubstr("no role"));
+  EXPECT_EQ(FindFinding(Of(tls, 91 * kDay), "certificate.expiry").remedy,
+            "renew it where it was issued");
   Issue(folder_, Role::kDecode);
   tls = Tls("decode");
   tls.for_clients_only = true;
