@@ -36,38 +36,18 @@ bool IsOneOf(absl::string_view argument, absl::Span<const absl::string_view> nam
 }
 
 // Flags of `serve` that concern the router or the cluster and are not passed to workers.
-constexpr absl::string_view kNotForWorkers[] = {"listen",
-                                                "health-listen",
-                                                "metrics-listen",
-                                                "advertise",
-                                                "check-config",
-                                                "prefill-workers",
-                                                "decode-workers",
-                                                "disaggregate",
-                                                "model",
-                                                "threads",
-                                                "cpu-set",
-                                                "gpu-memory-utilization",
-                                                "api-keys",
-                                                "fleet-secret-file",
-                                                "generation-config",
-                                                "http-listen",
-                                                "http-cors-origin",
-                                                "trace-file",
-                                                "otlp-endpoint",
-                                                "trace-file-bytes",
-                                                "otlp-sample-ratio",
-                                                "cuda-mps",
-                                                "reuse-port",
-                                                "max-queue-time",
-                                                "access-log",
-                                                "http-allow-host",
-                                                "tls-cert",
-                                                "tls-key",
-                                                "tls-ca",
-                                                "tls-client-ca",
-                                                "tls-crl",
-                                                "tls-server-name"};
+constexpr absl::string_view kNotForWorkers[] = {
+    "listen",          "health-listen",     "metrics-listen",
+    "advertise",       "check-config",      "prefill-workers",
+    "decode-workers",  "disaggregate",      "model",
+    "threads",         "cpu-set",           "gpu-memory-utilization",
+    "api-keys",        "fleet-secret-file", "generation-config",
+    "http-listen",     "http-cors-origin",  "trace-file",
+    "otlp-endpoint",   "trace-file-bytes",  "otlp-sample-ratio",
+    "cuda-mps",        "reuse-port",        "max-queue-time",
+    "access-log",      "tls-cert",          "tls-key",
+    "tls-ca",          "tls-client-ca",     "tls-crl",
+    "tls-server-name", "http-allow-host"};
 
 // Flags of `serve` that are passed to the router.
 constexpr absl::string_view kForRouter[] = {
