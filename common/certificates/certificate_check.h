@@ -50,8 +50,8 @@ absl::StatusOr<Peer> VerifyCaller(const CallerAuthorities& authorities, X509& ce
 
 // For a server whose callers may have certificates of either of two authorities. It verifies all
 // of the certificate, as VerifyCaller does, since gRPC knows only one set of authorities. A caller
-// without any is let in if `optional`. `ca_file` may be empty: there is one authority. The files are read at each handshake, so that renewed ones
-// count at once.
+// without any is let in if `optional`. `ca_file` may be empty: there is one authority. The files are
+// read at each handshake, so that renewed ones count at once.
 std::shared_ptr<grpc::experimental::CertificateVerifier> CallerAuthorityCheck(
     const std::string& ca_file, const std::string& client_ca_file, bool optional);
 

@@ -4,8 +4,8 @@
 // other's; renewed files that belong together are taken without a restart. What a peer may do
 // follows from the role in its certificate (common/access/peer.h). A client that shows an API key
 // needs --tls-ca alone. A router whose workers are on its machine may have a certificate for its
-// clients alone, which needs no role (TlsFlags::for_clients_only). Without certificates only loopback may be used, unless --insecure allows
-// more, and there are no roles.
+// clients alone, which needs no role (TlsFlags::for_clients_only). Without certificates only
+// loopback may be used, unless --insecure allows more, and there are no roles.
 #pragma once
 
 #include <cstdint>
