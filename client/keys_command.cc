@@ -13,10 +13,13 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/functional/function_ref.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 
 #include "common/base/log.h"
+#include "common/base/small_file.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "router/tenants/api_key.h"
@@ -58,6 +61,23 @@ absl::Status Change(const std::string& path, bool create,
   }
   BATON_RETURN_IF_ERROR(change(file));
   return WriteKeysFile(path, file);
+}
+
+// The key that the user brings in the file, or on stdin if the path is "-". No error repeats it.
+absl::StatusOr<std::string> ReadBroughtKey(const std::string& path) {
+  constexpr size_t kMaxBytes = 4096;
+  const bool from_stdin = path == "-";
+  const absl::StatusOr<std::string> text =
+      from_stdin ? ReadSmallFileOrPipe("/dev/stdin", kMaxBytes) : ReadSmallFile(path, kMaxBytes);
+  if (!text.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--key-from ", text.status().message()));
+  }
+  const absl::string_view key = absl::StripAsciiWhitespace(*text);
+  if (IsStrongApiKey(key)) return std::string(key);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--key-from ", path, ": must hold one key of ", kMinStrongKeyCharacters, " to ",
+      kMaxApiKeyCharacters, " printable characters without spaces, at least ",
+      kMinStrongKeyDifferent, " of them different; make one with: openssl rand -hex 32"));
 }
 
 absl::Status CheckName(const char* flag, const std::string& name) {
@@ -103,6 +123,10 @@ std::string FormatList(const KeysFile& file) {
 void KeysNewCommand::AddFlags(FlagSet& flags) {
   AddFileFlag(flags, file_);
   flags.AddString("tenant", tenant_, "who gets the key");
+  flags.AddString(
+      "key-from", key_from_,
+      "File with a key of your own whose hash is added, or - for stdin. Without it a key "
+      "is made and printed");
   flags.AddDouble("requests-per-second", requests_per_second_, 0, 1e6,
                   "of the tenant; 0: no limit");
   flags.AddInt("tokens-per-minute", tokens_per_minute_, 0, std::numeric_limits<int>::max(),
@@ -134,19 +158,36 @@ absl::Status KeysNewCommand::SetLimits(const FlagSet& flags, Tenant& tenant) con
   return absl::OkStatus();
 }
 
-int KeysNewCommand::Run(const FlagSet& flags) {
-  constexpr char kProgram[] = "baton keys new";
-  const std::string key = MakeApiKey();
-  const absl::Status status = Change(file_, /*create=*/true, [&](KeysFile& file) -> absl::Status {
+absl::Status KeysNewCommand::Add(const FlagSet& flags, const std::string& key) const {
+  return Change(file_, /*create=*/true, [&](KeysFile& file) -> absl::Status {
+    const std::string hash = HashApiKey(key);
+    const auto same = std::find_if(file.keys.begin(), file.keys.end(),
+                                   [&](const ApiKeyEntry& entry) { return entry.hash == hash; });
+    if (same != file.keys.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--key-from: ", file_, " has this key already, with the id ", ApiKeyId(hash),
+                       same->revoked ? ", revoked" : "", "; bring another one"));
+    }
     BATON_RETURN_IF_ERROR(CheckName("--tenant", tenant_));
     if (!share_.empty()) BATON_RETURN_IF_ERROR(CheckName("--share", share_));
     BATON_RETURN_IF_ERROR(SetLimits(flags, file.tenants[tenant_]));
-    file.keys.push_back({.hash = HashApiKey(key), .tenant = tenant_});
+    file.keys.push_back({.hash = hash, .tenant = tenant_});
     // What the router would refuse is not written.
     return ParseKeysFile(file_, FormatKeysFile(file)).status();
   });
-  if (!status.ok()) return ExitUsage(kProgram, status);
-  WriteOutput(absl::StrCat(key, "\n"));
+}
+
+int KeysNewCommand::Run(const FlagSet& flags) {
+  constexpr char kProgram[] = "baton keys new";
+  const bool brought = flags.Given("key-from");
+  const absl::StatusOr<std::string> key =
+      brought ? ReadBroughtKey(key_from_) : absl::StatusOr<std::string>(MakeApiKey());
+  if (!key.ok()) return ExitUsage(kProgram, key.status());
+  if (const absl::Status status = Add(flags, *key); !status.ok()) {
+    return ExitUsage(kProgram, status);
+  }
+  WriteOutput(brought ? absl::StrCat("added the key ", ApiKeyId(HashApiKey(*key)), "\n")
+                      : absl::StrCat(*key, "\n"));
   return 0;
 }
 

@@ -14,8 +14,9 @@ namespace baton {
 
 // Exit codes of all three: 0, or 2 with one line on stderr.
 
-// `baton keys new` prints a new key, which is never shown again, and adds its hash to the file. The
-// file is made if there is none. Limits that are given become those of the tenant.
+// `baton keys new` prints a new key, which is never shown again, and adds its hash to the file.
+// With --key-from it takes the user's key instead and prints the key's id. The file is made if
+// there is none. Limits that are given become those of the tenant.
 class KeysNewCommand : public Command {
  public:
   void AddFlags(FlagSet& flags) override;
@@ -23,9 +24,12 @@ class KeysNewCommand : public Command {
 
  private:
   absl::Status SetLimits(const FlagSet& flags, Tenant& tenant) const;
+  // Adds the key to the file. REQUIRES: IsStrongApiKey(key).
+  absl::Status Add(const FlagSet& flags, const std::string& key) const;
 
   std::string file_;
   std::string tenant_;
+  std::string key_from_;
   double requests_per_second_ = 0;
   int tokens_per_minute_ = 0;
   int streams_ = 0;

@@ -121,10 +121,11 @@ absl::StatusOr<FleetSecret> LoadSecret(const RouterFlags& flags) {
   return FleetSecret::Random();
 }
 
-// The keys of tenants; null without --api-keys. They outlive the router.
+// The keys of clients; null without --api-keys and --serve-key-file. They outlive the router.
 absl::StatusOr<std::unique_ptr<ApiKeys>> LoadKeys(const RouterFlags& flags, Metrics& metrics) {
-  if (flags.api_keys.empty()) return nullptr;
-  return ApiKeys::Load(flags.api_keys, metrics);
+  if (!flags.has_keys()) return nullptr;
+  return ApiKeys::Load(
+      ApiKeys::Files{.api_keys = flags.api_keys, .serve_keys = flags.serve_key_file}, metrics);
 }
 
 // Null where nothing is traced.
@@ -136,7 +137,7 @@ absl::StatusOr<std::unique_ptr<Tracer>> StartTracer(const RouterFlags& flags,
 
 // Says what the flags open to other machines.
 void WarnOfOpenDoors(const RouterFlags& flags) {
-  if (flags.router.insecure && !flags.api_keys.empty()) {
+  if (flags.router.insecure && flags.has_keys()) {
     LogWarning(
         "--insecure: API keys of other machines' clients come in plain text, and others on the "
         "network can read them; operators' keys are taken on this machine only");

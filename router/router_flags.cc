@@ -16,6 +16,7 @@
 #include "common/certificates/credentials.h"
 #include "common/flags/command.h"
 #include "common/gguf/model_sha256.h"
+#include "common/net/serve_key_flag.h"
 #include "router/fleet/push_address.h"
 
 namespace baton {
@@ -116,8 +117,8 @@ absl::Status CheckPlainWorkers(const RouterFlags& flags) {
   }
   if (tls.certificate_optional || tls.has_authority()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "--tls-cert: clients have no way to show who they are; give --api-keys, or --tls-client-ca "
-      "for clients with certificates");
+      "--tls-cert: clients have no way to show who they are; give --api-keys, --serve-key-file, "
+      "or --tls-client-ca for clients with certificates");
 }
 
 }  // namespace
@@ -144,6 +145,7 @@ void RouterFlags::AddTo(FlagSet& flags) {
       "file of `baton keys`: tenants, their keys and limits. Read every second. Clients "
       "need a key or a certificate then, with --insecure too, and so they do beyond loopback and "
       "behind a front");
+  AddServeKeyFileFlag(flags, serve_key_file);
   flags.AddString(
       "fleet-secret-file", fleet_secret_file,
       "64 hexadecimal digits that keep the tenants' cached prefixes apart, the same for "
@@ -229,7 +231,7 @@ absl::Status RouterFlags::Finish() {
     BATON_RETURN_IF_ERROR(credentials.CheckAddress("--http-listen", http_listen));
   }
   for (const std::string& origin : http.cors_origins) BATON_RETURN_IF_ERROR(CheckOrigin(origin));
-  const bool serves_everybody = server.tls.insecure && api_keys.empty();
+  const bool serves_everybody = server.tls.insecure && !has_keys();
   BATON_ASSIGN_OR_RETURN(router.http_hosts, ReadAllowedHosts(http_allow_hosts, serves_everybody));
   for (const std::string& host : router.advertised_hosts) {
     if (const absl::Status status = CheckHostPattern(host); !status.ok()) {
@@ -266,12 +268,12 @@ absl::Status RouterFlags::Finish() {
   };
   BATON_RETURN_IF_ERROR(TakeOtelEnvironment(variable, trace.otlp));
   // Clients without a certificate may have a key; the door looks.
-  server.tls.certificate_optional = !api_keys.empty();
+  server.tls.certificate_optional = has_keys();
   if (router.plain_workers) BATON_RETURN_IF_ERROR(CheckPlainWorkers(*this));
   // Beyond loopback there is TLS, so without both of these nobody from outside reaches the router.
   const bool reached_from_outside = server.tls.enabled() || !front.path.empty();
   router.insecure = server.tls.insecure;
-  router.needs_identity = !api_keys.empty() || (reached_from_outside && !server.tls.insecure);
+  router.needs_identity = has_keys() || (reached_from_outside && !server.tls.insecure);
   router.advice.workers = static_cast<uint32_t>(advice_workers);
   router.admission.requests = static_cast<uint32_t>(max_waiting_requests);
   router.admission.bytes = max_waiting_bytes;

@@ -24,6 +24,7 @@ struct RouterFlags {
   std::string generation_config = "auto";  // or none: the model's own sampling is left out
   std::string fleet_secret_file;           // empty: the user's on loopback, else a random secret
   std::string api_keys;                    // file of tenants and their keys; empty: none
+  std::string serve_key_file;              // file of keys without tenants; empty: none
   std::string policy = "prefix_aware";
   std::string disaggregate = "auto";
   std::string http_listen;                    // host:port of the HTTP API; empty: none
@@ -44,6 +45,9 @@ struct RouterFlags {
   // After parsing: checks what flags say together, and fills `router` and `http`. Errors are one
   // line that names the flag.
   absl::Status Finish();
+
+  // Whether clients may show API keys.
+  bool has_keys() const { return !api_keys.empty() || !serve_key_file.empty(); }
 };
 
 }  // namespace baton

@@ -1,5 +1,5 @@
-// Whether other users may use the files in which a router has the hashes of API keys and the fleet's
-// secret. (Private keys: client/doctor/certificate_findings.h.)
+// Whether other users may use the files in which a router has API keys, their hashes, and the
+// fleet's secret. (Private keys: client/doctor/certificate_findings.h.)
 #pragma once
 
 #include "client/doctor/finding.h"
@@ -7,7 +7,7 @@
 
 namespace baton {
 
-// A secret.mode for each of config.secrets.
+// A secret.mode for each of config.secrets, and for config.serve_keys.
 Findings SecretFindings(const ServerConfig& config);
 
 }  // namespace baton

@@ -11,9 +11,9 @@
 namespace baton {
 namespace {
 
-constexpr const char* kRoutersKeys[] = {"prefill",      "decode",   "workers-file",
-                                        "http-listen",  "api-keys", "disaggregate",
-                                        "front-socket", "policy",   "plain-workers"};
+constexpr const char* kRoutersKeys[] = {
+    "prefill",      "decode",       "workers-file", "http-listen",   "api-keys",
+    "disaggregate", "front-socket", "policy",       "plain-workers", "serve-key-file"};
 
 std::string ValueOf(const ConfigValues& values, const std::string& key) {
   const auto found = values.find(key);
@@ -48,6 +48,7 @@ ServerConfig ServerConfigOf(const std::string& path, const ConfigValues& values)
       config.secrets.push_back(std::move(file));
     }
   }
+  config.serve_keys = ValueOf(values, "serve-key-file");
   config.tls.cert_file = ValueOf(values, "tls-cert");
   config.tls.key_file = ValueOf(values, "tls-key");
   config.tls.ca_file = ValueOf(values, "tls-ca");

@@ -27,6 +27,7 @@ struct ServerConfig {
   std::vector<std::string> prefill{}, decode{};  // of a router: its workers' addresses
   TlsFlags tls{};
   std::vector<std::string> secrets{};  // of a router: files of --api-keys and --fleet-secret-file
+  std::string serve_keys{};            // of a router: file of --serve-key-file; empty: none
 };
 
 // A router's file has one of the keys that only routers have, such as `decode`; any other is a

@@ -22,6 +22,7 @@
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/certificates/credentials.h"
+#include "common/net/serve_key_flag.h"
 #include "common/worker/model_runtime.h"
 
 namespace baton {
@@ -47,7 +48,7 @@ constexpr absl::string_view kNotForWorkers[] = {
     "cuda-mps",        "reuse-port",        "max-queue-time",
     "access-log",      "tls-cert",          "tls-key",
     "tls-ca",          "tls-client-ca",     "tls-crl",
-    "tls-server-name", "http-allow-host"};
+    "tls-server-name", "http-allow-host",   "serve-key-file"};
 
 // Flags of `serve` that are passed to the router.
 constexpr absl::string_view kForRouter[] = {
@@ -59,7 +60,7 @@ constexpr absl::string_view kForRouter[] = {
     "reflection",         "generation-config", "http-cors-origin",
     "metrics-vllm-names", "trace-file",        "otlp-endpoint",
     "trace-file-bytes",   "otlp-sample-ratio", "http-allow-host",
-    "tls-client-ca"};
+    "tls-client-ca",      "serve-key-file"};
 
 // Flags by which a router with TLS can identify its clients. One of them must be given.
 constexpr absl::string_view kWaysToKnowClients[] = {"api-keys", "serve-key-file", "tls-client-ca",
@@ -75,7 +76,7 @@ absl::Status CheckClientsAreKnown(const TlsFlags& tls, const std::vector<std::st
   }
   return absl::InvalidArgumentError(
       "--tls-cert: clients have no way to show who they are; give --api-keys (a file of `baton "
-      "keys`), --serve-key-file (one key for all), or --tls-client-ca for clients with "
+      "keys`), --serve-key-file (keys of your own), or --tls-client-ca for clients with "
       "certificates");
 }
 
@@ -143,6 +144,7 @@ void ServeCommand::AddFlags(FlagSet& flags) {
                 "start NVIDIA's multi-process service, so that workers of one GPU compute at the "
                 "same time instead of by turns");
   flags.AddString("api-keys", api_keys_, "of the router: file of `baton keys`");
+  AddServeKeyFileFlag(flags, serve_key_file_);
   flags.AddString("tls-client-ca", worker_.server.tls.client_ca_file,
                   "PEM certificates of an authority that signs clients' certificates. Clients "
                   "without a key then need one");
@@ -216,7 +218,8 @@ int ServeCommand::Run(const FlagSet& flags) {
   if (status = CheckServedModel(worker_.runtime); !status.ok()) {
     return ExitUsage("baton serve", status);
   }
-  return RunCluster(options_, !api_keys_.empty(), worker_.server);
+  const bool needs_key = !api_keys_.empty() || !serve_key_file_.empty();
+  return RunCluster(options_, needs_key, worker_.server);
 }
 
 }  // namespace baton

@@ -23,6 +23,7 @@ class ServeCommand : public Command {
   LocalClusterOptions options_;
   WorkerFlags worker_;
   std::string disaggregate_, api_keys_, fleet_secret_file_;  // passed to the router
+  std::string serve_key_file_;                               // the same
   std::string access_log_ = "stderr";                        // the same
   std::string trace_file_, otlp_endpoint_;                   // the same
   uint64_t trace_file_bytes_ = uint64_t{256} << 20;          // the same

@@ -14,10 +14,9 @@ void AddTlsFlags(FlagSet& flags, TlsFlags& tls) {
                   "refused");
   flags.AddString("tls-server-name", tls.server_name,
                   "Name expected in peers' certificates, instead of the address called");
-  flags.AddBool(
-      "insecure", tls.insecure,
-      "Allow plain text beyond loopback, API keys included. A router without --api-keys then "
-      "serves everybody");
+  flags.AddBool("insecure", tls.insecure,
+                "Allow plain text beyond loopback, API keys included. A router without keys then "
+                "serves everybody");
 }
 
 }  // namespace baton

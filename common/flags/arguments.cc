@@ -103,6 +103,7 @@ std::string DescribeExtras(const CLI::App& app, const std::vector<std::string>& 
   while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
   std::vector<std::string> names;
   for (const CLI::Option* option : command->get_options()) {
+    if (option->get_group().empty()) continue;  // as in --help
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   const std::string given = flag->substr(0, flag->find('='));

@@ -59,6 +59,7 @@ CommandFacts FactsOf(const CLI::App& app, const std::string& program) {
                      .flags = {},
                      .arguments = {}};
   for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;  // as in --help
     if (option->get_positional()) {
       facts.arguments.push_back({.name = option->get_name(/*positional=*/true),
                                  .help = option->get_description(),

@@ -65,6 +65,14 @@ struct Declared {
   std::optional<std::string> positional;  // text of its positional form
 };
 
+// A flag of other programs.
+struct Foreign {
+  std::string name;
+  std::string advice;
+  std::vector<std::string> raw{};  // its values, which no error repeats: they may be secrets
+  CLI::Option* option = nullptr;
+};
+
 }  // namespace
 
 struct FlagSet::Rep {
@@ -73,6 +81,7 @@ struct FlagSet::Rep {
   std::string program;
   std::string config_path;  // as --config names it
   std::vector<std::unique_ptr<Declared>> flags;
+  std::vector<std::unique_ptr<Foreign>> foreign;
 
   // Makes a flag. `name` may have a short form before a comma, as in FlagSet::Add.
   Declared& NewFlag(const std::string& name, Value value) {
@@ -182,6 +191,14 @@ void FlagSet::AllowPositional(const std::string& flag, const std::string& name,
   AddPositional(name, named.positional, help);
 }
 
+void FlagSet::AddForeign(const std::string& name, const std::string& advice) {
+  Foreign& foreign = *rep_->foreign.emplace_back(
+      std::make_unique<Foreign>(Foreign{.name = name, .advice = advice}));
+  // Without a group an option is in no help.
+  foreign.option = rep_->app->add_option(OptionNames(name), foreign.raw)->group("");
+  foreign.option->expected(0, CLI::detail::expected_max_vector_size);
+}
+
 absl::Status FlagSet::Parse(int argc, const char* const* argv) {
   BATON_RETURN_IF_ERROR(ParseArguments(*rep_->app, argc, argv));
   return Resolve();
@@ -198,6 +215,10 @@ void FlagSet::ParseOrExit(int argc, const char* const* argv) {
 }
 
 absl::Status FlagSet::Resolve() {
+  for (const auto& foreign : rep_->foreign) {
+    if (foreign->option->count() == 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--", foreign->name, ": ", foreign->advice));
+  }
   BATON_ASSIGN_OR_RETURN(const FlagSources sources, FlagSources::Read(rep_->config_path));
   BATON_RETURN_IF_ERROR(sources.CheckKeys(Names()));
   for (const auto& declared : rep_->flags) {

@@ -114,6 +114,11 @@ class FlagSet {
   // both is an error. REQUIRES: `flag` was added and has one value.
   void AllowPositional(const std::string& flag, const std::string& name, const std::string& help);
 
+  // Answers a flag that other programs have and this one has not: giving it, with any values, is an
+  // error with `advice`, which names what to give in its place. The flag is in no help, no
+  // environment variable and no file.
+  void AddForeign(const std::string& name, const std::string& advice);
+
   // Parses the command line and resolves. INVALID_ARGUMENT has one line for people.
   absl::Status Parse(int argc, const char* const* argv);
   // Parses and resolves. For --help, --version and kFactsFlag it prints the text and exits with 0;

@@ -114,8 +114,8 @@ absl::Status Door::FindTenant(const Shown& shown, std::string& tenant) const {
     return Refuse(
         "NO_IDENTITY",
         "the call came through a reverse proxy (Forwarded, X-Forwarded-For or Via), so it "
-        "counts as another machine's, which needs an API key: give the router --api-keys "
-        "and show a key, or give it --insecure to serve everybody");
+        "counts as another machine's, which needs an API key: give the router --serve-key-file or "
+        "--api-keys and show a key, or give it --insecure to serve everybody");
   }
   return Refuse("NO_IDENTITY",
                 "this router serves known clients only: show an API key, as `baton` does with "
@@ -138,7 +138,8 @@ absl::Status Door::FindHolderOfKey(const Shown& shown, std::string& tenant) cons
   }
   if (keys_ == nullptr) {
     return Refuse("API_KEY_UNKNOWN",
-                  "this router knows no API keys; send none, or give it --api-keys");
+                  "this router knows no API keys; send none, or give it --serve-key-file or "
+                  "--api-keys");
   }
   BATON_ASSIGN_OR_RETURN(ApiKeys::Holder holder, keys_->Find(key));
   tenant = std::move(holder.tenant);

@@ -1,11 +1,11 @@
 #include "router/tenants/api_key.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 
 #include "common/base/hash.h"
 #include "common/base/random.h"
@@ -15,12 +15,7 @@ namespace {
 
 constexpr char kPrefix[] = "baton-";
 constexpr size_t kRandomBytes = 32;
-constexpr size_t kRandomCharacters = 43;  // of 32 bytes in base64url without padding
 constexpr size_t kIdBytes = 6;
-
-bool IsBase64Url(char c) {
-  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
-}
 
 }  // namespace
 
@@ -29,8 +24,14 @@ std::string MakeApiKey() {
 }
 
 bool IsApiKey(absl::string_view text) {
-  return absl::ConsumePrefix(&text, kPrefix) && text.size() == kRandomCharacters &&
-         std::all_of(text.begin(), text.end(), IsBase64Url);
+  return text.size() >= kMinApiKeyCharacters && text.size() <= kMaxApiKeyCharacters &&
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); });
+}
+
+bool IsStrongApiKey(absl::string_view text) {
+  return IsApiKey(text) && text.size() >= kMinStrongKeyCharacters &&
+         std::set<char>(text.begin(), text.end()).size() >= kMinStrongKeyDifferent;
 }
 
 std::string HashApiKey(absl::string_view key) {

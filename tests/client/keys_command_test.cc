@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -130,6 +131,42 @@ TEST_F(KeysCommandTest, WhatCannotBeIsRefusedAndNothingIsWritten) {
     EXPECT_THAT(ended.err, HasSubstr(error));
   }
   EXPECT_EQ(*ReadKeysText(path_), before);
+}
+
+TEST_F(KeysCommandTest, AKeyThatTheUserBringsIsStoredAsItsHashAndNotPrinted) {
+  const std::string key = "sk-0123456789abcdefghijklmnopqrst";
+  const std::string from = "--key-from=" + folder_ + "/own.key";
+  std::ofstream(folder_ + "/own.key") << key << "\n";
+  const Ended added = Call<KeysNewCommand>({"--tenant=acme", from, flag_});
+  EXPECT_EQ(added.code, 0) << added.err;
+  EXPECT_EQ(added.out, "added the key " + ApiKeyId(HashApiKey(key)) + "\n");
+  EXPECT_THAT(*ReadKeysText(path_), Not(HasSubstr(key)));
+  EXPECT_EQ(Content().keys,
+            (std::vector<ApiKeyEntry>{{.hash = HashApiKey(key), .tenant = "acme"}}));
+  const Ended again = Call<KeysNewCommand>({"--tenant=other", from, flag_});
+  EXPECT_EQ(again.code, kExitUsage);
+  EXPECT_THAT(again.err,
+              HasSubstr("has this key already, with the id " + ApiKeyId(HashApiKey(key))));
+  EXPECT_EQ(Content().tenants.count("other"), 0u);
+}
+
+TEST_F(KeysCommandTest, AKeyThatIsEasyToGuessIsRefusedAndNotRepeated) {
+  const std::string from = "--key-from=" + folder_ + "/own.key";
+  for (const std::string& key :
+       {std::string(), std::string("0123456789abcdefghijklmnopqrstu"),  // 31 characters
+        std::string("secretsecretsecretsecretsecretsecret"),
+        std::string("two words 0123456789abcdefghijklmn")}) {
+    std::ofstream(folder_ + "/own.key") << key << "\n";
+    const Ended ended = Call<KeysNewCommand>({"--tenant=acme", from, flag_});
+    EXPECT_EQ(ended.code, kExitUsage);
+    EXPECT_THAT(ended.err, HasSubstr("--key-from " + folder_ +
+                                     "/own.key: must hold one key of 32 to 256 printable"));
+    EXPECT_THAT(ended.err, HasSubstr("openssl rand -hex 32"));
+    if (!key.empty()) EXPECT_THAT(ended.err + ended.out, Not(HasSubstr(key)));
+  }
+  EXPECT_THAT(Call<KeysNewCommand>({"--tenant=acme", "--key-from=", flag_}).err,
+              HasSubstr("No such file"));
+  EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
 TEST_F(KeysCommandTest, TwoAtATimeDoNotLoseAKey) {

@@ -14,7 +14,7 @@ import urllib.request
 
 import pytest
 
-from cluster import BIN, MODEL, SOON_S, new_log, wait_until
+from cluster import BIN, MODEL, SOON_S, free_port, new_log, wait_until
 
 TINY = pathlib.Path(__file__).parent.parent / "data" / "tiny" / "tiny-llama-q4_1.gguf"
 MODEL_FLAG = f"--model={MODEL}"
@@ -142,6 +142,35 @@ def test_check_config_refuses_a_model_that_cannot_be_served(server, damage, tmp_
 def test_check_config_refuses_flags_that_do_not_fit_the_model(server):
     done = run(server, "--check-config", MODEL_FLAG, "--max-model-len=8193")
     assert_one_clear_line(done, "--max-model-len", "8192")
+
+
+def test_keys_of_the_operators_own_open_the_server_and_stand_in_no_log(tmp_path, monkeypatch):
+    key, file, port = "a-key-of-our-own-012345", tmp_path / "own.key", free_port()
+    file.write_text(f"# ours\n{key}\n")
+    file.chmod(0o600)
+    monkeypatch.setenv("BATON_API_KEY", "which-clients-show-and-servers-do-not-read")
+    with Serve(f"--serve-key-file={file}", f"--http-listen=127.0.0.1:{port}") as serve:
+        assert serve.process.stdout.readline() == f"ready: http://127.0.0.1:{port}\n"
+        assert "Bearer $BATON_API_KEY" in serve.process.stdout.readline()
+        for shown, status, code in ((key, 200, 0), (f"{key}x", 401, 1), ("", 401, 1)):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            connection.request("GET", "/v1/models", headers={"Authorization": f"Bearer {shown}"} if shown else {})
+            assert connection.getresponse().status == status
+            monkeypatch.setenv("BATON_API_KEY", shown)
+            done = run(["baton", "run"], f"--server={serve.address}", "--max-tokens=2", "--temperature=0", "hello")
+            assert done.returncode == code, done.stderr
+        assert key not in serve.log_text()
+
+
+def test_serve_refuses_a_file_of_keys_that_others_may_read_and_a_key_on_its_command_line(tmp_path):
+    file = tmp_path / "own.key"
+    file.write_text("a-key-of-our-own-012345\n")
+    file.chmod(0o640)
+    done = run(["baton", "serve"], "--check-config", MODEL_FLAG, f"--serve-key-file={file}")
+    assert_one_clear_line(done, "--serve-key-file", "mode 0640", f"chmod 600 {file}")
+    done = run(["baton", "serve"], MODEL_FLAG, "--api-key", "hunter2hunter2hunter2")
+    assert_one_clear_line(done, "--api-key", "--serve-key-file FILE")
+    assert "hunter2" not in done.stderr
 
 
 def test_check_config_of_serve_asks_each_part():

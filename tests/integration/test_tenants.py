@@ -4,7 +4,7 @@ import os
 import grpc
 import pytest
 
-from cluster import Cluster, request, wait_until
+from cluster import SOON_S, Cluster, request, wait_until
 from observables import observe
 from programs import bearer, new_key, run
 from stubs import pb
@@ -80,6 +80,22 @@ def test_a_key_that_is_revoked_is_refused_soon_and_one_that_is_new_is_taken(tena
     assert run("baton", "keys", "revoke", key_id, f"--file={tenants.file}").returncode == 0
     wait_until(lambda: not taken(), deadline, "the revoked key is refused")
     assert tenants.router.metric("baton_router_unauthenticated_total", reason="API_KEY_REVOKED", tenant="late") >= 1
+
+
+def test_a_key_that_a_user_brings_on_stdin_is_taken_and_not_printed(tenants):
+    key = "sk-" + "0123456789abcdef" * 2
+    done = run("baton", "keys", "new", f"--file={tenants.file}", "--tenant=bringer", "--key-from=-", stdin=f"{key}\n".encode())
+    assert done.returncode == 0 and done.stdout.startswith(b"added the key "), done.stderr
+    assert key not in tenants.file.read_text() + done.stdout.decode() + done.stderr.decode()
+
+    def taken():
+        try:
+            return ask(tenants, key)
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.UNAUTHENTICATED
+            return None
+
+    wait_until(taken, SOON_S, "the brought key is taken")
 
 
 def test_baton_shows_the_key_of_its_environment_and_never_in_plain_text_beyond_loopback(tenants):

@@ -94,7 +94,12 @@ TEST_F(RouterFlagsTest, ClientsNeedAnIdentityWithKeysAndWhereTheRouterIsReachedF
   beyond.insert(beyond.end(), tls.begin(), tls.end());
   const std::vector<const char*> front = {"--front-socket=/run/front.sock", "--front-uid=1"};
   for (const std::vector<const char*>& flags :
-       {std::vector<const char*>{"--api-keys=keys.toml"}, tls, beyond, front,
+       {std::vector<const char*>{"--api-keys=keys.toml"},
+        {"--serve-key-file=keys.txt"},
+        tls,
+        beyond,
+        front,
+        std::vector<const char*>{"--insecure", "--serve-key-file=keys.txt"},
         std::vector<const char*>{"--insecure", "--api-keys=keys.toml"},
         std::vector<const char*>{"--listen=0.0.0.0:1", "--insecure", "--api-keys=keys.toml"},
         std::vector<const char*>{front[0], front[1], "--insecure", "--api-keys=keys.toml"}}) {
@@ -186,8 +191,19 @@ TEST_F(PlainWorkersTest, WithoutTheFlagAnAuthorityIsNeeded) {
 TEST_F(RouterFlagsTest, ClientsMayLeaveTheirCertificateOutWhereTheyMayHaveAKey) {
   EXPECT_EQ(Parse({"--decode=c:1"}), "");
   EXPECT_FALSE(flags_.server.tls.certificate_optional);
-  EXPECT_EQ(Parse({"--decode=c:1", "--api-keys=keys.toml"}), "");
-  EXPECT_TRUE(flags_.server.tls.certificate_optional);
+  for (const char* keys : {"--api-keys=keys.toml", "--serve-key-file=keys.txt"}) {
+    flags_ = RouterFlags();
+    EXPECT_EQ(Parse({"--decode=c:1", keys}), "");
+    EXPECT_TRUE(flags_.server.tls.certificate_optional) << keys;
+  }
+}
+
+TEST_F(RouterFlagsTest, TheFlagsOfOtherServersForKeysNameTheFileThatIsTakenHere) {
+  for (const char* flag : {"--api-key=hunter2hunter2", "--api-key-file=keys.txt"}) {
+    const std::string error = Parse({"--decode=c:1", flag});
+    EXPECT_THAT(error, HasSubstr("--serve-key-file FILE"));
+    EXPECT_THAT(error, ::testing::Not(HasSubstr("hunter2")));
+  }
 }
 
 TEST_F(RouterFlagsTest, AClientThatDoesNotReadHasTheSameTimeByHttp) {

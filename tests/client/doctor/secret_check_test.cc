@@ -35,6 +35,21 @@ TEST(SecretFindings, TellFilesThatOthersMayReadOrWrite) {
   }
 }
 
+TEST(SecretFindings, TellAFileOfKeysThatItsGroupMayRead) {
+  const TemporaryFolder folder("secret_check_serve_keys");
+  const ServerConfig config =
+      ServerConfigOf("router.toml", {{"serve-key-file", {folder.File("keys.txt", "")}}});
+  EXPECT_TRUE(config.router);
+  for (const mode_t mode : {0600, 0440}) {
+    chmod(config.serve_keys.c_str(), mode);
+    const Findings findings = SecretFindings(config);
+    ASSERT_EQ(findings.size(), 1u);
+    EXPECT_EQ(findings[0].check, "secret.mode");
+    EXPECT_EQ(findings[0].verdict, mode == 0600 ? Verdict::kOk : Verdict::kFailed) << mode;
+    EXPECT_EQ(findings[0].remedy, mode == 0600 ? "" : "chmod 600 " + config.serve_keys);
+  }
+}
+
 TEST(SecretFindings, TellAFileThatIsNotThere) {
   const Findings findings =
       SecretFindings(ServerConfigOf("router.toml", {{"api-keys", {"/nowhere/keys.toml"}}}));

@@ -60,6 +60,20 @@ TEST_F(SecretModeTest, AFileInAVolumeOfKubernetesIsMendedByTheVolume) {
   EXPECT_THAT(Warning(0644, file_), EndsWith("give its volume in the pod `defaultMode: 0440`\n"));
 }
 
+TEST_F(SecretModeTest, AFileOfKeysIsItsOwnersAlone) {
+  for (const mode_t mode : {0400, 0600, 0700}) EXPECT_EQ(PrivateModeFault(mode), "") << mode;
+  EXPECT_EQ(PrivateModeFault(0640), "its group may read it");
+  EXPECT_EQ(PrivateModeFault(0604), "everybody may read it");
+  EXPECT_EQ(PrivateModeFault(0620), "others may replace it");
+  EXPECT_EQ(PrivateModeFault(0601), "others have rights to it");
+  chmod(file_.c_str(), 0600);
+  EXPECT_TRUE(CheckPrivateMode(file_).ok());
+  chmod(file_.c_str(), 0640);
+  EXPECT_EQ(std::string(CheckPrivateMode(file_).message()),
+            absl::StrCat(file_, ": mode 0640: its group may read it; chmod 600 ", file_));
+  EXPECT_TRUE(CheckPrivateMode(folder_.path() + "/none").ok());
+}
+
 TEST_F(SecretModeTest, OfAFileThatIsNotThereNothingIsWritten) {
   EXPECT_EQ(Warning(0644, folder_.path() + "/none"), "");
 }

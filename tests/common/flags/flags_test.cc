@@ -12,9 +12,11 @@
 namespace baton {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
@@ -53,6 +55,7 @@ class FlagsTest : public ::testing::Test {
     flags_->AddAddress("server", server_, "Address");
     flags_->AddAddress("health", health_, "Address or none");
     flags_->AddAddresses("peers", peers_, "Addresses");
+    flags_->AddForeign("api-key", "give --key-file FILE");
     flags_->AllowPositional("text-value", "TEXT", "Text");
     flags_->AddPositional("rest", rest_, "Rest");
     return flags_->Parse(static_cast<int>(argv.size()), argv.data());
@@ -131,6 +134,21 @@ TEST_F(FlagsTest, BooleansCanBeSetBothWays) {
   SetVariable("BATON_QUICK", "1");
   ASSERT_TRUE(Parse({}).ok());
   EXPECT_TRUE(quick_);
+}
+
+TEST_F(FlagsTest, AFlagOfOtherProgramsIsAnErrorThatNamesWhatToGiveHere) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--api-key", "hunter2"},
+        {"--api-key=hunter2", "--quick"},
+        {"--api-key"},
+        {"--api-key", "hunter2", "hunter3", "--quick"}}) {
+    EXPECT_EQ(Message(Parse(arguments)), "--api-key: give --key-file FILE");
+  }
+  SetVariable("BATON_API_KEY", "hunter2");
+  EXPECT_TRUE(Parse({}).ok()) << "clients read this variable";
+  EXPECT_THAT(Message(Parse({"--api-kay", "hunter2"})), Not(HasSubstr("did you mean")));
+  for (const FlagFacts& flag : flags_->Facts("prog").flags) EXPECT_NE(flag.name, "api-key");
+  EXPECT_THAT(flags_->Names(), Not(Contains("api-key")));
 }
 
 TEST_F(FlagsTest, AnUnknownKeyNamesFileAndKey) {

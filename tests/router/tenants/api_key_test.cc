@@ -12,13 +12,24 @@ TEST(ApiKey, ANewOneHasTheFormAndIsNeverTheSame) {
   EXPECT_NE(MakeApiKey(), key);
 }
 
-TEST(ApiKey, WhatIsLongerShorterOrOfOtherLettersIsNone) {
-  const std::string key = MakeApiKey();
+TEST(ApiKey, OneHas16To256VisibleCharacters) {
+  const std::string key = "sk-~!#$%&'()*+,0";  // 16 characters
+  EXPECT_TRUE(IsApiKey(key));
+  EXPECT_TRUE(IsApiKey(std::string(256, 'x')));
   for (const std::string& other :
-       {key + "A", key.substr(1), key.substr(0, 48), "Baton-" + key.substr(6), std::string(),
-        key.substr(0, 48) + "=", key.substr(0, 48) + std::string(1, '\0')}) {
+       {std::string(), key.substr(1), std::string(257, 'x'), key + " x", key + "\n",
+        key + std::string(1, '\0'), key + "\x7f", key + "\u00e9"}) {
     EXPECT_FALSE(IsApiKey(other)) << other;
   }
+}
+
+TEST(ApiKey, AStrongOneIsLongAndHasManyDifferentCharacters) {
+  const std::string different = "0123456789ab";
+  EXPECT_TRUE(IsStrongApiKey(MakeApiKey()));
+  EXPECT_TRUE(IsStrongApiKey(different + std::string(20, 'a'))) << "32 characters";
+  EXPECT_FALSE(IsStrongApiKey(different + std::string(19, 'a'))) << "31 characters";
+  EXPECT_FALSE(IsStrongApiKey(different.substr(0, 11) + std::string(21, '0'))) << "11 different";
+  EXPECT_FALSE(IsStrongApiKey(different + std::string(20, ' ')));
 }
 
 TEST(ApiKey, TheIdIsTheBeginningOfTheHash) {

@@ -14,13 +14,23 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 
+#include "common/base/small_file.h"
 #include "common/rpc/status.h"
 #include "router/tenants/api_key.h"
+#include "tests/support/temporary_folder.h"
 
 namespace baton {
 namespace {
 
 using testing::HasSubstr;
+
+void Eventually(const std::function<bool()>& condition) {
+  const absl::Time until = absl::Now() + absl::Seconds(30);
+  while (!condition()) {
+    ASSERT_LT(absl::Now(), until) << "it did not come true";
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+}
 
 class ApiKeysTest : public testing::Test {
  protected:
@@ -45,13 +55,6 @@ class ApiKeysTest : public testing::Test {
     return metrics_.Scrape().find(
                "baton_router_api_keys_stale{model_name=\"\",role=\"router\"} 1") !=
            std::string::npos;
-  }
-  static void Eventually(const std::function<bool()>& condition) {
-    const absl::Time until = absl::Now() + absl::Seconds(30);
-    while (!condition()) {
-      ASSERT_LT(absl::Now(), until) << "it did not come true";
-      absl::SleepFor(absl::Milliseconds(1));
-    }
   }
 
   const std::string path_ = testing::TempDir() + "api_keys_test.toml";
@@ -130,9 +133,103 @@ TEST_F(ApiKeysTest, AFileThatOthersMayReadIsALineWhenItIsTaken) {
   EXPECT_EQ(warnings(testing::internal::GetCapturedStderr()), 1u);
 }
 
+TEST_F(ApiKeysTest, AKeyThatAUserBroughtCountsAsOneThatWasMade) {
+  const std::string brought = "0123456789abcdef0123456789abcdef";
+  Write({{.hash = HashApiKey(brought), .tenant = "acme"}});
+  Eventually([&] { return keys_->Find(brought).ok(); });
+  EXPECT_EQ(keys_->Find(brought)->tenant, "acme");
+}
+
 TEST_F(ApiKeysTest, TellsWhatTheFileSaysOfATenant) {
   EXPECT_EQ(keys_->FindTenant("acme"), (Tenant{.streams = 3}));
   EXPECT_EQ(keys_->FindTenant("other"), std::nullopt);
+}
+
+class ServeKeysInUse : public testing::Test {
+ protected:
+  // The keys of both files, or of the one that is not empty.
+  std::unique_ptr<ApiKeys> Load(const std::string& api_keys, const std::string& serve_keys) {
+    auto loaded = ApiKeys::Load(ApiKeys::Files{.api_keys = api_keys, .serve_keys = serve_keys},
+                                metrics_, absl::Milliseconds(1));
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    return *std::move(loaded);
+  }
+  // Writes the file of --serve-key-file in one step.
+  std::string Write(const std::string& content) const {
+    const std::string path = folder_.path() + "/keys.txt";
+    EXPECT_TRUE(WriteSmallFile(path, content).ok());
+    return path;
+  }
+  std::string WriteTenants(const KeysFile& file) const {
+    const std::string path = folder_.path() + "/keys.toml";
+    EXPECT_TRUE(WriteKeysFile(path, file).ok());
+    return path;
+  }
+  // Whether the gauge is 1.
+  bool stale() const {
+    return metrics_.Scrape().find(
+               "baton_router_api_keys_stale{model_name=\"\",role=\"router\"} 1") !=
+           std::string::npos;
+  }
+
+  const TemporaryFolder folder_{"serve_keys_in_use"};
+  const std::string own_ = "my-own-key-of-26-character";
+  const std::string made_ = MakeApiKey();
+  Metrics metrics_{"router"};
+};
+
+TEST_F(ServeKeysInUse, WhoeverShowsOneIsTheTenantDefaultWithoutLimits) {
+  const auto keys = Load("", Write(own_ + "\n"));
+  EXPECT_EQ(keys->Find(own_)->tenant, "default");
+  EXPECT_FALSE(keys->Find(own_)->revoked);
+  EXPECT_EQ(keys->FindTenant("default"), Tenant());
+  EXPECT_EQ(ErrorReason(keys->Find(own_ + "x").status()), "API_KEY_UNKNOWN");
+  EXPECT_EQ(ErrorReason(keys->Find("short").status()), "API_KEY_MALFORMED");
+}
+
+TEST_F(ServeKeysInUse, BothFilesCountAndTheTenantsFileComesFirst) {
+  KeysFile file;
+  file.tenants["acme"] = {.streams = 3};
+  file.tenants["default"] = {.streams = 7};
+  file.keys = {{.hash = HashApiKey(made_), .tenant = "acme"},
+               {.hash = HashApiKey("revoked-key-0123456789"), .tenant = "acme", .revoked = true}};
+  const auto keys =
+      Load(WriteTenants(file), Write(own_ + "\n" + made_ + "\nrevoked-key-0123456789\n"));
+  EXPECT_EQ(keys->Find(own_)->tenant, "default");
+  EXPECT_EQ(keys->FindTenant("default"), (Tenant{.streams = 7}));
+  EXPECT_EQ(keys->Find(made_)->tenant, "acme");
+  EXPECT_TRUE(keys->Find("revoked-key-0123456789")->revoked)
+      << "the other file does not bring it back";
+}
+
+TEST_F(ServeKeysInUse, TheFileIsReadAgainAndOneThatIsWrongKeepsTheLastGoodOne) {
+  const std::string path = Write(own_ + "\n");
+  const auto keys = Load("", path);
+  Write("another-key-0123456789\n");
+  Eventually([&] { return keys->Find("another-key-0123456789").ok(); });
+  EXPECT_EQ(ErrorReason(keys->Find(own_).status()), "API_KEY_UNKNOWN");
+  testing::internal::CaptureStderr();
+  chmod(path.c_str(), 0640);
+  Eventually([&] { return stale(); });
+  EXPECT_TRUE(keys->Find("another-key-0123456789").ok());
+  chmod(path.c_str(), 0600);
+  Eventually([&] { return !stale(); });
+  Write("short\n");
+  Eventually([&] { return stale(); });
+  EXPECT_TRUE(keys->Find("another-key-0123456789").ok());
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("--serve-key-file " + path + ": mode 0640: its group may read it"));
+  EXPECT_THAT(log, HasSubstr("--serve-key-file " + path + ":1: must be a key"));
+  EXPECT_THAT(log, testing::Not(HasSubstr("another-key")));
+}
+
+TEST_F(ServeKeysInUse, AWrongFileAtTheStartIsAnErrorThatNamesTheFlag) {
+  const std::string path = Write(own_ + "\n");
+  chmod(path.c_str(), 0644);
+  const absl::Status status = ApiKeys::Load(ApiKeys::Files{.serve_keys = path}, metrics_).status();
+  EXPECT_EQ(std::string(status.message()),
+            absl::StrCat("--serve-key-file ", path,
+                         ": mode 0644: everybody may read it; chmod 600 ", path));
 }
 
 TEST(ApiKeysAtTheStart, AWrongFileIsAnErrorThatNamesFlagFileAndLine) {
