@@ -20,7 +20,7 @@ case "${1:-}" in
   --thorough)
     packages+=(
       python3-jinja2
-      clang-format clang-tidy shellcheck pyflakes3 haproxy systemd chromium chromium-driver python3-selenium
+      clang-format clang-tidy shellcheck pyflakes3 haproxy nginx caddy systemd chromium chromium-driver python3-selenium
       debootstrap groff man-db mandoc zsh
       podman runc netavark catatonit iptables iproute2 valgrind
     )
@@ -56,9 +56,16 @@ install() {
          END { print "" }'
 }
 
+stop_proxies() {  # those that Debian has just started as services; tests start their own
+  [[ -d /run/systemd/system ]] || return 0
+  for package in nginx caddy haproxy; do
+    [[ " ${missing[*]} " != *" $package "* ]] || "${sudo[@]}" systemctl disable --quiet --now "$package"
+  done
+}
+
 echo "installing ${#missing[@]} packages: ${missing[*]}"
 for attempt in 1 2 3; do
-  install && exit
+  install && stop_proxies && exit
   echo "install_deps: apt-get failed, attempt $attempt of 3" >&2
   sleep 10
 done

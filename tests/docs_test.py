@@ -67,6 +67,13 @@ class Documents(unittest.TestCase):
         self.assertEqual(broken, [])
         self.assertGreater(len(named), 30)
 
+    def test_the_recipes_for_reverse_proxies_show_the_files_that_a_test_runs(self):
+        shown = (ROOT / "docs/clients.md").read_text(encoding="utf-8")
+        files = sorted((ROOT / "deploy/reverse_proxy").iterdir())
+        self.assertEqual([file.name for file in files], ["Caddyfile", "haproxy.cfg", "nginx.conf"])
+        hidden = [file.name for file in files if f"`{relative(file)}`:\n\n```\n{file.read_text(encoding='utf-8')}```\n" not in shown]
+        self.assertEqual(hidden, [])
+
     def test_the_architecture_is_one_page(self):
         words = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split()
         self.assertLessEqual(len(words), 1200)
