@@ -39,7 +39,8 @@ absl::Status CheckNoForeignPage(const HttpRequest& head, const AllowedHosts& hos
                                 const std::vector<std::string>& origins) {
   BATON_RETURN_IF_ERROR(CheckHost(head, hosts,
                                   "the router's --http-allow-host allows more names, and with "
-                                  "--api-keys a caller that shows a key may use any"));
+                                  "--serve-key-file or --api-keys a caller that shows a key may "
+                                  "use any"));
   const absl::string_view origin = head.Header("origin");
   const bool allowed =
       origin.empty() || std::find(origins.begin(), origins.end(), origin) != origins.end();

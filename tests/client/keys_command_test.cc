@@ -162,7 +162,9 @@ TEST_F(KeysCommandTest, AKeyThatIsEasyToGuessIsRefusedAndNotRepeated) {
     EXPECT_THAT(ended.err, HasSubstr("--key-from " + folder_ +
                                      "/own.key: must hold one key of 32 to 256 printable"));
     EXPECT_THAT(ended.err, HasSubstr("openssl rand -hex 32"));
-    if (!key.empty()) EXPECT_THAT(ended.err + ended.out, Not(HasSubstr(key)));
+    if (!key.empty()) {
+      EXPECT_THAT(ended.err + ended.out, Not(HasSubstr(key)));
+    }
   }
   EXPECT_THAT(Call<KeysNewCommand>({"--tenant=acme", "--key-from=", flag_}).err,
               HasSubstr("No such file"));
