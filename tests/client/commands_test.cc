@@ -51,12 +51,14 @@ struct Programs {
   std::vector<Program> all;
 };
 
-// The names of all flags without dashes, except help, config and arguments without a name.
+// The names of all flags without dashes, except help, config, arguments without a name and flags of
+// other programs, which are in no group.
 std::vector<std::string> LongNames(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
     const std::vector<std::string>& forms = option->get_lnames();
     if (forms.empty() || forms[0] == "help" || forms[0] == "config") continue;
+    if (option->get_group().empty()) continue;
     names.push_back(forms[0]);
   }
   return names;
