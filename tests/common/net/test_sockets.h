@@ -36,15 +36,20 @@ class TestSocket {
     bound_ = bind(fd_, reinterpret_cast<const sockaddr*>(&from), sizeof(from)) == 0;
   }
   TestSocket(TestSocket&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), bound_(other.bound_) {}
+      : fd_(std::exchange(other.fd_, -1)), bound_(other.bound_), reset_(other.reset_) {}
   ~TestSocket() {
     if (fd_ >= 0) close(fd_);
   }
 
+  // Whether the other side took the connection. It may have reset it since, even before this system
+  // call has returned.
   bool Connect(const std::string& address) {
     const HostPort host_port = *ParseHostPort(address);
     const sockaddr_in to = Address(host_port.host, host_port.port);
-    return bound_ && connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
+    if (!bound_) return false;
+    if (connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0) return true;
+    reset_ = errno == ECONNRESET || errno == ECONNABORTED;
+    return reset_;
   }
   bool Send(absl::string_view text) {
     return send(fd_, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
@@ -65,6 +70,7 @@ class TestSocket {
   }
   // Whether the other side closes the connection without a byte.
   bool IsClosed() {
+    if (reset_) return true;
     char byte = 0;
     const ssize_t n = recv(fd_, &byte, 1, 0);
     return n == 0 || (n < 0 && errno == ECONNRESET);
@@ -81,6 +87,7 @@ class TestSocket {
 
   int fd_;
   bool bound_ = false;
+  bool reset_ = false;  // before Connect returned
 };
 
 // While it lives, the process can have no more descriptors than it has.
