@@ -32,6 +32,7 @@ enum class Way { kWhole, kLate, kEvents, kLost, kBroken, kCount };
 class Run {
  public:
   explicit Run(FuzzInput input);
+  // NOLINTNEXTLINE(bugprone-exception-escape): only a broken connection throws here
   ~Run() {
     if (!closed_) connection_->Close();
     Poll();

@@ -41,12 +41,12 @@ class CertificateCheckTest : public ::testing::Test {
 
   // `server_name`: as --tls-server-name.
   static Credentials MakeOwn(const std::string& server_name) {
-    const TestCertificate own = authority_.IssueRole("router/own");
+    const TestCertificate own = kAuthority.IssueRole("router/own");
     TlsFlags tls;
     tls.cert_file = WriteTestFile("own.pem", own.pem);
     tls.key_file = WriteTestFile("own.key", own.key_pem);
-    tls.ca_file = WriteTestFile("authority.pem", authority_.pem());
-    tls.crl_file = WriteTestFile("list.pem", authority_.Revoke({.revoked = {Stolen()}}));
+    tls.ca_file = WriteTestFile("authority.pem", kAuthority.pem());
+    tls.crl_file = WriteTestFile("list.pem", kAuthority.Revoke({.revoked = {Stolen()}}));
     tls.server_name = server_name;
     return *Credentials::Create(tls);
   }
@@ -58,14 +58,14 @@ class CertificateCheckTest : public ::testing::Test {
   // A decode worker's, which was revoked.
   static const TestCertificate& Stolen() {
     static const TestCertificate* const kStolen =
-        new TestCertificate(authority_.IssueRole("decode/stolen"));
+        new TestCertificate(kAuthority.IssueRole("decode/stolen"));
     return *kStolen;
   }
 
-  static const TestAuthority authority_;
+  static const TestAuthority kAuthority;
   TestService service_;
 };
-const TestAuthority CertificateCheckTest::authority_{"authority"};
+const TestAuthority CertificateCheckTest::kAuthority{"authority"};
 
 TEST_F(CertificateCheckTest, AChannelReachesOnlyServersOfItsPurposesRole) {
   for (const ChannelPurpose purpose : {ChannelPurpose::kClient, ChannelPurpose::kPrefill,
@@ -76,7 +76,7 @@ TEST_F(CertificateCheckTest, AChannelReachesOnlyServersOfItsPurposesRole) {
                          : purpose == ChannelPurpose::kPrefill ? role == Role::kPrefill
                                                                : role == Role::kDecode;
       const absl::Status status =
-          Call(authority_.IssueRole(absl::StrCat(RoleName(role), "/a")), purpose);
+          Call(kAuthority.IssueRole(absl::StrCat(RoleName(role), "/a")), purpose);
       EXPECT_EQ(status.code(), right ? absl::StatusCode::kOk : absl::StatusCode::kUnavailable)
           << static_cast<int>(purpose) << " " << RoleName(role) << " " << status;
       if (!right) {
@@ -88,11 +88,11 @@ TEST_F(CertificateCheckTest, AChannelReachesOnlyServersOfItsPurposesRole) {
 }
 
 TEST_F(CertificateCheckTest, AServerWithoutARoleOrAtAnotherAddressIsNotReached) {
-  const absl::Status nameless = Call(authority_.Issue({}), ChannelPurpose::kDecode);
+  const absl::Status nameless = Call(kAuthority.Issue({}), ChannelPurpose::kDecode);
   EXPECT_EQ(nameless.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(nameless.message()), HasSubstr("does not say its role"));
   const std::string decode = "URI:spiffe://test/baton/decode/a";
-  EXPECT_FALSE(Call(authority_.Issue({.names = absl::StrCat(decode, ",", decode, "b")}),
+  EXPECT_FALSE(Call(kAuthority.Issue({.names = absl::StrCat(decode, ",", decode, "b")}),
                     ChannelPurpose::kDecode)
                    .ok());
   EXPECT_FALSE(Call(TestAuthority("authority").IssueRole("decode/a"), ChannelPurpose::kDecode).ok())
@@ -101,13 +101,13 @@ TEST_F(CertificateCheckTest, AServerWithoutARoleOrAtAnotherAddressIsNotReached) 
 
 TEST_F(CertificateCheckTest, AClientAloneReachesAServerWithoutAnIdByItsName) {
   const TestCertificate plain =
-      authority_.Issue({.names = "DNS:baton.test,URI:https://baton.test"});
+      kAuthority.Issue({.names = "DNS:baton.test,URI:https://baton.test"});
   EXPECT_TRUE(Call(plain, ChannelPurpose::kClient).ok());
   EXPECT_TRUE(Call(plain, ChannelPurpose::kClient, MakeOwn("baton.test")).ok());
   EXPECT_FALSE(Call(plain, ChannelPurpose::kClient, MakeOwn("other.test")).ok());
   EXPECT_FALSE(Call(TestAuthority("authority").Issue({}), ChannelPurpose::kClient).ok())
       << "signed by another authority of the same name";
-  EXPECT_FALSE(Call(authority_.Issue({.key_usage = "clientAuth"}), ChannelPurpose::kClient).ok());
+  EXPECT_FALSE(Call(kAuthority.Issue({.key_usage = "clientAuth"}), ChannelPurpose::kClient).ok());
   for (const ChannelPurpose purpose :
        {ChannelPurpose::kPrefill, ChannelPurpose::kDecode, ChannelPurpose::kBulk}) {
     EXPECT_THAT(std::string(Call(plain, purpose).message()), HasSubstr("does not say its role"));
@@ -119,7 +119,7 @@ TEST_F(CertificateCheckTest, AClientReachesNoServerWithTheIdOfAnother) {
        {"URI:spiffe://test/baton/decode/a", "URI:SPIFFE://test/baton/decode/a",
         "URI:spiffe://test/baton/router/a,URI:spiffe://test/baton/router/b",
         "URI:spiffe://test/baton/router/a,URI:https://baton.test", "URI:spiffe://test/other"}) {
-    EXPECT_EQ(Call(authority_.Issue({.names = names}), ChannelPurpose::kClient).code(),
+    EXPECT_EQ(Call(kAuthority.Issue({.names = names}), ChannelPurpose::kClient).code(),
               absl::StatusCode::kUnavailable)
         << names;
   }
@@ -132,7 +132,7 @@ TEST_F(CertificateCheckTest, ARevokedServerIsNotReached) {
 }
 
 TEST_F(CertificateCheckTest, AServerOfAnotherTrustDomainIsNotReached) {
-  const absl::Status status = Call(authority_.Issue({.names = "URI:spiffe://other/baton/decode/a"}),
+  const absl::Status status = Call(kAuthority.Issue({.names = "URI:spiffe://other/baton/decode/a"}),
                                    ChannelPurpose::kDecode);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("'other', not 'test'"));
@@ -141,11 +141,11 @@ TEST_F(CertificateCheckTest, AServerOfAnotherTrustDomainIsNotReached) {
 // A worker's server, to which only the roles connect that have something to call there.
 TEST_F(CertificateCheckTest, ARoleThatHasNothingToCallOnAWorkerDoesNotConnect) {
   const auto tls_of = [](const std::string& id) {
-    const TestCertificate own = authority_.IssueRole(id);
+    const TestCertificate own = kAuthority.IssueRole(id);
     TlsFlags tls;
     tls.cert_file = WriteTestFile("caller.pem", own.pem);
     tls.key_file = WriteTestFile("caller.key", own.key_pem);
-    tls.ca_file = WriteTestFile("authority.pem", authority_.pem());
+    tls.ca_file = WriteTestFile("authority.pem", kAuthority.pem());
     return tls;
   };
   const auto worker =

@@ -27,8 +27,8 @@ using ::testing::HasSubstr;
 class CredentialsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    directory_ = ::testing::TempDir() + "baton_credentials_test/";
-    std::filesystem::create_directories(directory_);
+    directory = ::testing::TempDir() + "baton_credentials_test/";
+    std::filesystem::create_directories(directory);
     MakeAuthority("ca");
     MakeAuthority("other");
     MakeCertificate("worker", "ca", "IP:127.0.0.1,DNS:localhost");
@@ -37,7 +37,7 @@ class CredentialsTest : public ::testing::Test {
   }
 
   static void Run(const std::string& command) {
-    ASSERT_EQ(std::system(absl::StrCat("cd ", directory_, " && ", command, " 2>/dev/null").c_str()),
+    ASSERT_EQ(std::system(absl::StrCat("cd ", directory, " && ", command, " 2>/dev/null").c_str()),
               0)
         << command;
   }
@@ -61,9 +61,9 @@ class CredentialsTest : public ::testing::Test {
 
   static TlsFlags Tls(const std::string& name, const std::string& authority) {
     TlsFlags tls;
-    tls.cert_file = directory_ + name + ".pem";
-    tls.key_file = directory_ + name + ".key";
-    tls.ca_file = directory_ + authority + ".pem";
+    tls.cert_file = directory + name + ".pem";
+    tls.key_file = directory + name + ".key";
+    tls.ca_file = directory + authority + ".pem";
     return tls;
   }
 
@@ -90,12 +90,12 @@ class CredentialsTest : public ::testing::Test {
     return FromGrpcStatus(stub->Tokenize(&context, v1::TokenizeRequest(), &response));
   }
 
-  static std::string directory_;
+  static std::string directory;
   Metrics metrics_{"router"};
   TestService service_;
   std::unique_ptr<ServerProcess> server_;
 };
-std::string CredentialsTest::directory_;
+std::string CredentialsTest::directory;
 
 TEST_F(CredentialsTest, BothSidesShowACertificateOfTheAuthority) {
   Serve(Tls("worker", "ca"));
@@ -133,7 +133,7 @@ class CredentialsForClientsTest : public CredentialsTest {
     server_tls_ = Tls("plain", "plain");
     server_tls_.ca_file.clear();
     server_tls_.for_clients_only = true;
-    client_tls_.ca_file = directory_ + "plain.pem";
+    client_tls_.ca_file = directory + "plain.pem";
   }
 
   // The client's flags with a certificate.
@@ -216,7 +216,7 @@ TEST_F(CredentialsTest, FilesThatDoNotBelongTogetherAreNamed) {
     return std::string(Credentials::Create(tls).status().message());
   };
   TlsFlags tls = Tls("worker", "ca");
-  tls.key_file = directory_ + "named.key";
+  tls.key_file = directory + "named.key";
   EXPECT_THAT(message(tls), HasSubstr("is not the key of --tls-cert"));
   tls = Tls("worker", "ca");
   tls.ca_file = tls.key_file;
@@ -285,16 +285,16 @@ class RotationTest : public CredentialsTest {
 
   static TlsFlags Live() {
     TlsFlags live;
-    live.cert_file = directory_ + "live/live.pem";
-    live.key_file = directory_ + "live/live.key";
-    live.ca_file = directory_ + "live/ca.pem";
+    live.cert_file = directory + "live/live.pem";
+    live.key_file = directory + "live/live.key";
+    live.ca_file = directory + "live/ca.pem";
     return live;
   }
   // Replaces a file of live/ in one step.
   static void Put(const std::string& from, const std::string& to) {
-    std::filesystem::copy_file(directory_ + from, directory_ + "live/new",
+    std::filesystem::copy_file(directory + from, directory + "live/new",
                                std::filesystem::copy_options::overwrite_existing);
-    std::filesystem::rename(directory_ + "live/new", directory_ + "live/" + to);
+    std::filesystem::rename(directory + "live/new", directory + "live/" + to);
   }
   // Replaces the files of live/ in the order that the letters say: c(ertificate), k(ey) and
   // a(uthorities).
@@ -362,9 +362,9 @@ TEST_F(RotationTest, ACertificateWithoutItsKeyIsNotShown) {
   // shown two new certificates one after the other, gRPC has looked at the server's in between.
   Run("rm -rf witness && mkdir witness && cp ca.pem worker.pem worker.key witness/");
   TlsFlags tls;
-  tls.cert_file = directory_ + "witness/worker.pem";
-  tls.key_file = directory_ + "witness/worker.key";
-  tls.ca_file = directory_ + "witness/ca.pem";
+  tls.cert_file = directory + "witness/worker.pem";
+  tls.key_file = directory + "witness/worker.key";
+  tls.ca_file = directory + "witness/ca.pem";
   const auto witness = Credentials::Create(tls, kPoll);
   ASSERT_TRUE(witness.ok()) << witness.status();
   grpc::ServerBuilder builder;
@@ -429,9 +429,9 @@ TEST_F(RotationTest, FilesThatAreNotRightAreCountedAndTheFormerStay) {
   uint64_t failed = 0;
   Rotate("expired", "ca.pem", "ck");
   WaitForFailedReloads(++failed);
-  std::filesystem::remove(directory_ + "live/live.key");
+  std::filesystem::remove(directory + "live/live.key");
   WaitForFailedReloads(++failed);
-  std::ofstream(directory_ + "live/live.key") << "no key";
+  std::ofstream(directory + "live/live.key") << "no key";
   WaitForFailedReloads(++failed);
   Rotate("second", "other.pem", "cka");  // its own certificate would not be signed by the authority
   WaitForFailedReloads(++failed);
