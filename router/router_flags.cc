@@ -16,7 +16,7 @@
 #include "common/certificates/credentials.h"
 #include "common/flags/command.h"
 #include "common/gguf/model_sha256.h"
-#include "common/net/serve_key_flag.h"
+#include "common/net/door_flags.h"
 #include "router/fleet/push_address.h"
 
 namespace baton {
@@ -192,10 +192,7 @@ void RouterFlags::AddTo(FlagSet& flags) {
   flags.AddStrings("http-cors-origin", http.cors_origins,
                    "origins whose pages in a browser may call --http-listen, such as "
                    "https://example.org, or *; repeated");
-  flags.AddStrings("http-allow-host", http_allow_hosts,
-                   "Names or addresses that HTTP requests without a key may use as Host, beside "
-                   "localhost, 127.0.0.1 and [::1] (with --insecure: any address and the network's "
-                   "own names), or *; repeated");
+  AddHttpAllowHostFlag(flags, http_allow_hosts);
   flags.AddInt("http-threads", http.threads, 1, 16, "threads that read and write HTTP");
   flags.AddString("front-socket", front.path,
                   "Unix socket where a proxy passes clients' calls and certificates on "

@@ -22,7 +22,7 @@
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/certificates/credentials.h"
-#include "common/net/serve_key_flag.h"
+#include "common/net/door_flags.h"
 #include "common/worker/model_runtime.h"
 
 namespace baton {
@@ -159,10 +159,7 @@ void ServeCommand::AddFlags(FlagSet& flags) {
                     "429. 0: no limit");
   flags.AddStrings("http-cors-origin", http_cors_origins_,
                    "of the router: origins whose pages may call it by HTTP, repeated");
-  flags.AddStrings("http-allow-host", http_allow_hosts_,
-                   "Names or addresses that HTTP requests without a key may use as Host, beside "
-                   "localhost, 127.0.0.1 and [::1] (with --insecure: any address and the network's "
-                   "own names), or *; repeated");
+  AddHttpAllowHostFlag(flags, http_allow_hosts_);
   flags.AddString("access-log", access_log_,
                   "Where the router writes a line for each request, without its text: a FILE, "
                   "stderr or none");

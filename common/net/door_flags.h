@@ -1,7 +1,8 @@
-// The flag of the router and of `baton serve` for API keys that the operator has chosen.
+// The flags by which the router and `baton serve` say whom they serve.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/flags/flags.h"
 
@@ -10,5 +11,8 @@ namespace baton {
 // Adds --serve-key-file. Other servers take the key itself as --api-key, or such a file as
 // --api-key-file: these two are errors that name --serve-key-file.
 void AddServeKeyFileFlag(FlagSet& flags, std::string& file);
+
+// Adds --http-allow-host.
+void AddHttpAllowHostFlag(FlagSet& flags, std::vector<std::string>& hosts);
 
 }  // namespace baton

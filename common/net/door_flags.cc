@@ -1,4 +1,4 @@
-#include "common/net/serve_key_flag.h"
+#include "common/net/door_flags.h"
 
 namespace baton {
 
@@ -11,6 +11,13 @@ void AddServeKeyFileFlag(FlagSet& flags, std::string& file) {
                    "give --serve-key-file FILE");
   flags.AddForeign("api-key-file",
                    "is how clients show a key; a server takes keys by --serve-key-file FILE");
+}
+
+void AddHttpAllowHostFlag(FlagSet& flags, std::vector<std::string>& hosts) {
+  flags.AddStrings("http-allow-host", hosts,
+                   "Names or addresses that HTTP requests without a key may use as Host, beside "
+                   "localhost, 127.0.0.1 and [::1] (with --insecure: any address and the network's "
+                   "own names), or *; repeated");
 }
 
 }  // namespace baton
