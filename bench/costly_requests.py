@@ -6,11 +6,12 @@
 The bench starts a router and two workers of each role. A victim asks again and again for four tokens over HTTP: first alone, then
 beside an honest client, then beside an attacker of each kind (all, or those named). The attacker has the honest client's key and so
 its limits: 4 streams, 4 requests a second, 20,000 tokens a minute. It sends again at once what is refused. p99 is compared with
-that beside the honest client, and beside who gets no answer at all (`refused`, `half`) with that of the victim alone. +MB: the most resident memory of the
-router, and of the worker that grew most, beyond that at the row's begin, and of the router 15 s after the attacker has left.
+that beside the honest client; beside those who get no answer of a model (`refused` for the tenant's limit, `too_long` for the
+context, `half`) it is compared with that of the victim alone. +MB: the most resident memory of the router, and of the worker that
+grew most, beyond that at the row's begin, and of the router 15 s after the attacker has left.
 
 Said to be right when nothing of the victim fails, p99 is at most 1.5 times what it is compared with, the router grows by at most 128
-MB and a worker by at most 64. Servers run on CPU 0, the clients on CPU 1. With 20 s each it takes 8 minutes."""
+MB and a worker by at most 64. Servers run on CPU 0, the clients on CPU 1. With 20 s each it takes 9 minutes."""
 import argparse
 import http.client
 import json
@@ -53,10 +54,11 @@ BODIES = {
 # Those who do not: the body, and how many of its last bytes are not sent.
 UNANSWERED = {
     "refused": (lambda: completion(prompt="a" * (4 * MB - 200)), 0),
+    "too_long": (lambda: completion(prompt="a" * (4 * MB - 200)), 0),
     "half": (lambda: completion(prompt="a" * (4 * MB - 200)), 1000),
     "unread": (lambda: ("/tokenize", {"content": "a b " * (MB // 2), "with_pieces": True}), 0),
 }
-ALONE = ("refused", "half")  # compared with the victim alone
+ALONE = ("refused", "too_long", "half")  # compared with the victim alone
 
 
 def parse():
@@ -157,6 +159,8 @@ def measure(serving, port, victims_key, keys, kind, seconds):
                 time.sleep(seconds)
         else:
             key = keys["refused" if kind == "refused" else "attacker"]
+            if kind == "refused":  # the one request that its tenant may have
+                post(port, key, "/v1/completions", body)
             with Beside(1, __file__, f"--attack={port}", kind, environment={"BATON_ATTACKERS_KEY": key}):
                 time.sleep(1)
                 with Repeated(ask) as asked:
