@@ -6,8 +6,8 @@
 The bench starts a router and two workers of each role. A victim asks again and again for four tokens over HTTP: first alone, then
 beside an honest client, then beside an attacker of each kind (all, or those named). The attacker has the honest client's key and so
 its limits: 4 streams, 4 requests a second, 20,000 tokens a minute. It sends again at once what is refused. p99 is compared with
-that beside the honest client; beside those who get no answer of a model (`refused` for the tenant's limit, `too_long` for the
-context, `half`) it is compared with that of the victim alone. +MB: the most resident memory of the router, and of the worker that
+that beside the honest client. No model answers `refused` (for the tenant's limit), `too_long` (for the context) and `half`, so beside
+them it is compared with that of the victim alone. +MB: the most resident memory of the router, and of the worker that
 grew most, beyond that at the row's begin, and of the router 15 s after the attacker has left.
 
 Said to be right when nothing of the victim fails, p99 is at most 1.5 times what it is compared with, the router grows by at most 128

@@ -56,7 +56,7 @@ class ApiKeys {
   // How long it takes tells nothing of other keys: they are found by their public ids, and their
   // hashes are compared in constant time.
   absl::StatusOr<Holder> Find(absl::string_view key) const;
-  // What the files say of the tenant; none: they say nothing.
+  // The limits that the files declare for the tenant. None if they do not declare it.
   std::optional<Tenant> FindTenant(const std::string& name) const;
 
  private:
