@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -49,10 +48,7 @@ std::optional<Validity> ValidityOfAuthorities(const std::string& roots) {
 
 void AddRole(X509& certificate, CertificateUse& use) {
   const std::vector<std::string> uris = UrisOf(certificate);
-  const bool has_id = std::any_of(uris.begin(), uris.end(), [](const std::string& uri) {
-    return absl::StartsWithIgnoreCase(uri, "spiffe:");
-  });
-  if (use.tls.for_clients_only && !has_id) return;
+  if (use.tls.for_clients_only && !HasSpiffeId(uris)) return;
   use.id = uris.empty() ? "" : uris.front();
   if (uris.size() != 1) {
     // A client may be known by its certificate's subject instead (common/certificates).

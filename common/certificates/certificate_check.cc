@@ -3,12 +3,10 @@
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -61,12 +59,6 @@ bool IsSignedBy(const std::string& ca_file, X509& certificate,
   }
   ERR_clear_error();
   return verified;
-}
-
-bool HasSpiffeId(const std::vector<std::string>& uris) {
-  return std::any_of(uris.begin(), uris.end(), [](const std::string& uri) {
-    return absl::StartsWithIgnoreCase(uri, "spiffe:");
-  });
 }
 
 absl::StatusOr<Peer> OnlyPeer(const std::vector<std::string>& uris) {

@@ -4,9 +4,11 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <ctime>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "common/base/check.h"
@@ -116,6 +118,12 @@ std::vector<std::string> UrisOf(X509& certificate) {
                       static_cast<size_t>(ASN1_STRING_length(uri)));
   }
   return uris;
+}
+
+bool HasSpiffeId(const std::vector<std::string>& uris) {
+  return std::any_of(uris.begin(), uris.end(), [](const std::string& uri) {
+    return absl::StartsWithIgnoreCase(uri, "spiffe:");
+  });
 }
 
 std::string ToPem(X509& certificate) {

@@ -37,6 +37,8 @@ absl::StatusOr<PrivateKey> ParsePrivateKey(const std::string& pem);
 
 // The URIs among the certificate's alternative names, such as its SPIFFE id, in its order.
 std::vector<std::string> UrisOf(X509& certificate);
+// Whether one of them is a SPIFFE id, right or wrong.
+bool HasSpiffeId(const std::vector<std::string>& uris);
 
 // The certificate, the list, or the key in the form of PKCS #8.
 std::string ToPem(X509& certificate);

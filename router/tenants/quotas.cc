@@ -70,9 +70,7 @@ absl::Status Quotas::CheckRequest(const Caller& caller, absl::Time now) {
 absl::Status Quotas::CheckTokenizing(const Caller& caller, absl::Time now) {
   if (!caller.declared) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);
-  Account& account = AccountOf(caller, now);
-  const absl::Status status = CheckTokens(caller, account, now);
-  return status.ok() ? CheckRequests(caller, account, 1, now) : status;
+  return CheckText(caller, AccountOf(caller, now), 1, now);
 }
 
 absl::Status Quotas::CountRequest(const Caller& caller, absl::Time now) {
@@ -88,8 +86,7 @@ absl::Status Quotas::CountTokenizing(const Caller& caller, absl::Time now) {
   if (!caller.declared) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);
   Account& account = AccountOf(caller, now);
-  if (absl::Status status = CheckTokens(caller, account, now); !status.ok()) return status;
-  if (absl::Status status = CheckRequests(caller, account, 1, now); !status.ok()) return status;
+  if (absl::Status status = CheckText(caller, account, 1, now); !status.ok()) return status;
   TakeRequest(account, now);
   return absl::OkStatus();
 }
@@ -128,8 +125,13 @@ absl::Status Quotas::CheckRoom(const Caller& caller, Account& account, absl::Spa
     return Refuse(caller, "TENANT_STREAMS", absl::StrCat(streams, " answers at a time"),
                   kStreamWait);
   }
+  return CheckText(caller, account, asks.size(), now);
+}
+
+absl::Status Quotas::CheckText(const Caller& caller, Account& account, size_t requests,
+                               absl::Time now) {
   if (absl::Status status = CheckTokens(caller, account, now); !status.ok()) return status;
-  return CheckRequests(caller, account, asks.size(), now);
+  return CheckRequests(caller, account, requests, now);
 }
 
 absl::Status Quotas::CheckTokens(const Caller& caller, Account& account, absl::Time now) {
