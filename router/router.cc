@@ -19,7 +19,7 @@ namespace {
 WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credentials& credentials,
                                         RouterMetrics& metrics, const RouterOptions& options,
                                         std::unique_ptr<RequestRunner>& runner,
-                                        std::function<void(const WorkerRegistry::Workers&)> tick) {
+                                        std::function<void(const WorkersByTarget&)> tick) {
   return {
       .tokenizer_digest = model.tokenizer_digest(),
       .connect =
@@ -100,7 +100,7 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
           *loop_, *fleet_, view_,
           RegistryOptions(model, options_.plain_workers ? Credentials::Loopback() : credentials,
                           router_metrics_, options_, runner_,
-                          [this](const WorkerRegistry::Workers& workers) { Tick(workers); }))),
+                          [this](const WorkersByTarget& workers) { Tick(workers); }))),
       quotas_(metrics),
       refusals_(*loop_),
       runner_(std::make_unique<RequestRunner>(RequestRunner::Parts{.loop = *loop_,
@@ -189,7 +189,7 @@ RouterReport Router::Report() {
           .refused = router_metrics_.refusals()};
 }
 
-void Router::Tick(const WorkerRegistry::Workers& workers) {
+void Router::Tick(const WorkersByTarget& workers) {
   const Advice& advice = advisor_.Tick(workers, loop_->Now());
   const auto tell = [this](internal::v1::WorkerRole role, const RoleAdvice& told) {
     const char* name = WorkerRoleName(role);

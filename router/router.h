@@ -98,7 +98,7 @@ class Router {
   friend class RouterFixture;  // lets tests pretend that requests waited before
 
   RouterReport Report();
-  void Tick(const WorkerRegistry::Workers& workers);
+  void Tick(const WorkersByTarget& workers);
 
   const RouterOptions options_;
   FleetView view_;

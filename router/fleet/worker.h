@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -84,6 +85,8 @@ struct Worker {
            !stuck() && state == internal::v1::WORKER_STATE_READY;
   }
 };
+
+using WorkersByTarget = std::map<WorkerTarget, std::unique_ptr<Worker>>;
 
 // Returns whether a line about the worker may be written to the log now, since its messages may cause
 // as many as it likes. Tells how many were left out before.

@@ -1,7 +1,6 @@
 #include "router/fleet/worker_registry.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +9,9 @@
 #include "common/protocol/identity.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
+#include "router/fleet/fleet_summary.h"
 #include "router/fleet/push_address.h"
+#include "router/fleet/quarantines.h"
 #include "router/fleet/worker_info_check.h"
 
 namespace baton {
@@ -18,13 +19,9 @@ namespace {
 
 using internal::v1::WatchResponse;
 using internal::v1::WORKER_ROLE_DECODE;
-using internal::v1::WORKER_ROLE_PREFILL;
 
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kLongestBackoff = absl::Seconds(2);
-// What worker.proto promises of quarantined_pushers.
-constexpr size_t kMostQuarantines = 64;
-constexpr size_t kMostQuarantineBytes = 2048;
 // After a worker has flooded its stream. Its budget has room for a new one by then.
 constexpr absl::Duration kFloodBackoff = absl::Seconds(10);
 
@@ -113,7 +110,7 @@ void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
   worker.runnable_sequences = message.runnable_sequences();
   TakeLoad(message.load(), worker.seen);
   if (message.has_prefix()) TakePages(worker, message.prefix());
-  TakeQuarantines(worker, message);
+  if (TakeQuarantines(worker, message)) JudgeQuarantines();
   JudgeProgress(worker, message);
   fleet_.ReadinessChanged(worker);
   fleet_.LoadChanged(worker);
@@ -214,47 +211,6 @@ void WorkerRegistry::NameUnlikeWorkers(Worker& worker) const {
   }
 }
 
-// The message has the whole list. It counts until the worker says otherwise or is gone for good.
-void WorkerRegistry::TakeQuarantines(Worker& worker, const WatchResponse& message) {
-  if (worker.target.role != WORKER_ROLE_DECODE) return;
-  std::set<std::string> told;
-  for (const std::string& pusher : message.quarantined_pushers()) {
-    if (told.size() == kMostQuarantines) break;
-    if (!pusher.empty() && pusher.size() <= kMostQuarantineBytes) told.insert(pusher);
-  }
-  if (told == worker.quarantines) return;
-  worker.quarantines = std::move(told);
-  JudgeQuarantines();
-}
-
-// What proved to be wrong on one decode worker may be wrong on all.
-void WorkerRegistry::JudgeQuarantines() {
-  std::map<std::string, std::string> accusers;  // the last decode worker that says so, by pusher
-  for (const auto& [target, decode] : workers_) {
-    for (const std::string& pusher : decode->quarantines) accusers[pusher] = decode->info.name();
-  }
-  for (const auto& [target, prefill] : workers_) {
-    if (target.role != WORKER_ROLE_PREFILL || prefill->id == 0) continue;
-    const auto accuser = accusers.find(prefill->pusher_key());
-    const std::string by = accuser == accusers.end() ? "" : accuser->second;
-    if (by == prefill->quarantined_by) continue;
-    if (!MayLog(*prefill, loop_.Now())) {
-      // The metric tells it.
-    } else if (prefill->quarantined_by.empty()) {
-      LogError(
-          "prefill worker '{}' at {} is not used: decode worker '{}' found wrong KV in what it "
-          "pushed; restart that decode worker once the cause is known and removed",
-          LogSafe(prefill->info.name()), target.address, LogSafe(by));
-    } else if (by.empty()) {
-      LogInfo("prefill worker '{}' at {} may be used again: no decode worker quarantines it",
-              LogSafe(prefill->info.name()), target.address);
-    }
-    prefill->quarantined_by = by;
-    if (options_.on_quarantine) options_.on_quarantine(target, !by.empty());
-    fleet_.ReadinessChanged(*prefill);
-  }
-}
-
 void WorkerRegistry::TakePages(Worker& worker, const internal::v1::PrefixDelta& delta) {
   const bool known = fleet_.pages().Apply(worker, delta);
   if (options_.on_pages) options_.on_pages(worker.target, fleet_.pages().pages(worker));
@@ -265,6 +221,10 @@ void WorkerRegistry::TakePages(Worker& worker, const internal::v1::PrefixDelta& 
                worker.target.address);
   }
   if (worker.watch != nullptr) worker.watch->Cancel();  // the next stream begins with all pages
+}
+
+void WorkerRegistry::JudgeQuarantines() {
+  baton::JudgeQuarantines(workers_, fleet_, options_.on_quarantine);
 }
 
 void WorkerRegistry::ForgetPages(Worker& worker) {
@@ -323,38 +283,10 @@ void WorkerRegistry::Close(std::function<void()> closed) {
 }
 
 void WorkerRegistry::Publish() {
-  FleetSummary summary;
-  std::set<std::string> models[2];  // identities of ready prefill and decode workers
-  summary.all_ready = !workers_.empty();
   for (const auto& [target, worker] : workers_) {
     if (worker->up != worker->ready()) options_.on_up(target, worker->up = worker->ready());
-    if (worker->id != 0 && !worker->problem.empty()) {
-      summary.problem =
-          absl::StrCat("worker '", LogSafe(worker->told_name(options_.expose_workers)), "' ",
-                       LogSafe(worker->problem));
-    }
-    if (worker->id != 0 && !worker->quarantined_by.empty()) {
-      summary.problem = absl::StrCat(
-          "worker '", LogSafe(worker->told_name(options_.expose_workers)), "' is quarantined");
-    }
-    summary.all_ready &= worker->ready();
-    if (!worker->ready()) continue;
-    ++(target.role == WORKER_ROLE_PREFILL ? summary.ready_prefill : summary.ready_decode);
-    models[target.role == WORKER_ROLE_DECODE].insert(worker->seen.identity);
-    const uint32_t length = worker->seen.max_model_len;
-    summary.max_model_len =
-        summary.max_model_len == 0 ? length : std::min(summary.max_model_len, length);
-    if (target.role == WORKER_ROLE_DECODE) {
-      summary.kv_cache_dtype = worker->info.shape().dtype();
-      summary.block_size = worker->info.shape().block_size();
-      summary.weights_type = worker->info.weights_type();
-    }
   }
-  summary.has_pair = std::any_of(models[0].begin(), models[0].end(),
-                                 [&](const auto& model) { return models[1].count(model) != 0; });
-  summary.longest_of_pairs = fleet_.ready().longest_of_pairs();
-  summary.longest_of_decode = fleet_.ready().longest_of_decode();
-  view_.Publish(std::move(summary));
+  view_.Publish(Summarize(workers_, fleet_, options_.expose_workers));
 }
 
 }  // namespace baton

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,7 +24,6 @@ namespace baton {
 // borrows both. On the loop's thread only. Destroyed after Close has called back.
 class WorkerRegistry {
  public:
-  using Workers = std::map<WorkerTarget, std::unique_ptr<Worker>>;
   struct Options {
     std::string tokenizer_digest;  // the router's: workers with another are never used
     ConnectWorker connect;
@@ -48,7 +46,7 @@ class WorkerRegistry {
     // So many pages of the worker's prefix cache are known. Null: nobody wants to know.
     std::function<void(const WorkerTarget&, size_t)> on_pages;
     // Called every 250 ms, after the workers were judged. Null: nobody wants to know.
-    std::function<void(const Workers&)> on_tick = nullptr;
+    std::function<void(const WorkersByTarget&)> on_tick = nullptr;
   };
   WorkerRegistry(EventLoop& loop, Fleet& fleet, FleetView& view, Options options);
 
@@ -69,7 +67,6 @@ class WorkerRegistry {
   // not have that address, and notes the problem.
   absl::Status TakePushAddress(Worker& worker, const internal::v1::WorkerInfo& info) const;
   void NameUnlikeWorkers(Worker& worker) const;
-  void TakeQuarantines(Worker& worker, const internal::v1::WatchResponse& message);
   void JudgeQuarantines();
   void TakePages(Worker& worker, const internal::v1::PrefixDelta& delta);
   void ForgetPages(Worker& worker);
@@ -83,7 +80,7 @@ class WorkerRegistry {
   Fleet& fleet_;
   FleetView& view_;
   const Options options_;
-  Workers workers_;
+  WorkersByTarget workers_;
   EventLoop::Timer tick_;
   std::function<void()> closed_;  // set by Close
 };

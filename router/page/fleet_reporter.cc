@@ -128,7 +128,7 @@ WorkerReport FleetReporter::Describe(const Worker& worker, absl::Time now) const
   return report;
 }
 
-void FleetReporter::Tick(const WorkerRegistry::Workers& workers, const Advice& advice) {
+void FleetReporter::Tick(const WorkersByTarget& workers, const Advice& advice) {
   const absl::Time now = fleet_.Now();
   auto report = std::make_shared<FleetReport>();
   report->advice = advice;

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 
 #include "router/fleet/fleet.h"
-#include "router/fleet/worker_registry.h"
+#include "router/fleet/worker.h"
 #include "router/page/event_log.h"
 #include "router/page/fleet_report.h"
 #include "router/page/rate_window.h"
@@ -28,7 +28,7 @@ class FleetReporter {
       : board_(board), events_(events), fleet_(fleet), refusals_(std::move(refusals)) {}
 
   // To be called four times a second.
-  void Tick(const WorkerRegistry::Workers& workers, const Advice& advice);
+  void Tick(const WorkersByTarget& workers, const Advice& advice);
 
  private:
   // What was told of a worker last.

@@ -29,7 +29,7 @@ uint32_t DecodingOn(const Worker& worker) {
 
 }  // namespace
 
-const Advice& Advisor::Tick(const WorkerRegistry::Workers& workers, absl::Time now) {
+const Advice& Advisor::Tick(const WorkersByTarget& workers, absl::Time now) {
   load_.prefill_workers = load_.decode_workers = 0;
   for (const auto& [target, worker] : workers) {
     Seen& seen = seen_[target];

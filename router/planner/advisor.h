@@ -9,7 +9,6 @@
 #include "absl/time/time.h"
 
 #include "router/fleet/worker.h"
-#include "router/fleet/worker_registry.h"
 #include "router/planner/advice.h"
 #include "router/planner/demand.h"
 #include "router/planner/planner.h"
@@ -27,7 +26,7 @@ class Advisor {
       : demand_(demand), refused_(std::move(refused)), planner_(options) {}
 
   // To be called four times a second. The advice is a new one once a second.
-  const Advice& Tick(const WorkerRegistry::Workers& workers, absl::Time now);
+  const Advice& Tick(const WorkersByTarget& workers, absl::Time now);
 
  private:
   // The reports of a decode worker over some seconds.

@@ -66,7 +66,7 @@ class AdvisorTest : public testing::Test {
 
   ThreadLoop loop_;
   Fleet fleet_{loop_};
-  WorkerRegistry::Workers workers_;
+  WorkersByTarget workers_;
   uint64_t incarnations_ = 0;
   Worker* prefill_ = nullptr;
   std::vector<Worker*> decodes_;

@@ -1,0 +1,50 @@
+#include "router/fleet/fleet_summary.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/log.h"
+
+namespace baton {
+
+using internal::v1::WORKER_ROLE_DECODE;
+using internal::v1::WORKER_ROLE_PREFILL;
+
+FleetSummary Summarize(const WorkersByTarget& workers, Fleet& fleet, bool expose_workers) {
+  FleetSummary summary;
+  std::set<std::string> models[2];  // identities of ready prefill and decode workers
+  summary.all_ready = !workers.empty();
+  for (const auto& [target, worker] : workers) {
+    if (worker->id != 0 && !worker->problem.empty()) {
+      summary.problem = absl::StrCat("worker '", LogSafe(worker->told_name(expose_workers)), "' ",
+                                     LogSafe(worker->problem));
+    }
+    if (worker->id != 0 && !worker->quarantined_by.empty()) {
+      summary.problem =
+          absl::StrCat("worker '", LogSafe(worker->told_name(expose_workers)), "' is quarantined");
+    }
+    summary.all_ready &= worker->ready();
+    if (!worker->ready()) continue;
+    ++(target.role == WORKER_ROLE_PREFILL ? summary.ready_prefill : summary.ready_decode);
+    models[target.role == WORKER_ROLE_DECODE].insert(worker->seen.identity);
+    const uint32_t length = worker->seen.max_model_len;
+    summary.max_model_len =
+        summary.max_model_len == 0 ? length : std::min(summary.max_model_len, length);
+    if (target.role == WORKER_ROLE_DECODE) {
+      summary.kv_cache_dtype = worker->info.shape().dtype();
+      summary.block_size = worker->info.shape().block_size();
+      summary.weights_type = worker->info.weights_type();
+    }
+  }
+  summary.has_pair = std::any_of(models[0].begin(), models[0].end(),
+                                 [&](const auto& model) { return models[1].count(model) != 0; });
+  summary.longest_of_pairs = fleet.ready().longest_of_pairs();
+  summary.longest_of_decode = fleet.ready().longest_of_decode();
+  return summary;
+}
+
+}  // namespace baton
