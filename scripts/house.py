@@ -89,7 +89,7 @@ def class_lines(files, outlines):
 def untested(files):
     """All product sources, and those without a test."""
     tests = [path for path in files if is_test(path) and path.endswith("_test.cc")]
-    sources = [path for path in files if path.endswith(COMPILED) and not is_test(path) and not path.endswith("/main.cc")]
+    sources = [path for path in files if path.endswith(COMPILED) and not is_test(path) and not path.endswith(("/main.cc", "_main.cc"))]
     return sources, [path for path in sources if not own_tests(path, tests, files.get)]
 
 
