@@ -46,6 +46,10 @@ WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credenti
           [&metrics](const WorkerTarget& target, size_t pages) {
             metrics.SetPrefixPages(target.address, WorkerRoleName(target.role), pages);
           },
+      .on_gone =
+          [&metrics](const WorkerTarget& target) {
+            metrics.WorkerLeft(target.address, WorkerRoleName(target.role));
+          },
       .on_tick = std::move(tick)};
 }
 
@@ -190,6 +194,7 @@ RouterReport Router::Report() {
 }
 
 void Router::Tick(const WorkersByTarget& workers) {
+  router_metrics_.Tick(loop_->Now());
   const Advice& advice = advisor_.Tick(workers, loop_->Now());
   const auto tell = [this](internal::v1::WorkerRole role, const RoleAdvice& told) {
     const char* name = WorkerRoleName(role);

@@ -109,6 +109,7 @@ struct Metrics::Rep {
     std::string help;
     prometheus::MetricType type;
     std::vector<Function> functions;
+    std::vector<Samples> lists;  // of series that come and go
   };
 
   explicit Rep(const std::string& process_role) : role(process_role) {}
@@ -116,10 +117,21 @@ struct Metrics::Rep {
   void AddFunction(const std::string& name, const std::string& help, prometheus::MetricType type,
                    const MetricLabels& labels, Fill fill) {
     absl::MutexLock lock(&mutex);
+    FamilyOf(name, help, type).functions.push_back({ToMap(labels), std::move(fill)});
+  }
+
+  void AddList(const std::string& name, const std::string& help, prometheus::MetricType type,
+               Samples samples) {
+    absl::MutexLock lock(&mutex);
+    FamilyOf(name, help, type).lists.push_back(std::move(samples));
+  }
+
+  FunctionFamily& FamilyOf(const std::string& name, const std::string& help,
+                           prometheus::MetricType type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     FunctionFamily& family =
-        families.try_emplace(name, FunctionFamily{help, type, {}}).first->second;
+        families.try_emplace(name, FunctionFamily{help, type, {}, {}}).first->second;
     BATON_CHECK(family.help == help && family.type == type, "one name, one help and kind");
-    family.functions.push_back({ToMap(labels), std::move(fill)});
+    return family;
   }
 
   // Collects the values of all functions. Calls them without the lock.
@@ -138,9 +150,20 @@ struct Metrics::Rep {
         function.fill(metric);
         out.metric.push_back(std::move(metric));
       }
-      result.push_back(std::move(out));
+      for (const Samples& samples : family.lists) AddSamples(samples(), out);
+      if (!out.metric.empty()) result.push_back(std::move(out));
     }
     return result;
+  }
+
+  static void AddSamples(const std::vector<MetricSample>& samples, prometheus::MetricFamily& out) {
+    for (const MetricSample& sample : samples) {
+      prometheus::ClientMetric metric;
+      for (const auto& [key, value] : sample.labels) metric.label.push_back({key, value});
+      const bool counts = out.type == prometheus::MetricType::Counter;
+      (counts ? metric.counter.value : metric.gauge.value) = sample.value;
+      out.metric.push_back(std::move(metric));
+    }
   }
 
   const std::string role;
@@ -197,6 +220,14 @@ void Metrics::AddCounterFunction(const std::string& name, const std::string& hel
                     [value = std::move(value)](prometheus::ClientMetric& metric) {
                       metric.counter.value = value();
                     });
+}
+
+void Metrics::AddGauges(const std::string& name, const std::string& help, Samples samples) {
+  rep_->AddList(name, help, prometheus::MetricType::Gauge, std::move(samples));
+}
+
+void Metrics::AddCounters(const std::string& name, const std::string& help, Samples samples) {
+  rep_->AddList(name, help, prometheus::MetricType::Counter, std::move(samples));
 }
 
 void Metrics::AddHistogramFunction(const std::string& name, const std::string& help,

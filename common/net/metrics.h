@@ -43,6 +43,12 @@ class Histogram {
   prometheus::Histogram* histogram_;
 };
 
+// One value of a metric.
+struct MetricSample {
+  MetricLabels labels;
+  double value = 0;
+};
+
 // Upper bounds of histograms, in seconds.
 absl::Span<const double> TimeToFirstTokenBuckets();
 absl::Span<const double> InterTokenBuckets();
@@ -82,6 +88,11 @@ class Metrics {
   void AddCounterFunction(const std::string& name, const std::string& help,
                           const MetricLabels& labels, std::function<double()> value);
 
+  // Add metrics whose series come and go: those that `samples` returns at a scrape, which are
+  // bounded and differ in their labels. Call `samples` as AddGauge calls `value`.
+  using Samples = std::function<std::vector<MetricSample>()>;
+  void AddGauges(const std::string& name, const std::string& help, Samples samples);
+  void AddCounters(const std::string& name, const std::string& help, Samples samples);
   // Adds a histogram that is counted elsewhere; calls `state` as AddGauge does.
   void AddHistogramFunction(const std::string& name, const std::string& help,
                             absl::Span<const double> bounds, const MetricLabels& labels,

@@ -270,7 +270,9 @@ void WorkerRegistry::DropUnwanted() {
     ForgetPages(worker);
     fleet_.pages().Remove(worker);
     const bool told = !worker.quarantines.empty();
+    const WorkerTarget target = it->first;
     it = workers_.erase(it);
+    if (options_.on_gone) options_.on_gone(target);
     if (told) JudgeQuarantines();
   }
 }

@@ -45,6 +45,8 @@ class WorkerRegistry {
     std::function<void(const WorkerTarget&, bool)> on_quarantine;
     // So many pages of the worker's prefix cache are known. Null: nobody wants to know.
     std::function<void(const WorkerTarget&, size_t)> on_pages;
+    // The target was removed and its worker is forgotten. Null: not reported.
+    std::function<void(const WorkerTarget&)> on_gone = nullptr;
     // Called every 250 ms, after the workers were judged. Null: nobody wants to know.
     std::function<void(const WorkersByTarget&)> on_tick = nullptr;
   };

@@ -7,7 +7,6 @@
 namespace baton {
 namespace {
 
-constexpr size_t kMaxWorkerLabels = 1024;
 constexpr size_t kMaxReasons = 32;
 
 }  // namespace
@@ -17,7 +16,8 @@ RouterMetrics::RouterMetrics(Metrics& metrics, const Admission& admission)
       requests_(
           metrics,
           {.running = [this] { return static_cast<double>(running_.load()); },
-           .waiting = [&admission] { return static_cast<double>(admission.waiting_requests()); }}) {
+           .waiting = [&admission] { return static_cast<double>(admission.waiting_requests()); }}),
+      workers_(metrics) {
   metrics.AddGauge("baton_router_queue_bytes", "Bytes of requests that wait in the router.", {},
                    [&admission] { return static_cast<double>(admission.waiting_bytes()); });
   metrics.AddGauge("baton_router_queue_tokens",
@@ -63,40 +63,30 @@ std::map<std::string, uint64_t> RouterMetrics::refusals() {
 }
 
 void RouterMetrics::SetUp(const std::string& worker, const std::string& role, bool up) {
-  Set(up_, "baton_worker_up", "1 while the router may use the worker.", worker, role, up);
+  workers_.Set(WorkerSeries::Gauge::kUp, worker, role, up);
 }
 
 void RouterMetrics::SetCircuitOpen(const std::string& worker, const std::string& role, bool open) {
-  Set(circuit_open_, "baton_worker_circuit_open",
-      "1 while the worker, which failed in a row, is given one request at a time.", worker, role,
-      open);
+  workers_.Set(WorkerSeries::Gauge::kCircuitOpen, worker, role, open);
 }
 
 void RouterMetrics::SetQuarantined(const std::string& worker, const std::string& role,
                                    bool quarantined) {
-  Set(quarantined_, "baton_worker_quarantined",
-      "1 while a decode worker says that the prefill worker pushed wrong KV.", worker, role,
-      quarantined);
+  workers_.Set(WorkerSeries::Gauge::kQuarantined, worker, role, quarantined);
 }
 
 void RouterMetrics::SetPrefixPages(const std::string& worker, const std::string& role,
                                    size_t pages) {
-  Set(prefix_pages_, "baton_router_prefix_pages",
-      "Pages of 16 tokens in the worker's prefix cache that placement knows of.", worker, role,
-      static_cast<double>(pages));
+  workers_.Set(WorkerSeries::Gauge::kPrefixPages, worker, role, static_cast<double>(pages));
 }
 
-void RouterMetrics::Set(WorkerGauges& gauges, const char* name, const char* help,
-                        const std::string& worker, const std::string& role, double value) {
-  const auto key = std::make_pair(worker, role);
-  auto it = gauges.find(key);
-  if (it == gauges.end()) {
-    if (gauges.size() >= kMaxWorkerLabels) return;
-    it = gauges.try_emplace(key, 0.0).first;
-    metrics_.AddGauge(name, help, {{"worker", worker}, {"worker_role", role}},
-                      [gauge = &it->second] { return gauge->load(); });
-  }
-  it->second.store(value);
+void RouterMetrics::Selected(const std::string& worker, const std::string& role,
+                             PlacementPolicy policy) {
+  workers_.Selected(worker, role, PlacementPolicyName(policy));
+}
+
+void RouterMetrics::WorkerLeft(const std::string& worker, const std::string& role) {
+  workers_.Left(worker, role);
 }
 
 void RouterMetrics::SetNeeded(const std::string& role, double workers) {
@@ -124,19 +114,6 @@ void RouterMetrics::Set(RoleGauges& gauges, const char* name, const char* help,
                       [gauge = &it->second] { return gauge->load(); });
   }
   it->second.store(value);
-}
-
-void RouterMetrics::Selected(const std::string& worker, PlacementPolicy policy) {
-  auto it = selected_.find(worker);
-  if (it == selected_.end()) {
-    if (selected_.size() >= kMaxWorkerLabels) return;
-    it = selected_
-             .emplace(worker, metrics_.AddCounter(
-                                  "baton_worker_selection_total", "Requests given to the worker.",
-                                  {{"worker", worker}, {"policy", PlacementPolicyName(policy)}}))
-             .first;
-  }
-  it->second.Add();
 }
 
 void RouterMetrics::Handled(const RequestMachine& machine, const RequestEvent& /*event*/,

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <map>
 #include <string>
-#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -15,6 +14,7 @@
 #include "router/dispatch/admission.h"
 #include "router/metrics/request_metrics.h"
 #include "router/metrics/request_observer.h"
+#include "router/metrics/worker_series.h"
 #include "router/placement/placement.h"
 #include "router/request/request_machine.h"
 
@@ -38,7 +38,11 @@ class RouterMetrics final : public RequestObserver {
   void SetQuarantined(const std::string& worker, const std::string& role, bool quarantined);
   // So many pages of the worker's prefix cache are known to placement.
   void SetPrefixPages(const std::string& worker, const std::string& role, size_t pages);
-  void Selected(const std::string& worker, PlacementPolicy policy);
+  void Selected(const std::string& worker, const std::string& role, PlacementPolicy policy);
+  // The worker was removed: its series end some time later (worker_series.h).
+  void WorkerLeft(const std::string& worker, const std::string& role);
+  // To be called several times a second.
+  void Tick(absl::Time now) { workers_.Tick(now); }
   // What the load of this router needs of a role's workers. A number that is not known yet is not
   // given, and there is no gauge of it before it was given once.
   void SetNeeded(const std::string& role, double workers);
@@ -65,22 +69,13 @@ class RouterMetrics final : public RequestObserver {
   using RoleGauges = std::map<std::string, std::atomic<double>>;  // by role
   void Set(RoleGauges& gauges, const char* name, const char* help, const std::string& role,
            double value);
-  using WorkerGauges = std::map<std::pair<std::string, std::string>, std::atomic<double>>;
-  void Set(WorkerGauges& gauges, const char* name, const char* help, const std::string& worker,
-           const std::string& role, double value);
 
   Metrics& metrics_;
   std::atomic<int64_t> running_ = 0;
   std::atomic<int64_t> behind_ = 0;
   RequestMetrics requests_;
-  // Each lives as long as the Metrics; at most kMaxWorkerLabels, so that a fleet that comes and
-  // goes stays bounded.
-  WorkerGauges up_;
-  WorkerGauges circuit_open_;
-  WorkerGauges quarantined_;
-  WorkerGauges prefix_pages_;
+  WorkerSeries workers_;
   RoleGauges needed_, advised_, balanced_;
-  std::map<std::string, Counter> selected_;
   absl::Mutex refusals_mutex_;
   std::map<std::string, Counter> refusals_ ABSL_GUARDED_BY(refusals_mutex_);  // by reason
 };

@@ -204,7 +204,8 @@ void RequestRunner::Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec,
 void RequestRunner::GiveWorkers(Request& request, Assignment assignment) {
   for (const Worker* worker : {assignment.prefill, assignment.decode}) {
     if (worker == nullptr) continue;
-    parts_.metrics.Selected(worker->target.address, options_.dispatch.placement.policy);
+    parts_.metrics.Selected(worker->target.address, WorkerRoleName(worker->target.role),
+                            options_.dispatch.placement.policy);
   }
   BATON_FAILPOINT("router.workers_found");
   if (request.record != nullptr) {

@@ -82,7 +82,9 @@ class WorkerRegistryTest : public testing::Test {
             [this](const WorkerTarget& target, bool quarantined) {
               told_.push_back(target.address + (quarantined ? " is wrong" : " is right"));
             },
-        .on_pages = nullptr};
+        .on_pages = nullptr,
+        .on_gone =
+            [this](const WorkerTarget& target) { told_.push_back(target.address + " is gone"); }};
   }
   void Introduce() {
     watches_.Say(kPrefillAddress, Introduction(WORKER_ROLE_PREFILL));
@@ -259,7 +261,7 @@ TEST_F(WorkerRegistryTest, LetsGoOfWorkersThatAreNoTargetsAnyMore) {
   EXPECT_FALSE(watches_.IsOpen(kPrefillAddress));
   EXPECT_EQ(view_.Get().ready_prefill, 0u);
   EXPECT_TRUE(view_.Get().all_ready);
-  EXPECT_THAT(told_, ElementsAre("p:1 is down"));
+  EXPECT_THAT(told_, ElementsAre("p:1 is down", "p:1 is gone"));
 }
 
 TEST_F(WorkerRegistryTest, HearsAWorkerThatFloodsItsStreamNoMoreForAWhile) {

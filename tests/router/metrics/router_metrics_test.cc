@@ -1,6 +1,9 @@
 #include "router/metrics/router_metrics.h"
 
+#include <algorithm>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -35,6 +38,32 @@ class RouterMetricsTest : public testing::Test {
     return found;
   }
 
+  // The workers of baton_worker_up by its value.
+  struct Workers {
+    std::set<std::string> up, down;
+  };
+  Workers Up() const {
+    Workers workers;
+    const std::string text = metrics_.Scrape();
+    for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+      if (!absl::StartsWith(line, "baton_worker_up{")) continue;
+      const std::vector<std::string> parts = absl::StrSplit(line, '"');
+      EXPECT_TRUE((absl::EndsWith(line, " 1") ? workers.up : workers.down).insert(parts[1]).second)
+          << line;
+    }
+    return workers;
+  }
+  int Count(const std::string& name) const {
+    int samples = 0;
+    const std::string text = metrics_.Scrape();
+    for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+      samples += absl::StartsWith(line, absl::StrCat(name, "{")) ? 1 : 0;
+    }
+    return samples;
+  }
+  void Pass(absl::Duration duration) { router_.Tick(now_ += duration); }
+
+  absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
   Metrics metrics_{"router"};
   Admission admission_{{.requests = 10}};
   RouterMetrics router_{metrics_, admission_};
@@ -72,16 +101,98 @@ TEST_F(RouterMetricsTest, AWorkersGaugesSayWhatWasSetLast) {
   EXPECT_EQ(Sample("baton_worker_circuit_open"), "1");
 }
 
-TEST_F(RouterMetricsTest, AFleetThatComesAndGoesStaysBounded) {
-  for (int i = 0; i < 1100; ++i) router_.SetUp(absl::StrCat("d", i), "decode", true);
-  int samples = 0;
-  const std::string text = metrics_.Scrape();
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    samples += absl::StartsWith(line, "baton_worker_up{") ? 1 : 0;
+TEST_F(RouterMetricsTest, TheSeriesOfAWorkerThatLeftEndAfterAWhile) {
+  Pass(absl::Seconds(1));
+  router_.SetUp("d", "decode", true);
+  router_.SetPrefixPages("d", "decode", 7);
+  router_.SetCircuitOpen("d", "decode", true);
+  router_.Selected("d", "decode", PlacementPolicy::kRoundRobin);
+  router_.WorkerLeft("d", "decode");
+  Pass(absl::Minutes(14));
+  EXPECT_EQ(Sample("baton_worker_up"), "0") << "an alert sees that it left";
+  EXPECT_EQ(Sample("baton_worker_circuit_open"), "0");
+  EXPECT_EQ(Sample("baton_router_prefix_pages"), "0");
+  EXPECT_EQ(Sample("baton_worker_selection_total"), "1");
+  Pass(absl::Minutes(1));
+  EXPECT_EQ(Sample("baton_worker_up"), "none");
+  EXPECT_EQ(Sample("baton_worker_circuit_open"), "none");
+  EXPECT_EQ(Sample("baton_router_prefix_pages"), "none");
+  EXPECT_EQ(Sample("baton_worker_selection_total"), "none");
+}
+
+TEST_F(RouterMetricsTest, AWorkerThatComesBackKeepsItsSeries) {
+  Pass(absl::Seconds(1));
+  router_.SetUp("d", "decode", true);
+  router_.WorkerLeft("d", "decode");
+  Pass(absl::Minutes(10));
+  router_.SetUp("d", "decode", true);
+  Pass(absl::Minutes(10));
+  EXPECT_EQ(Sample("baton_worker_up"), "1");
+}
+
+TEST_F(RouterMetricsTest, TheRolesOfOneAddressLeaveOneByOneAndShareTheirSelections) {
+  for (const char* role : {"prefill", "decode"}) {
+    router_.SetUp("a", role, true);
+    router_.Selected("a", role, PlacementPolicy::kRoundRobin);
   }
-  EXPECT_EQ(samples, 1024);
+  router_.WorkerLeft("a", "prefill");
+  EXPECT_EQ(Sample("baton_worker_selection_total"), "2");
+  Pass(absl::Minutes(20));
+  EXPECT_EQ(Sample("baton_worker_up"), "1");
+  EXPECT_EQ(Sample("baton_worker_selection_total"), "1");
+}
+
+// Every minute four workers leave and four others come, each at an address that was never used.
+TEST_F(RouterMetricsTest, FiveThousandAddressesThatComeAndGoLeaveTheSeriesOfThoseThatAreThere) {
+  constexpr int kFleet = 8, kComing = 4, kAddresses = 5000;
+  int came = 0;
+  const auto come = [&] {
+    router_.SetUp(absl::StrCat("d", came), "decode", true);
+    router_.Selected(absl::StrCat("d", came), "decode", PlacementPolicy::kRoundRobin);
+    ++came;
+  };
+  while (came < kFleet) come();
+  while (came < kAddresses) {
+    for (int i = 0; i < kComing; ++i) come();
+    for (int i = 0; i < kComing; ++i) {
+      router_.WorkerLeft(absl::StrCat("d", came - kFleet - kComing + i), "decode");
+    }
+    Pass(absl::Minutes(1));
+    if (came % 500 > kComing) continue;
+    // As the alerts read them: a decode worker is ready, and a worker that left is seen to be gone
+    // until its series ends.
+    const Workers workers = Up();
+    EXPECT_EQ(workers.up.size(), static_cast<size_t>(kFleet)) << came;
+    EXPECT_EQ(workers.up.count(absl::StrCat("d", came - 1)), 1u);
+    EXPECT_EQ(workers.down.size(), static_cast<size_t>(std::min(came - kFleet, 14 * kComing)))
+        << came;
+    EXPECT_EQ(Count("baton_worker_selection_total"), Count("baton_worker_up"));
+  }
+  Pass(absl::Minutes(15));
+  EXPECT_EQ(Up().up.size(), static_cast<size_t>(kFleet));
+  EXPECT_TRUE(Up().down.empty());
+}
+
+TEST_F(RouterMetricsTest, WorkersThatLeftMakeRoomAtOnceForThoseThatAreThere) {
+  for (int i = 0; i < 5000; ++i) {
+    router_.SetUp(absl::StrCat("d", i), "decode", true);
+    if (i < 4998) router_.WorkerLeft(absl::StrCat("d", i), "decode");
+  }
+  const Workers workers = Up();
+  EXPECT_THAT(workers.up, UnorderedElementsAre("d4998", "d4999"));
+  EXPECT_EQ(workers.up.size() + workers.down.size(), WorkerSeries::kMostWorkers);
+}
+
+TEST_F(RouterMetricsTest, OfMoreWorkersThanTheBoundTheRestGetSeriesWhenOthersLeave) {
+  for (int i = 0; i < 1100; ++i) router_.SetUp(absl::StrCat("d", i), "decode", true);
+  EXPECT_EQ(Up().up.size(), WorkerSeries::kMostWorkers);
   router_.SetUp("d0", "decode", false);
-  EXPECT_EQ(Sample("baton_worker_up", R"(worker="d0")"), "0") << "those that are known go on";
+  EXPECT_EQ(Sample("baton_worker_up", R"(worker="d0")"), "0");
+  router_.SetUp("d1099", "decode", false);
+  EXPECT_EQ(Sample("baton_worker_up", R"(worker="d1099")"), "none");
+  for (int i = 0; i < 100; ++i) router_.WorkerLeft(absl::StrCat("d", i), "decode");
+  EXPECT_EQ(Up().up.size(), 999u);
+  EXPECT_EQ(Sample("baton_worker_up", R"(worker="d1099")"), "0");
 }
 
 TEST_F(RouterMetricsTest, AdviceHasNoGaugeBeforeItIsKnown) {
@@ -101,8 +212,8 @@ TEST_F(RouterMetricsTest, ShowsRequestsThatRunAndStreamsThatAreBehind) {
   EXPECT_EQ(router_.running(), 1);
   EXPECT_EQ(Sample("baton_requests_running"), "1");
   EXPECT_EQ(Sample("baton_router_streams_behind"), "3");
-  router_.Selected("d", PlacementPolicy::kRoundRobin);
-  router_.Selected("d", PlacementPolicy::kRoundRobin);
+  router_.Selected("d", "decode", PlacementPolicy::kRoundRobin);
+  router_.Selected("d", "decode", PlacementPolicy::kRoundRobin);
   EXPECT_EQ(Sample("baton_worker_selection_total", R"(worker="d")"), "2");
 }
 
