@@ -1,4 +1,5 @@
 """A proxy that the environment names is between no two parts of Baton, and on no way to this machine."""
+import contextlib
 import os
 import select
 import signal
@@ -7,8 +8,9 @@ import subprocess
 
 import pytest
 
-from cluster import BIN, MODEL, Cluster, complete, free_port, request
+from cluster import BIN, MODEL, SOON_S, Cluster, complete, free_port, request, wait_until
 from programs import run
+from test_traces import Collector
 
 QUESTION = "What is 2+2?"
 ANSWER = "The answer to this classic math problem is 4."
@@ -22,13 +24,15 @@ def environment(proxy):
 
 @pytest.mark.plain
 def test_a_fleet_answers_and_sends_a_proxy_nothing():
-    with socket.create_server(("127.0.0.1", 0)) as proxy:
-        fleet = Cluster(router_args=["--disaggregate=always"])
+    collector = Collector()
+    with socket.create_server(("127.0.0.1", 0)) as proxy, contextlib.closing(collector):
+        fleet = Cluster(router_args=["--disaggregate=always", f"--otlp-endpoint={collector.url}"])
         for server in fleet.servers:
             server.environment = environment(f"127.0.0.1:{proxy.getsockname()[1]}")
         with fleet:
             done = complete(fleet.stub, request(chat=[("user", QUESTION)], temperature=0, max_tokens=32))
             assert done.text == ANSWER and done.timings.kv_transfer_bytes > 0
+            wait_until(collector.spans, SOON_S, "the request's spans are exported")
         called = select.select([proxy], [], [], 0)[0]
         assert not called, proxy.accept()[0].recv(200)
 
