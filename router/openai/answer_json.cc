@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -20,6 +21,12 @@ double Milliseconds(const google::protobuf::Duration& duration) {
   constexpr double kMillisecondsInSecond = 1e3, kNanosecondsInMillisecond = 1e6;
   return static_cast<double>(duration.seconds()) * kMillisecondsInSecond +
          static_cast<double>(duration.nanos()) / kNanosecondsInMillisecond;
+}
+
+// Adds the fingerprint to an event whose object is still open.
+void AppendFingerprint(const std::string& fingerprint, std::string& out) {
+  if (fingerprint.empty()) return;
+  absl::StrAppend(&out, ",\"system_fingerprint\":", DumpJson(fingerprint));
 }
 
 }  // namespace
@@ -130,6 +137,11 @@ void AddEnd(const v1::GenerateComplete& complete, const AnswerOptions& options, 
   if (options.return_timings) choice["timings"] = TimingsJson(complete.timings());
 }
 
+void AddFingerprint(const std::string& fingerprint, std::string& all) {
+  if (absl::StrContains(all, fingerprint)) return;
+  absl::StrAppend(&all, all.empty() ? "" : ", ", fingerprint);
+}
+
 EventWriter::EventWriter(const AnswerOptions& options, const char* object)
     : stream_(options.stream) {
   const Json same = {{"id", options.id},
@@ -141,9 +153,10 @@ EventWriter::EventWriter(const AnswerOptions& options, const char* object)
   head_ += ",\"choices\":[";
 }
 
-void EventWriter::Choice(const Json& choice, const UsageSum& usage, std::string& out) const {
+void EventWriter::Choice(const Json& choice, const UsageSum& usage, const std::string& fingerprint,
+                         std::string& out) const {
   absl::StrAppend(&out, head_, DumpJson(choice));
-  EndChoice(usage, out);
+  EndChoice(usage, fingerprint, out);
 }
 
 void EventWriter::TextChoice(size_t index, absl::string_view before, const std::string& text,
@@ -151,22 +164,27 @@ void EventWriter::TextChoice(size_t index, absl::string_view before, const std::
                              std::string& out) const {
   absl::StrAppend(&out, head_, "{\"index\":", index, ",", before, DumpJson(text), after,
                   ",\"logprobs\":null,\"finish_reason\":null}");
-  EndChoice(usage, out);
+  EndChoice(usage, "", out);
 }
 
-void EventWriter::EndChoice(const UsageSum& usage, std::string& out) const {
+void EventWriter::EndChoice(const UsageSum& usage, const std::string& fingerprint,
+                            std::string& out) const {
   out += "]";
   if (stream_.continuous_usage) {
     absl::StrAppend(&out, ",\"usage\":", DumpJson(usage.RunningJson()));
   } else if (stream_.include_usage) {
     out += ",\"usage\":null";
   }
+  AppendFingerprint(fingerprint, out);
   out += "}\n\n";
 }
 
-void EventWriter::End(const UsageSum& usage, std::string& out) const {
+void EventWriter::End(const UsageSum& usage, const std::string& fingerprint,
+                      std::string& out) const {
   if (stream_.include_usage) {
-    absl::StrAppend(&out, head_, "],\"usage\":", DumpJson(usage.ToJson()), "}\n\n");
+    absl::StrAppend(&out, head_, "],\"usage\":", DumpJson(usage.ToJson()));
+    AppendFingerprint(fingerprint, out);
+    out += "}\n\n";
   }
   out += "data: [DONE]\n\n";
 }

@@ -75,6 +75,10 @@ nlohmann::ordered_json TimingsJson(const v1::RequestTimings& timings);
 void AddEnd(const v1::GenerateComplete& complete, const AnswerOptions& options,
             nlohmann::ordered_json& choice);
 
+// Adds the system fingerprint of a choice to those of the answer, `all`, which are separated by
+// commas. Does nothing if it is there already.
+void AddFingerprint(const std::string& fingerprint, std::string& all);
+
 // Writes the events of a stream, which differ in their choices alone.
 class EventWriter {
  public:
@@ -82,16 +86,18 @@ class EventWriter {
   EventWriter(const AnswerOptions& options, const char* object);
 
   // An event with one choice. `usage`: what to tell of it, where continuous usage was asked.
-  void Choice(const nlohmann::ordered_json& choice, const UsageSum& usage, std::string& out) const;
+  // `fingerprint`: the system_fingerprint, which is known when the choice ends; empty: left out.
+  void Choice(const nlohmann::ordered_json& choice, const UsageSum& usage,
+              const std::string& fingerprint, std::string& out) const;
   // The same for a choice that has more text and nothing else, as most have: the JSON string `text`
   // between `before` and `after`, without the objects that JSON is made of.
   void TextChoice(size_t index, absl::string_view before, const std::string& text,
                   absl::string_view after, const UsageSum& usage, std::string& out) const;
   // The last events: the usage, where it was asked, and "[DONE]".
-  void End(const UsageSum& usage, std::string& out) const;
+  void End(const UsageSum& usage, const std::string& fingerprint, std::string& out) const;
 
  private:
-  void EndChoice(const UsageSum& usage, std::string& out) const;
+  void EndChoice(const UsageSum& usage, const std::string& fingerprint, std::string& out) const;
 
   std::string head_;  // of an event, up to its choices
   const StreamFields stream_;

@@ -93,17 +93,17 @@ class ChatAnswer final : public AnswerFormat {
       const v1::GenerateComplete& complete = response.complete();
       KeepTokens(complete, At(complete.index()));
       usage_.Add(complete.usage());
-      fingerprint_ = complete.system_fingerprint();
+      AddFingerprint(complete.system_fingerprint(), fingerprints_);
       options_.answer.stream.stream ? WriteEnd(complete, out) : Keep(complete);
     }
   }
 
   void Finish(std::string& out) override {
     if (options_.answer.stream.stream) {
-      events_.End(usage_, out);
+      events_.End(usage_, fingerprints_, out);
     } else {
       out += WholeAnswer(options_.answer, "chat.completion", std::move(answers_), usage_,
-                         fingerprint_);
+                         fingerprints_);
     }
   }
 
@@ -245,14 +245,14 @@ class ChatAnswer final : public AnswerFormat {
       json["finish_reason"] = Reason(choice, complete->finish_reason());
       AddEnd(*complete, options_.answer, json);
     }
-    events_.Choice(json, usage_, out);
+    events_.Choice(json, usage_, complete != nullptr ? complete->system_fingerprint() : "", out);
   }
 
   const ChatAnswerOptions options_;
   std::vector<Choice> choices_;
   std::vector<Json> answers_;  // [choices] of a whole answer
   UsageSum usage_;
-  std::string fingerprint_;
+  std::string fingerprints_;  // of the choices that have ended
   const EventWriter events_;
 };
 

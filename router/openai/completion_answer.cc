@@ -47,9 +47,9 @@ class CompletionAnswer final : public AnswerFormat {
       const v1::GenerateComplete& complete = response.complete();
       prompts_[prompt].logprobs.MergeFrom(complete.prompt_logprobs());
       usage_.Add(complete.usage());
-      fingerprint_ = complete.system_fingerprint();
+      AddFingerprint(complete.system_fingerprint(), fingerprints_);
       if (options_.stream.stream) {
-        events_.Choice(EndJson(prompt, complete), usage_, out);
+        events_.Choice(EndJson(prompt, complete), usage_, complete.system_fingerprint(), out);
       } else {
         choices_[IndexOf(prompt, complete.index())].complete = complete;
       }
@@ -57,13 +57,13 @@ class CompletionAnswer final : public AnswerFormat {
   }
 
   void Finish(std::string& out) override {
-    if (options_.stream.stream) return events_.End(usage_, out);
+    if (options_.stream.stream) return events_.End(usage_, fingerprints_, out);
     Json choices = Json::array();
     for (size_t i = 0; i < choices_.size(); ++i) {
       BATON_CHECK(choices_[i].complete.has_value(), "an answer with a choice that has not ended");
       choices.push_back(EndJson(i / options_.choices, *choices_[i].complete));
     }
-    out += WholeAnswer(options_, kObject, std::move(choices), usage_, fingerprint_);
+    out += WholeAnswer(options_, kObject, std::move(choices), usage_, fingerprints_);
   }
 
   void Fail(const ApiError& error, std::string& out) override { AppendErrorEvent(error, out); }
@@ -79,7 +79,7 @@ class CompletionAnswer final : public AnswerFormat {
 
   void WriteChunk(size_t prompt, const v1::GenerateChunk& chunk, std::string& out) {
     if (options_.logprobs || options_.return_token_ids) {
-      events_.Choice(ChoiceJson(prompt, chunk), usage_, out);
+      events_.Choice(ChoiceJson(prompt, chunk), usage_, "", out);
     } else {
       events_.TextChoice(IndexOf(prompt, chunk.index()), "\"text\":", chunk.text(), "", usage_,
                          out);
@@ -123,7 +123,7 @@ class CompletionAnswer final : public AnswerFormat {
   std::vector<CompletionPrompt> prompts_;
   std::vector<CompletionChoice> choices_;  // [prompts * choices]
   UsageSum usage_;
-  std::string fingerprint_;
+  std::string fingerprints_;  // of the choices that have ended
   const EventWriter events_;
 };
 

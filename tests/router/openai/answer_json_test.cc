@@ -88,7 +88,7 @@ TEST(EventWriter, ATextIsTheSameEventAsTheChoiceWithIt) {
     writer.TextChoice(1, R"("text":)", "a\"\n", "", usage, fast);
     writer.Choice(
         {{"index", 1}, {"text", "a\"\n"}, {"logprobs", nullptr}, {"finish_reason", nullptr}}, usage,
-        slow);
+        "", slow);
     EXPECT_EQ(fast, slow);
   }
 }
@@ -101,8 +101,8 @@ TEST(EventWriter, TellsTheUsageWhereItWasAsked) {
   const auto events = [&](const StreamFields& stream) {
     const EventWriter writer(OptionsOfAnswer(stream), "text_completion");
     std::pair<std::string, std::string> written;
-    writer.Choice({{"index", 0}}, usage, written.first);
-    writer.End(usage, written.second);
+    writer.Choice({{"index", 0}}, usage, "", written.first);
+    writer.End(usage, "", written.second);
     return written;
   };
   const auto silent = events({.stream = true});
@@ -114,6 +114,23 @@ TEST(EventWriter, TellsTheUsageWhereItWasAsked) {
   EXPECT_TRUE(EventOf(last.second)["choices"].empty());
   const auto each = events({.stream = true, .include_usage = true, .continuous_usage = true});
   EXPECT_EQ(EventOf(each.first)["usage"]["completion_tokens"], 2);
+}
+
+TEST(EventWriter, TheEndsOfChoicesAndTheUsageHaveAFingerprint) {
+  const EventWriter writer(OptionsOfAnswer({.stream = true, .include_usage = true}), "o");
+  std::string end, last, none;
+  writer.Choice({{"index", 0}}, UsageSum(1), "a\"b", end);
+  EXPECT_EQ(EventOf(end)["system_fingerprint"], "a\"b");
+  writer.End(UsageSum(1), "f", last);
+  EXPECT_EQ(EventOf(last)["system_fingerprint"], "f");
+  writer.Choice({{"index", 0}}, UsageSum(1), "", none);
+  EXPECT_FALSE(EventOf(none).contains("system_fingerprint"));
+}
+
+TEST(AnswerJson, AnAnswerOfSeveralModelsNamesEachOnce) {
+  std::string all;
+  for (const char* fingerprint : {"", "a", "b", "a", ""}) AddFingerprint(fingerprint, all);
+  EXPECT_EQ(all, "a, b");
 }
 
 TEST(AnswerJson, AWholeAnswerHasAFingerprintWhereThereIsOne) {

@@ -177,6 +177,9 @@ TEST(ChatAnswer, UsageComesInALastEventWhereItWasAskedAndIsNullBefore) {
   EXPECT_TRUE(events[1].contains("usage") && events[1]["usage"].is_null());
   EXPECT_EQ(events[2]["choices"], Json::array());
   EXPECT_EQ(events[2]["usage"]["total_tokens"], 6);
+  EXPECT_FALSE(events[0].contains("system_fingerprint"));
+  EXPECT_EQ(events[1]["system_fingerprint"], "fp");
+  EXPECT_EQ(events[2]["system_fingerprint"], "fp");
 }
 
 TEST(ChatAnswer, ContinuousUsageCountsTheTokensThatHaveCome) {

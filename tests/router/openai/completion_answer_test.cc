@@ -64,6 +64,8 @@ TEST(CompletionAnswer, StreamsOfSeveralPromptsInterleaveAndEndOnce) {
   EXPECT_EQ(events[1]["choices"][0]["index"], 0);
   EXPECT_EQ(events[2]["choices"][0]["finish_reason"], "stop");
   EXPECT_EQ(events[3]["choices"][0]["finish_reason"], "length");
+  EXPECT_FALSE(events[1].contains("system_fingerprint"));
+  for (const int end : {2, 3, 4}) EXPECT_EQ(events[end]["system_fingerprint"], "fp");
   EXPECT_EQ(events[4]["choices"], Json::array());
   EXPECT_EQ(events[4]["usage"]["total_tokens"], 9);
 }
