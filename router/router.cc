@@ -21,7 +21,8 @@ WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credenti
                                         std::unique_ptr<RequestRunner>& runner,
                                         std::function<void(const WorkersByTarget&)> tick) {
   return {
-      .tokenizer_digest = model.tokenizer_digest(),
+      .model = model.expected(),
+      .allow_mixed_revisions = options.allow_mixed_revisions,
       .connect =
           [credentials](internal::v1::WorkerRole role, const std::string& address) {
             return ConnectOverGrpc(role, address, credentials);
@@ -160,6 +161,10 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
   metrics.AddGauge("baton_router_kv_cache_usage_ratio",
                    "Part of the KV blocks of all decode workers that is used or promised.", {},
                    [this] { return DecodeKvUsage(*board_.Get()); });
+  metrics.AddGauge("baton_router_ready_identities",
+                   "Different models that the ready workers serve; more than 1 while one model "
+                   "replaces another.",
+                   {}, [this] { return static_cast<double>(view_.Get().ready_identities); });
   loop_->Post([this] { registry_->Start(); });
   poller_ = std::make_unique<TargetPoller>(
       options_.workers, options_.poll_interval, [this](std::vector<WorkerTarget> targets) {

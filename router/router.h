@@ -45,6 +45,7 @@ namespace baton {
 struct RouterOptions {
   WorkerSources workers;
   std::vector<std::string> advertised_hosts{};  // as --advertised-host (CheckHostPattern)
+  bool allow_mixed_revisions = false;           // as the flag
   absl::Duration poll_interval =
       absl::Seconds(2);  // between looks at DNS names and the workers file
   RequestRunner::Options runner;

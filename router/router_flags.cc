@@ -160,6 +160,10 @@ void RouterFlags::AddTo(FlagSet& flags) {
                    "Hosts that decode workers may --advertise beside the one where the router "
                    "reaches them (NAT, a network for KV caches): names, addresses, ranges such as "
                    "10.0.0.0/8, or *; repeated");
+  flags.AddBool("allow-mixed-revisions", router.allow_mixed_revisions,
+                "Use workers of other models with the tokenizer of --model too, while one model "
+                "replaces another; the system_fingerprint of an answer names its model. Without it "
+                "such workers are refused");
   flags.AddString("policy", policy,
                   "how workers are chosen: in turn, by what is queued, or by that and what they "
                   "hold of the prompt",

@@ -49,8 +49,20 @@ constexpr absl::Duration kForcedEnd = absl::Seconds(5);
 // last allocation in use.
 constexpr int kMmapThresholdBytes = 256 << 10;
 
+// Opens the model with its tensors, or, if it has none that can be read, without.
+absl::StatusOr<GgufFile> OpenModel(const std::string& path) {
+  absl::StatusOr<GgufFile> whole = OpenModelFile(path, GgufFile::Part::kUnread);
+  if (whole.ok()) return whole;
+  absl::StatusOr<GgufFile> metadata = OpenModelFile(path, GgufFile::Part::kTokenizer);
+  if (metadata.ok()) {
+    LogInfo("--model has no weights to compare those of workers with: {}",
+            LogSafe(whole.status().message()));
+  }
+  return metadata;
+}
+
 absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const RouterFlags& flags) {
-  absl::StatusOr<GgufFile> file = OpenModelFile(flags.model, GgufFile::Part::kTokenizer);
+  absl::StatusOr<GgufFile> file = OpenModel(flags.model);
   if (!file.ok()) {
     return absl::Status(file.status().code(), absl::StrCat("--model: ", file.status().message()));
   }

@@ -296,12 +296,21 @@ std::string GgufFile::PiecewiseDigest(RunAll run,
   return rep_->files.PiecewiseDigest(run, progress);
 }
 
-std::string GgufFile::TokenizerDigest() const {
+std::string GgufFile::SampleDigest() const { return rep_->files.SampleDigest(); }
+
+std::string GgufFile::TokenizerDigest() const { return rep_->DigestOfKeys("tokenizer."); }
+
+std::string GgufFile::MetadataDigest() const {
+  const absl::StatusOr<absl::string_view> architecture = GetString("general.architecture");
+  return architecture.ok() ? rep_->DigestOfKeys(absl::StrCat(*architecture, ".")) : "";
+}
+
+std::string GgufFile::Rep::DigestOfKeys(absl::string_view prefix) const {
   Sha256 hash;
   // The keys are hashed in ascending order, whatever their order in the file. Each field of
   // variable length follows its length.
-  for (const auto& [key, value] : rep_->contents.metadata) {
-    if (!absl::StartsWith(key, "tokenizer.")) continue;
+  for (const auto& [key, value] : contents.metadata) {
+    if (!absl::StartsWith(key, prefix)) continue;
     hash.UpdateInteger<uint64_t>(key.size());
     hash.Update(key);
     hash.UpdateInteger(static_cast<uint32_t>(value.type));

@@ -142,8 +142,15 @@ class GgufFile {
   // does, and calls `progress` on the calling thread.
   std::string PiecewiseDigest(RunAll run,
                               const std::function<void(double)>& progress = nullptr) const;
+  // A SHA-256 (32 bytes) that tells models apart without reading all their bytes: it depends on the
+  // sizes of the files and on at most 32 MiB of samples, and 64 KiB of each further file
+  // (model_files.h).
+  std::string SampleDigest() const;
   // SHA-256 over the metadata under "tokenizer.", on which a router and its workers must agree.
   std::string TokenizerDigest() const;
+  // SHA-256 over the metadata under the architecture's name, such as "llama.context_length". Empty
+  // if the file does not name its architecture.
+  std::string MetadataDigest() const;
 
  private:
   struct Rep;

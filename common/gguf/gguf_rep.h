@@ -29,6 +29,8 @@ struct GgufFile::Rep {
                                         bool (*accept)(GgufValueType),
                                         absl::string_view wanted) const;
   absl::Status WrongValue(absl::string_view key, absl::string_view what) const;
+  // SHA-256 over the keys that begin with `prefix`, and their values.
+  std::string DigestOfKeys(absl::string_view prefix) const;
 };
 
 }  // namespace baton

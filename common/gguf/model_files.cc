@@ -55,6 +55,14 @@ void ModelFiles::Release(absl::Span<const uint8_t> part) const {
   }
 }
 
+std::vector<const ModelFiles::File*> ModelFiles::SortedByName() const {
+  std::vector<const File*> files;
+  for (const File& file : files_) files.push_back(&file);
+  std::sort(files.begin(), files.end(),
+            [](const File* a, const File* b) { return a->name < b->name; });
+  return files;
+}
+
 std::string ModelFiles::PiecewiseDigest(
     absl::FunctionRef<void(int count, absl::FunctionRef<void(int, int)> work)> run,
     const std::function<void(double)>& progress) const {
@@ -64,10 +72,7 @@ std::string ModelFiles::PiecewiseDigest(
     absl::Span<const uint8_t> bytes;
     std::string digest;
   };
-  std::vector<const File*> files;
-  for (const File& file : files_) files.push_back(&file);
-  std::sort(files.begin(), files.end(),
-            [](const File* a, const File* b) { return a->name < b->name; });
+  const std::vector<const File*> files = SortedByName();
   std::vector<Piece> pieces;
   for (const File* file : files) {
     for (size_t at = 0; at < file->bytes.size(); at += kPieceBytes) {
@@ -95,6 +100,27 @@ std::string ModelFiles::PiecewiseDigest(
     }
     hash.UpdateInteger<uint64_t>(file->bytes.size());
     for (; piece != pieces.end() && piece->file == file; ++piece) hash.Update(piece->digest);
+  }
+  return hash.Finish();
+}
+
+std::string ModelFiles::SampleDigest() const {
+  constexpr uint64_t kSampleBytes = uint64_t{64} << 10;
+  constexpr uint64_t kMostSamples = 512;
+  const std::vector<const File*> files = SortedByName();
+  const uint64_t apart = kSampleBytes * (1 + size_bytes() / (kSampleBytes * kMostSamples));
+  Sha256 hash;
+  for (const File* file : files) {
+    if (files.size() > 1) {
+      hash.UpdateInteger<uint64_t>(file->name.size());
+      hash.Update(file->name);
+    }
+    hash.UpdateInteger<uint64_t>(file->bytes.size());
+    for (uint64_t at = 0; at < file->bytes.size(); at += apart) {
+      const absl::Span<const uint8_t> sample = file->bytes.subspan(at, kSampleBytes);
+      hash.Update(BytesAsText(sample));
+      if (file->map.has_value()) file->map->Release(sample);
+    }
   }
   return hash.Finish();
 }

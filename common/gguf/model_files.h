@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -38,6 +39,10 @@ class ModelFiles {
   std::string PiecewiseDigest(
       absl::FunctionRef<void(int count, absl::FunctionRef<void(int, int)> work)> run,
       const std::function<void(double)>& progress) const;
+  // SHA-256 (32 bytes) over the files in the byte order of their names: of each its name, if there
+  // are several, its size, and samples of 64 KiB at even distances. At most 512 samples and one
+  // for each file are read, so models of less than 32 MiB are hashed as a whole.
+  std::string SampleDigest() const;
 
  private:
   struct File {
@@ -46,6 +51,8 @@ class ModelFiles {
     std::string memory;               // if there is no map
     absl::Span<const uint8_t> bytes;  // of either
   };
+  std::vector<const File*> SortedByName() const;
+
   std::deque<File> files_;  // never moves its elements
 };
 

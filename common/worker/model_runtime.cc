@@ -275,6 +275,8 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   runtime->weights_digest = WeightsDigest(file, options.quantisation, threads, [&](double done) {
     progress(1 - kIdentityShare + kIdentityShare * done);
   });
+  runtime->metadata_digest = file.MetadataDigest();
+  runtime->sample_digest = QuantisedDigest(file.SampleDigest(), options.quantisation);
   runtime->times.Took("identity");
   runtime->tokenizer_digest = runtime->tokenizer->digest();
 

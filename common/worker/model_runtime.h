@@ -44,6 +44,8 @@ struct ModelRuntime {
   uint64_t draft_weight_bytes = 0;  // bytes of the draft model's tensors; 0: there is none
   std::string weights_digest;       // QuantisedDigest of GgufFile::PiecewiseDigest, 32 bytes
   std::string tokenizer_digest;     // Tokenizer::digest; the router compares it with its own
+  std::string metadata_digest;      // GgufFile::MetadataDigest; so is this
+  std::string sample_digest;        // QuantisedDigest of GgufFile::SampleDigest; and this
   LoadTimes times;                  // how long each step of LoadModelRuntime took
   std::unique_ptr<Engine> engine;
 };

@@ -146,6 +146,8 @@ void WorkerProcess::Describe(internal::v1::WorkerRole role) {
   const EngineOptions& options = engine().options();
   identity_ =
       MakeIdentity(runtime_->weights_digest, runtime_->tokenizer_digest, engine().model_config());
+  identity_.set_metadata_digest(runtime_->metadata_digest);
+  identity_.set_sample_digest(runtime_->sample_digest);
   const KvLayout& layout = engine().cache().layout();
   shape_ = ShapeFromLayout(layout,
                            Numerics::OfCache(runtime_->backend->Numerics(), layout.dtype).name());

@@ -17,17 +17,21 @@ namespace baton {
 struct FleetSummary {
   uint32_t ready_prefill = 0;
   uint32_t ready_decode = 0;
-  bool all_ready = false;      // every worker that is known by address; false while none is
-  bool has_pair = false;       // a ready prefill and a ready decode worker serve the same model
+  bool all_ready = false;  // every worker that is known by address; false while none is
+  bool has_pair = false;   // a ready prefill and a ready decode worker serve the same model
+  // How many different models the ready workers serve: several only with --allow-mixed-revisions,
+  // or while a flag of theirs differs that changes what they compute.
+  uint32_t ready_identities = 0;
   uint32_t max_model_len = 0;  // the smallest of the ready workers; 0: none is ready
   // Tokens of prompt and output that some ready pair of workers takes, and that some ready decode
   // worker takes alone; 0: none is ready.
   uint32_t longest_of_pairs = 0;
   uint32_t longest_of_decode = 0;
-  std::string kv_cache_dtype;  // the KV type of a ready decode worker
-  uint32_t block_size = 0;     // tokens in a block of the same worker
-  std::string weights_type;    // the type of most of its weights, quantised ones too
-  std::string problem;         // why known workers are not used; empty: nothing is wrong
+  // The KV types of the ready decode workers in alphabetical order: "f16", or "f16, int8".
+  std::string kv_cache_dtype;
+  uint32_t block_size = 0;   // the fewest tokens that a block of theirs has
+  std::string weights_type;  // the types of most of their weights, as kv_cache_dtype
+  std::string problem;       // why known workers are not used; empty: nothing is wrong
 
   // A request could be served.
   bool CanServe(Disaggregation disaggregation) const {

@@ -46,7 +46,12 @@ bool MayLog(Worker& worker, absl::Time now) {
 WorkerSnapshot DescribeWorker(const internal::v1::WorkerInfo& info) {
   const internal::v1::KvShape& shape = info.shape();
   WorkerSnapshot worker;
-  worker.identity = info.identity().SerializeAsString();
+  // The digests that only routers compare are left out, so that workers of versions with and
+  // without them are paired.
+  internal::v1::ModelIdentity identity = info.identity();
+  identity.clear_metadata_digest();
+  identity.clear_sample_digest();
+  worker.identity = identity.SerializeAsString();
   worker.max_model_len = std::min(info.max_model_len(), kMostTokens);
   worker.block_size = shape.block_size();
   worker.groups = GroupsOf(shape);

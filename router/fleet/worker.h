@@ -53,6 +53,7 @@ struct Worker {
   Hash128 prefix_root;  // where the chain of its prefix hashes begins
   CircuitBreaker breaker;
   std::string problem;                // why the worker is never used; empty: nothing is wrong
+  bool other_weights = false;         // `problem` is that other weights are used; it lasts as long
   std::set<std::string> quarantines;  // decode: pushers whose KV proved to be wrong, as it says
   std::string quarantined_by;  // prefill: name of a decode worker that says so of it; empty: nobody
   internal::v1::WorkerState state = internal::v1::WORKER_STATE_UNSPECIFIED;

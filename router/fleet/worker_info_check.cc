@@ -52,7 +52,11 @@ constexpr TextField<ModelIdentity> kIdentityTexts[] = {
     {"config_digest", kMostDigestBytes, false, &ModelIdentity::config_digest,
      &ModelIdentity::mutable_config_digest},
     {"tokenizer_digest", kMostDigestBytes, false, &ModelIdentity::tokenizer_digest,
-     &ModelIdentity::mutable_tokenizer_digest}};
+     &ModelIdentity::mutable_tokenizer_digest},
+    {"metadata_digest", kMostDigestBytes, false, &ModelIdentity::metadata_digest,
+     &ModelIdentity::mutable_metadata_digest},
+    {"sample_digest", kMostDigestBytes, false, &ModelIdentity::sample_digest,
+     &ModelIdentity::mutable_sample_digest}};
 constexpr TextField<KvShape> kShapeTexts[] = {
     {"dtype", kMostShapeTextBytes, true, &KvShape::dtype, &KvShape::mutable_dtype},
     {"numerics", kMostShapeTextBytes, true, &KvShape::numerics, &KvShape::mutable_numerics}};

@@ -10,6 +10,7 @@
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 #include "router/fleet/fleet_summary.h"
+#include "router/fleet/fleet_weights.h"
 #include "router/fleet/push_address.h"
 #include "router/fleet/quarantines.h"
 #include "router/fleet/worker_info_check.h"
@@ -24,6 +25,10 @@ constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kLongestBackoff = absl::Seconds(2);
 // After a worker has flooded its stream. Its budget has room for a new one by then.
 constexpr absl::Duration kFloodBackoff = absl::Seconds(10);
+
+constexpr char kSameModelRemedy[] =
+    "; give both the same model, or give the router --allow-mixed-revisions while one model "
+    "replaces another";
 
 absl::Status WorkerLost(const std::string& what) {
   return WithErrorInfo(absl::UnavailableError(what),
@@ -79,6 +84,7 @@ void WorkerRegistry::Tick() {
     }
   }
   DropUnwanted();
+  JudgeWeights();
   Publish();
   options_.on_change();
   if (options_.on_tick) options_.on_tick(workers_);
@@ -163,19 +169,26 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
     worker.traffic = {};
     worker.measured_tokens_per_second = 0;
   }
-  worker.problem = WhyNeverUsed(worker.target, info, options_.tokenizer_digest);
+  worker.problem = WhyNeverUsed(worker.target, info, options_.model.tokenizer_digest);
   std::string why = LogSafe(worker.problem);
+  if (worker.problem.empty() && !options_.allow_mixed_revisions) {
+    worker.problem = WhyAnotherModel(options_.model, info.identity(), info.weights_type());
+    why = worker.problem + kSameModelRemedy;
+  }
   if (worker.problem.empty()) why = std::string(TakePushAddress(worker, info).message());
   worker.info = info;
   if (!worker.problem.empty()) CutTexts(worker.info);
+  worker.other_weights = false;
   worker.info.DiscardUnknownFields();
   worker.progress = {};
   worker.seen = DescribeWorker(worker.info);
   const internal::v1::ModelIdentity& identity = worker.info.identity();
   worker.prefix_root = PrefixRoot(PrefixIdentity(
       identity.weights_digest(), identity.config_digest(), worker.info.shape().numerics()));
-  NameUnlikeWorkers(worker);
-  if (!worker.problem.empty() && MayLog(worker, loop_.Now())) {
+  if (worker.problem.empty()) {
+    JudgeWeights();
+    NameUnlikeWorkers(worker);
+  } else if (MayLog(worker, loop_.Now())) {
     LogError("{} worker '{}' at {} is not used: it {}", WorkerRoleName(worker.target.role),
              LogSafe(info.name()), worker.target.address, why);
   }
@@ -195,6 +208,13 @@ absl::Status WorkerRegistry::TakePushAddress(Worker& worker,
   // Clients may read the problem, and are told no hosts.
   if (!address.ok()) worker.problem = "advertises a host that is not its own";
   return address.status();
+}
+
+void WorkerRegistry::JudgeWeights() {
+  if (options_.allow_mixed_revisions) return;
+  weights_ = ChooseWeights(workers_, options_.model, weights_);
+  MarkOtherWeights(workers_, weights_, loop_.Now(),
+                   [this](Worker& worker) { fleet_.ReadinessChanged(worker); });
 }
 
 // Another model is no error of one side; who is right cannot be known here, so the pair is refused

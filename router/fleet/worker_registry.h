@@ -13,6 +13,7 @@
 #include "baton/internal/v1/worker.pb.h"
 #include "router/calls/event_loop.h"
 #include "router/calls/worker_rpcs.h"
+#include "router/fleet/expected_model.h"
 #include "router/fleet/fleet.h"
 #include "router/fleet/fleet_view.h"
 #include "router/fleet/worker.h"
@@ -25,7 +26,9 @@ namespace baton {
 class WorkerRegistry {
  public:
   struct Options {
-    std::string tokenizer_digest;  // the router's: workers with another are never used
+    ExpectedModel model;  // the router's: workers of another are not used
+    // Workers of other models with the same tokenizer are used too.
+    bool allow_mixed_revisions = false;
     ConnectWorker connect;
     bool expose_workers = false;  // the summary names workers as they name themselves
     // Hosts that decode workers may advertise in addition to their own (CheckHostPattern).
@@ -68,6 +71,9 @@ class WorkerRegistry {
   // Takes the address for pushes to a decode worker. Returns an error for the log if the worker may
   // not have that address, and notes the problem.
   absl::Status TakePushAddress(Worker& worker, const internal::v1::WorkerInfo& info) const;
+  // Decides which weights are used, and by that which workers. Without effect if workers of several
+  // models may be used.
+  void JudgeWeights();
   void NameUnlikeWorkers(Worker& worker) const;
   void JudgeQuarantines();
   void TakePages(Worker& worker, const internal::v1::PrefixDelta& delta);
@@ -83,6 +89,7 @@ class WorkerRegistry {
   FleetView& view_;
   const Options options_;
   WorkersByTarget workers_;
+  std::string weights_;  // digest of the weights that are used; empty: none are known
   EventLoop::Timer tick_;
   std::function<void()> closed_;  // set by Close
 };

@@ -81,6 +81,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const GgufFile& f
   }
   model->created_ = absl::ToUnixSeconds(absl::Now());
   BATON_ASSIGN_OR_RETURN(model->tokenizer_, Tokenizer::Load(file));
+  model->expected_ = ReadExpectedModel(file, model->tokenizer_digest(), model->name_);
   model->table_ = MakeTokenTable(*model->tokenizer_);
   BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> empty,
                          model->tokenizer_->Encode("", EncodeOptions{}));

@@ -19,6 +19,7 @@
 #include "common/jinja/chat_template.h"
 #include "common/protocol/validate_request.h"
 #include "common/tokenizer/tokenizer.h"
+#include "router/fleet/expected_model.h"
 #include "router/fleet/fleet_view.h"
 #include "router/request/choice_output.h"
 #include "router/request/events.h"
@@ -35,7 +36,8 @@ uint64_t AboutPromptTokens(const v1::GenerateRequest& request);
 // Immutable after Load and thread-safe.
 class ServedModel {
  public:
-  // `file` may be cut off after its metadata. `served_name` empty: the file's name without
+  // `file` may be cut off after its metadata; then workers' weights are not compared with it.
+  // `served_name` empty: the file's name without
   // directory and ".gguf". `defaults`: of requests' sampling parameters; what is unset in both has
   // the default of baton.v1.SamplingParams.
   static absl::StatusOr<std::unique_ptr<ServedModel>> Load(const GgufFile& file,
@@ -82,6 +84,7 @@ class ServedModel {
 
   const std::string& name() const { return name_; }
   const std::string& tokenizer_digest() const { return tokenizer_->digest(); }
+  const ExpectedModel& expected() const { return expected_; }  // with which workers are compared
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const TokenTable& token_table() const { return table_; }
   bool adds_bos() const { return adds_bos_; }  // before a prompt that does not begin with it
@@ -120,6 +123,7 @@ class ServedModel {
   uint32_t context_length_ = 0;
   bool adds_bos_ = false;
   std::unique_ptr<Tokenizer> tokenizer_;
+  ExpectedModel expected_;
   v1::SamplingParams sampling_defaults_;       // each field unset, or valid in any request
   std::optional<ChatTemplate> chat_template_;  // none: chat input is refused
   ToolForm tool_form_ = ToolForm::OfTemplate("");

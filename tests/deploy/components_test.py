@@ -425,6 +425,19 @@ class TwoRevisions(unittest.TestCase):
             found = [d for d in both.values() if labels_match(selector, labels(d))]
             self.assertEqual({labels(d)["baton-revision"] for d in found}, {"a", "b"})
 
+    def test_routers_of_the_second_use_workers_of_both_and_those_of_the_first_when_they_are_told_to(self):
+        told = {}
+        for name in ("production", "production-b"):
+            for deployment in by_kind(kubernetes_tools.everything()[name], "Deployment"):
+                if labels(deployment).get("app.kubernetes.io/component") == "router":
+                    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+                    told[name] = {variable["name"]: variable.get("value") for variable in container["env"]}
+        self.assertNotIn("BATON_ALLOW_MIXED_REVISIONS", told["production"])
+        self.assertEqual(told["production-b"]["BATON_ALLOW_MIXED_REVISIONS"], "true")
+        walk = (tree.ROOT / "deploy/README.md").read_text().partition("\n## A new model or version\n")[2]
+        self.assertLess(walk.index("BATON_ALLOW_MIXED_REVISIONS=true"), walk.index("kubectl apply -k"))
+        self.assertGreater(walk.index("BATON_ALLOW_MIXED_REVISIONS-"), walk.index("delete scaledobject,deployment"))
+
     def test_all_else_is_the_same(self):
         first, second = (kubernetes_tools.everything()[name] for name in ("production", "production-b"))
 

@@ -18,7 +18,8 @@ class Revisions(Cluster):
     """A pair of each revision behind a router of the old one."""
 
     def __init__(self):
-        super().__init__(prefill=2, decode=2, model=MODELS / "tiny-llama-f16.gguf", router_args=["--disaggregate=always"])
+        super().__init__(prefill=2, decode=2, model=MODELS / "tiny-llama-f16.gguf",
+                         router_args=["--disaggregate=always", "--allow-mixed-revisions"])
         for worker in (self.prefill[NEW], self.decode[NEW]):
             worker.argv = [word.replace("tiny-llama-f16", "tiny-llama-bf16") for word in worker.argv]
 
@@ -80,6 +81,7 @@ def test_the_new_pair_takes_over_and_no_request_is_lost(fleet):
         for worker in fleet.pair(NEW):
             worker.start()
         load.wait_for(lambda answered: len(set(answered)) == 2, "both revisions answer")
+        assert fleet.router.metric("baton_router_ready_identities") == 2
         for worker in fleet.pair(OLD):
             worker.process.terminate()
         for worker in fleet.pair(OLD):
@@ -88,6 +90,7 @@ def test_the_new_pair_takes_over_and_no_request_is_lost(fleet):
         load.wait_for(lambda answered: len(answered) > ended + 2 * CLIENTS, "the new revision answers alone")
     assert old not in load.answered[ended + CLIENTS:]
     assert "never paired" in fleet.router.log_text()
+    assert fleet.router.metric("baton_router_ready_identities") == 1
     for worker in fleet.pair(NEW):
         assert worker.metric("baton_kv_transfer_failures_total", reason="mismatch") == 0
 

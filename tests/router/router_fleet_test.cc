@@ -30,7 +30,32 @@ TEST_F(RouterTest, WithoutAReadyWorkerItSaysSoAndWhenToComeAgain) {
   ExpectNothingLeft();
 }
 
+TEST_F(RouterTest, NoAnswerComesFromAWorkerOfAnotherModel) {
+  AddPrefill();
+  AddDecode();
+  MockWorker::Options other;
+  other.architecture = "qwen3";
+  MockWorker& stranger = AddWorker(WORKER_ROLE_DECODE, other);
+  other.architecture = "llama";
+  other.metadata_digest = "another context length";
+  MockWorker& longer = AddWorker(WORKER_ROLE_DECODE, other);
+  for (const auto& worker : workers_) {
+    (worker->role() == WORKER_ROLE_PREFILL ? options_.workers.prefill : options_.workers.decode)
+        .push_back(worker->address());
+  }
+  StartOnly();
+  Eventually([&] { return router_->Ready() && !router_->fleet().problem.empty(); });
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const Answer answer = Generate(Request("abc", 4, seed));
+    EXPECT_TRUE(answer.status.ok()) << answer.status;
+  }
+  EXPECT_EQ(stranger.total_calls() + longer.total_calls(), 0);
+  EXPECT_EQ(router_->fleet().ready_identities, 1u);
+  EXPECT_EQ(Metric("baton_router_ready_identities"), 1);
+}
+
 TEST_F(RouterTest, NeverUsesAWorkerWithAnotherTokenizerOrPairsTwoModels) {
+  options_.allow_mixed_revisions = true;
   AddPrefill();
   MockWorker::Options other;
   other.tokenizer_digest = std::string(32, 'x');

@@ -27,7 +27,10 @@ internal::v1::WorkerInfo MockState::Info() const {
   info.set_incarnation(incarnation);
   info.mutable_identity()->set_protocol_version(kProtocolVersion);
   info.mutable_identity()->set_weights_digest(options.weights_digest);
+  info.mutable_identity()->set_architecture(options.architecture);
   info.mutable_identity()->set_tokenizer_digest(options.tokenizer_digest);
+  info.mutable_identity()->set_metadata_digest(options.metadata_digest);
+  info.mutable_identity()->set_sample_digest(options.sample_digest);
   info.mutable_shape()->set_layers(2);
   info.mutable_shape()->set_kv_heads(1);
   info.mutable_shape()->set_head_dim(16);

@@ -78,6 +78,9 @@ class MockWorker {
     std::string name = "mock";
     std::string tokenizer_digest{};
     std::string weights_digest = std::string(32, 'w');
+    std::string architecture = "llama";
+    std::string metadata_digest{};
+    std::string sample_digest{};
     std::string weights_type = "";
     uint32_t vocab_size = 26;
     uint32_t eos_id = 0;

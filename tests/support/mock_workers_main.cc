@@ -34,6 +34,10 @@ absl::StatusOr<MockWorker::Options> WorkerOptions(const std::string& model) {
   if (!tokenizer.ok()) return tokenizer.status();
   MockWorker::Options options;
   options.tokenizer_digest = (*tokenizer)->digest();
+  if (const auto architecture = file->GetString("general.architecture"); architecture.ok()) {
+    options.architecture = std::string(*architecture);
+  }
+  options.metadata_digest = file->MetadataDigest();
   options.vocab_size = static_cast<uint32_t>((*tokenizer)->vocab_size());
   options.max_model_len = 1 << 20;
   options.watch_interval = absl::Milliseconds(250);
@@ -71,7 +75,7 @@ int Main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // threads that start later inherit the mask
   Flags flags;
   FlagSet flag_set("mock_workers", "Workers without an engine.");
-  flag_set.AddString("model", flags.model, "GGUF file whose tokenizer they claim to have");
+  flag_set.AddString("model", flags.model, "GGUF file that they claim to serve");
   flag_set.AddString("workers-file", flags.workers_file, "to write, for the router");
   flag_set.AddInt("prefill", flags.prefill, 0, 10000, "how many prefill workers");
   flag_set.AddInt("decode", flags.decode, 0, 10000, "how many decode workers");

@@ -39,6 +39,32 @@ TEST(GgufFile, TokenizerDigestDependsOnTheTokenizerAlone) {
             OpenTiny("tiny-llama-q4_0.gguf").TokenizerDigest());
 }
 
+TEST(GgufFile, MetadataDigestDependsOnTheArchitecturesKeysAlone) {
+  const auto digest = [](const GgufBuilder& builder) {
+    return ParseGood(builder).MetadataDigest();
+  };
+  const GgufBuilder base = GgufBuilder()
+                               .Text("general.architecture", "llama")
+                               .Uint32("llama.context_length", 4096)
+                               .Uint32("llama.block_count", 2);
+  EXPECT_EQ(digest(base), digest(GgufBuilder()
+                                     .Text("general.architecture", "llama")
+                                     .Text("general.name", "other")
+                                     .Text("tokenizer.ggml.model", "gpt2")
+                                     .Uint32("llamas.block_count", 9)
+                                     .Uint32("llama.block_count", 2)
+                                     .Uint32("llama.context_length", 4096)));
+  EXPECT_NE(digest(base), digest(GgufBuilder()
+                                     .Text("general.architecture", "llama")
+                                     .Uint32("llama.context_length", 8192)
+                                     .Uint32("llama.block_count", 2)));
+  EXPECT_EQ(digest(GgufBuilder().Uint32("llama.block_count", 2)), "") << "no architecture";
+  EXPECT_EQ(OpenTiny("tiny-llama-f32.gguf").MetadataDigest(),
+            OpenTiny("tiny-llama-q4_0.gguf").MetadataDigest());
+  EXPECT_NE(OpenTiny("tiny-llama-f32.gguf").SampleDigest(),
+            OpenTiny("tiny-llama-q4_0.gguf").SampleDigest());
+}
+
 TEST(GgufFile, DigestIsOverTheWholeFile) {
   std::string bytes = GgufBuilder().Text("k", "v").Build();
   Sha256 hash;

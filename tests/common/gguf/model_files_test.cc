@@ -83,5 +83,35 @@ TEST(ModelFiles, ThePiecewiseDigestIsOverPiecesOf16MebibytesInTheOrderOfTheNames
   EXPECT_EQ(DigestInPieces(two), std::pair(of_both.Finish(), 2));
 }
 
+TEST(ModelFiles, TheSampleDigestReadsASmallModelWholeAndPartsOfALargeOne) {
+  const auto digest = [](const std::string& bytes) {
+    ModelFiles files;
+    files.Add("a", bytes);
+    return files.SampleDigest();
+  };
+  std::string small(200'000, 'x');
+  const std::string of_small = digest(small);
+  for (const size_t at : {size_t{0}, size_t{70'000}, small.size() - 1}) {
+    small[at] = 'y';
+    EXPECT_NE(digest(small), of_small) << at;
+    small[at] = 'x';
+  }
+  EXPECT_NE(digest(small + "x"), of_small) << "the size counts";
+
+  // Of 33 MiB every second 64 KiB are read.
+  constexpr size_t kSampleBytes = size_t{64} << 10;
+  std::string large(size_t{33} << 20, 'x');
+  const std::string of_large = digest(large);
+  large[3 * kSampleBytes] = 'y';
+  EXPECT_EQ(digest(large), of_large);
+  large[4 * kSampleBytes] = 'y';
+  EXPECT_NE(digest(large), of_large);
+
+  ModelFiles one_way, other_way;
+  for (const char* name : {"x/a", "x/b"}) one_way.Add(name, "same");
+  for (const char* name : {"y/b", "y/a"}) other_way.Add(name, "same");
+  EXPECT_EQ(one_way.SampleDigest(), other_way.SampleDigest());
+}
+
 }  // namespace
 }  // namespace baton

@@ -61,6 +61,11 @@ TEST(WorkerInfoCheck, TextsAreBoundedAndPrint) {
   EXPECT_THAT(
       WhyWith([&](WorkerInfo& info) { info.mutable_identity()->set_weights_digest(giant); }),
       HasSubstr("weights_digest of more"));
+  EXPECT_THAT(
+      WhyWith([&](WorkerInfo& info) { info.mutable_identity()->set_metadata_digest(giant); }),
+      HasSubstr("metadata_digest of more"));
+  EXPECT_THAT(WhyWith([&](WorkerInfo& info) { info.mutable_identity()->set_sample_digest(giant); }),
+              HasSubstr("sample_digest of more"));
   EXPECT_THAT(WhyWith([&](WorkerInfo& info) { info.mutable_shape()->add_wire_dtypes(giant); }),
               HasSubstr("wire_dtype of more"));
   EXPECT_THAT(WhyWith([&](WorkerInfo& info) { info.mutable_shape()->set_dtype(giant); }),
@@ -92,6 +97,8 @@ TEST(WorkerInfoCheck, LittleIsKeptOfAWorkerThatIsNeverUsed) {
   info.mutable_identity()->set_weights_digest(giant);
   info.mutable_identity()->set_config_digest(giant);
   info.mutable_identity()->set_tokenizer_digest(giant);
+  info.mutable_identity()->set_metadata_digest(giant);
+  info.mutable_identity()->set_sample_digest(giant);
   info.mutable_shape()->set_numerics(giant);
   info.mutable_shape()->set_dtype(giant);
   info.mutable_shape()->add_wire_dtypes(giant);

@@ -36,6 +36,7 @@ WatchResponse Introduction(internal::v1::WorkerRole role, uint64_t incarnation =
   info.set_role(role);
   info.set_incarnation(incarnation);
   info.mutable_identity()->set_protocol_version(kProtocolVersion);
+  info.mutable_identity()->set_architecture("llama");
   info.mutable_identity()->set_tokenizer_digest("digest");
   info.mutable_shape()->set_layers(2);
   info.mutable_shape()->set_kv_heads(1);
@@ -65,7 +66,7 @@ class WorkerRegistryTest : public testing::Test {
 
   WorkerRegistry::Options Options() {
     return {
-        .tokenizer_digest = "digest",
+        .model = {.tokenizer_digest = "digest", .name = "m", .architecture = "llama"},
         .connect = watches_.Connect(),
         .advertised_hosts = {"10.8.0.0/16"},
         .on_change = [] {},
@@ -202,6 +203,109 @@ TEST_F(WorkerRegistryTest, NeverUsesAWorkerThatCannotWorkForThisRouter) {
   EXPECT_THAT(problem(Introduction(WORKER_ROLE_PREFILL, ++incarnation)),
               HasSubstr("is a prefill worker, not a decode worker"));
   EXPECT_THAT(told_, IsEmpty());
+}
+
+// The introduction of a worker with these weights.
+WatchResponse Serving(internal::v1::WorkerRole role, const std::string& weights_digest,
+                      uint64_t incarnation = 1) {
+  WatchResponse message = Introduction(role, incarnation);
+  message.mutable_info()->mutable_identity()->set_weights_digest(weights_digest);
+  message.mutable_info()->set_weights_type(weights_digest == "old" ? "F16" : "Q8_0");
+  return message;
+}
+
+TEST_F(WorkerRegistryTest, RefusesAWorkerOfAnotherModelThanTheRoutersWithOneLine) {
+  WatchResponse message = Introduction(WORKER_ROLE_DECODE);
+  message.mutable_info()->mutable_identity()->set_architecture("qwen3");
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) watches_.Say(kDecodeAddress, message);
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("decode worker 'd' at d:1 is not used: it serves another model than "
+                             "the router's 'm': architecture is qwen3 there and llama here"));
+  EXPECT_THAT(log, HasSubstr("--allow-mixed-revisions"));
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+  RunFor(kTurn);
+  EXPECT_EQ(view_.Get().ready_decode, 0u);
+  EXPECT_THAT(view_.Get().problem, HasSubstr("architecture is qwen3"));
+  EXPECT_THAT(told_, IsEmpty());
+}
+
+TEST_F(WorkerRegistryTest, OfTwoWeightsUsesTheFirstUntilMoreWorkersHaveTheOthers) {
+  watches_.Say(kPrefillAddress, Serving(WORKER_ROLE_PREFILL, "old"));
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) watches_.Say(kDecodeAddress, Serving(WORKER_ROLE_DECODE, "new"));
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("decode worker 'd' at d:1 is not used: it serves other weights (Q8_0 "
+                             "6e6577...) than the workers that are used (F16 6f6c64...), such as "
+                             "'p' at p:1; give both the same model"));
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+  // While the prefill worker cannot be reached, its weights are still the fleet's.
+  for (int i = 0; i < 12; ++i) {
+    RunFor(kWatchInterval);
+    watches_.Say(kDecodeAddress, Serving(WORKER_ROLE_DECODE, "new"));
+  }
+  EXPECT_EQ(view_.Get().ready_prefill + view_.Get().ready_decode, 0u);
+  EXPECT_THAT(view_.Get().problem, HasSubstr("serves other weights"));
+  registry_.SetTargets({{WORKER_ROLE_PREFILL, kPrefillAddress},
+                        {WORKER_ROLE_DECODE, kDecodeAddress},
+                        {WORKER_ROLE_DECODE, "d:2"}});
+  watches_.Say("d:2", Serving(WORKER_ROLE_DECODE, "new", 2));
+  RunFor(kTurn);
+  EXPECT_EQ(view_.Get().ready_decode, 2u);
+  EXPECT_EQ(view_.Get().ready_identities, 1u);
+  EXPECT_EQ(view_.Get().problem, "");
+  watches_.Say(kPrefillAddress, Serving(WORKER_ROLE_PREFILL, "old"));
+  EXPECT_EQ(view_.Get().ready_prefill, 0u) << "two workers have other weights";
+}
+
+TEST_F(WorkerRegistryTest, UsesTheOtherWeightsOnceNoTargetHasTheFirst) {
+  watches_.Say(kPrefillAddress, Serving(WORKER_ROLE_PREFILL, "old"));
+  watches_.Say(kDecodeAddress, Serving(WORKER_ROLE_DECODE, "new"));
+  EXPECT_EQ(view_.Get().ready_decode, 0u);
+  registry_.SetTargets({{WORKER_ROLE_DECODE, kDecodeAddress}});
+  RunFor(kTurn);
+  EXPECT_EQ(view_.Get().ready_decode, 1u);
+  EXPECT_EQ(view_.Get().problem, "");
+}
+
+TEST_F(WorkerRegistryTest, UsesBothModelsWeightsWhereMixedRevisionsAreAllowed) {
+  WorkerRegistry::Options options = Options();
+  options.allow_mixed_revisions = true;
+  PlayedWatches watches(queue_);
+  options.connect = watches.Connect();
+  FleetView view;
+  WorkerRegistry registry(loop_, fleet_, view, std::move(options));
+  registry.Start();
+  registry.SetTargets(
+      {{WORKER_ROLE_PREFILL, kPrefillAddress}, {WORKER_ROLE_DECODE, kDecodeAddress}});
+  WatchResponse decode = Serving(WORKER_ROLE_DECODE, "new");
+  decode.mutable_info()->mutable_identity()->set_architecture("qwen3");
+  watches.Say(kPrefillAddress, Serving(WORKER_ROLE_PREFILL, "old"));
+  watches.Say(kDecodeAddress, decode);
+  EXPECT_EQ(view.Get().ready_prefill + view.Get().ready_decode, 2u);
+  EXPECT_EQ(view.Get().ready_identities, 2u);
+  EXPECT_FALSE(view.Get().has_pair);
+  bool closed = false;
+  registry.Close([&closed] { closed = true; });
+  while (!closed) queue_.RunNext();
+}
+
+TEST_F(WorkerRegistryTest, TheSummaryNamesTheTypesOfAllDecodeWorkers) {
+  const std::string second = "d:2";
+  registry_.SetTargets({{WORKER_ROLE_PREFILL, kPrefillAddress},
+                        {WORKER_ROLE_DECODE, kDecodeAddress},
+                        {WORKER_ROLE_DECODE, second}});
+  WatchResponse one = Introduction(WORKER_ROLE_DECODE);
+  one.mutable_info()->set_weights_type("Q8_0");
+  WatchResponse two = Introduction(WORKER_ROLE_DECODE, 2);
+  two.mutable_info()->set_weights_type("F16");
+  two.mutable_info()->mutable_shape()->set_dtype("bf16");
+  two.mutable_info()->mutable_shape()->set_block_size(32);
+  watches_.Say(kDecodeAddress, one);
+  watches_.Say(second, two);
+  EXPECT_EQ(view_.Get().weights_type, "F16, Q8_0");
+  EXPECT_EQ(view_.Get().kv_cache_dtype, "bf16, f16");
+  EXPECT_EQ(view_.Get().block_size, 16u);
 }
 
 TEST_F(WorkerRegistryTest,

@@ -142,7 +142,8 @@ struct RouterSim::Process {
         registry(std::make_unique<WorkerRegistry>(
             loop, fleet, view,
             WorkerRegistry::Options{
-                .tokenizer_digest = "",
+                .model = {.tokenizer_digest = ""},
+                .allow_mixed_revisions = true,  // workers come back with another model
                 .connect =
                     [&sim, &network, watched = std::move(watched)](
                         internal::v1::WorkerRole /*role*/, const std::string& address) {

@@ -1,0 +1,35 @@
+// The model that a router serves, as far as its own file shows it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "baton/internal/v1/common.pb.h"
+#include "common/gguf/gguf_file.h"
+
+namespace baton {
+
+// Facts that the identities of workers are compared with. Open data.
+struct ExpectedModel {
+  std::string tokenizer_digest;
+  std::string name{};             // the name that clients know the model by, for log lines
+  std::string architecture{};     // general.architecture; empty: not compared
+  std::string metadata_digest{};  // GgufFile::MetadataDigest; empty: not compared
+  // QuantisedDigest of GgufFile::SampleDigest, one for each value of --quantize. Empty: not
+  // compared, because the file has no weights.
+  std::vector<std::string> sample_digests{};
+};
+
+// Reads the facts of `file`. The weights are compared only if the file was opened with its tensors.
+// Reads up to 32 MiB of it, and 64 KiB of each further file.
+ExpectedModel ReadExpectedModel(const GgufFile& file, const std::string& tokenizer_digest,
+                                const std::string& name);
+
+// Returns why a worker with this identity serves another model: the first difference, with both
+// values. Empty if there is no difference. The tokenizer is not compared. `weights_type`: the
+// worker's, such as "Q8_0".
+std::string WhyAnotherModel(const ExpectedModel& expected,
+                            const internal::v1::ModelIdentity& identity,
+                            const std::string& weights_type);
+
+}  // namespace baton
