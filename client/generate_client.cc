@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 
+#include "common/rpc/deadline.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -41,7 +42,7 @@ void GenerateClient::Generate(const v1::GenerateRequest& request, absl::Duration
                               const std::function<void(const v1::GenerateResponse&)>& on_event,
                               Answer& answer) {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  context.set_deadline(DeadlineAfter(timeout));
   key_.AddTo(context);
   {
     absl::MutexLock lock(&mutex_);

@@ -17,10 +17,7 @@ PushService::PushService(AttemptRegistry& registry, const DecodeServiceOptions& 
       sweeper_([this] { Sweep(); }) {}
 
 PushService::~PushService() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stop_ = true;
-  }
+  stop_.Notify();
   sweeper_.join();
 }
 
@@ -73,11 +70,10 @@ absl::Status PushService::Opened(PushStreamId id, std::shared_ptr<ReceiveStream>
 }
 
 void PushService::Sweep() {
-  absl::MutexLock lock(&mutex_);
-  while (!mutex_.AwaitWithTimeout(absl::Condition(&stop_), absl::Seconds(1))) {
+  while (!stop_.WaitFor(absl::Seconds(1))) {
     std::vector<std::shared_ptr<ReceiveStream>> streams;
     {
-      absl::MutexLock streams_lock(&streams_->mutex);
+      absl::MutexLock lock(&streams_->mutex);
       for (const auto& [id, stream] : streams_->open) streams.push_back(stream);
     }
     for (const auto& stream : streams) stream->CancelIfOverdue(SteadyNow());

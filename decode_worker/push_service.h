@@ -11,6 +11,7 @@
 #include "absl/synchronization/mutex.h"
 
 #include "baton/internal/v1/kv_transfer.grpc.pb.h"
+#include "common/base/timed_wait.h"
 #include "common/rpc/silent_streams.h"
 #include "decode_worker/attempt_registry.h"
 #include "decode_worker/decode_service_options.h"
@@ -46,7 +47,7 @@ class PushService final : public internal::v1::KvTransferService::WithRawCallbac
   SilentStreams silent_;
   absl::Mutex mutex_;
   PushStreamId next_id_ ABSL_GUARDED_BY(mutex_) = 1;
-  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  TimedNotification stop_;
   std::thread sweeper_;
 };
 

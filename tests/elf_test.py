@@ -99,6 +99,11 @@ class Hardened(unittest.TestCase):
             self.assertEqual(len(main), 1)
             self.assertEqual(elf.at_address(main[0], 4), ENDBR64, elf.path)
 
+    def test_waits_inside_libraries_follow_the_monotonic_clock(self):
+        for elf in self.programs():
+            exported = {name for name, section, _ in elf.symbols(SHT_DYNSYM) if section != 0}
+            self.assertIn("syscall", exported, f"{elf.path}: libraries call another one than common/base/futex_clock.cc")
+
     def test_few_symbols_are_exported(self):
         for elf in self.programs():
             exported = [name for name, section, _ in elf.symbols(SHT_DYNSYM) if section != 0]

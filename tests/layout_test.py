@@ -127,6 +127,11 @@ class Layout(unittest.TestCase):
         ]
         self.assertEqual(broken, [])
 
+    def matching(self, words):
+        """The product's sources that match outside comments and texts."""
+        return {relative(path) for path in SOURCES
+                if not relative(path).startswith("tests/") and words.search(bare(path.read_text(encoding="utf-8")))}
+
     def test_there_are_sources_to_check(self):
         self.assertGreater(len(SOURCES), 50)
 
@@ -198,6 +203,35 @@ class Layout(unittest.TestCase):
             if not relative(path).startswith("tests/") and ".detach()" in path.read_text(encoding="utf-8")
         ]
         self.assertEqual(sorted(set(broken) - allowed), [])
+
+    def test_every_timed_wait_follows_the_monotonic_clock(self):
+        # Abseil's follow the wall clock; so does gRPC's where it is given a time of that.
+        allowed = {"common/base/timed_wait.h", "common/base/timed_wait.cc", "common/base/futex_clock.cc"}
+        waits = re.compile(r"\b((Await|Wait|WaitForNotification|LockWhen|ReaderLockWhen)With(Timeout|Deadline)|sleep_until"
+                           r"|try_lock_(for|until)|pthread_\w+_timed\w+|sem_timedwait|CLOCK_REALTIME)\b"
+                           r"|[.>]wait_(for|until)\(|\(absl::ToChronoTime\(")
+        self.assertEqual(self.matching(waits), allowed)
+
+    def test_the_wall_clock_is_read_only_where_a_date_is_meant(self):
+        # The list of docs/architecture.md, "Clocks".
+        allowed = {
+            "client/certs/certificate_authority.cc",  # from and until when a certificate is valid
+            "client/certs/certificate_revocation.cc",
+            "client/doctor/doctor_command.cc",  # compares the clocks of two machines; certificates
+            "common/certificates/certificate_watcher.cc",
+            "common/certificates/credentials.cc",
+            "common/net/certificate_metrics.cc",
+            "common/net/metrics.cc",  # when the process started
+            "router/access_log/access_entry.cc",
+            "router/front/served_model.cc",  # `created` of the model, and the day that a chat template may ask for
+            "router/http/connection_answers.cc",  # the header `Date`
+            "router/page/event_log.cc",
+            "router/page/request_history.cc",  # also the traces' times
+            "router/web/page_service.cc",
+            "router/web/web_service.cc",  # `created` of an answer
+        }
+        reads = re.compile(r"\babsl::Now\(|\bsystem_clock\b|\bgettimeofday\(|\btime\((nullptr|NULL|0)\)")
+        self.assertEqual(self.matching(reads), allowed)
 
     def test_every_channel_says_whether_it_uses_a_proxy_of_the_environment(self):
         # gRPC would use one by itself, also between servers and to loopback.

@@ -18,6 +18,7 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 
 #include "common/base/address.h"
+#include "common/rpc/deadline.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -77,7 +78,7 @@ absl::Status AskHealth(const ReachTarget& target, const Credentials& credentials
   if (!channel.ok()) return channel.status();
   const auto stub = grpc::health::v1::Health::NewStub(*channel);
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + kHealthTimeout));
+  context.set_deadline(DeadlineAfter(kHealthTimeout));
   grpc::health::v1::HealthCheckRequest request;
   request.set_service("readiness");
   grpc::health::v1::HealthCheckResponse response;

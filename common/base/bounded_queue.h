@@ -11,6 +11,8 @@
 
 #include "absl/time/time.h"
 
+#include "common/base/timed_wait.h"
+
 namespace baton {
 
 // What became of an item that was offered to a queue.
@@ -40,11 +42,7 @@ class BoundedQueue {
   std::optional<T> Pop(absl::Duration timeout) {
     const auto ready = [this] { return closed_ || !items_.empty(); };
     std::unique_lock lock(mutex_);
-    if (timeout > kLongestTimedWait) {  // the clock would wrap
-      changed_.wait(lock, ready);
-    } else {
-      changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout), ready);
-    }
+    WaitFor(changed_, lock, timeout, ready);
     if (items_.empty()) return std::nullopt;
     T item = std::move(items_.front());
     items_.pop_front();
@@ -64,8 +62,6 @@ class BoundedQueue {
   }
 
  private:
-  static constexpr absl::Duration kLongestTimedWait = absl::Hours(24 * 365);
-
   const size_t capacity_;
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;

@@ -6,19 +6,13 @@ namespace baton {
 
 PeriodicThread::PeriodicThread(absl::Duration interval, std::function<void()> work)
     : thread_([this, interval, work = std::move(work)] {
-        while (true) {
+        do {
           work();
-          absl::MutexLock lock(&mutex_);
-          mutex_.AwaitWithTimeout(absl::Condition(&stop_), interval);
-          if (stop_) return;
-        }
+        } while (!stop_.WaitFor(interval));
       }) {}
 
 PeriodicThread::~PeriodicThread() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stop_ = true;
-  }
+  stop_.Notify();
   thread_.join();
 }
 

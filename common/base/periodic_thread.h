@@ -4,9 +4,9 @@
 #include <functional>
 #include <thread>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+
+#include "common/base/timed_wait.h"
 
 namespace baton {
 
@@ -18,8 +18,7 @@ class PeriodicThread {
   ~PeriodicThread();
 
  private:
-  absl::Mutex mutex_;
-  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  TimedNotification stop_;
   std::thread thread_;
 };
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/check.h"
+#include "common/base/timed_wait.h"
 
 namespace baton {
 
@@ -69,7 +70,7 @@ Mailbox::Contents Mailbox::Take() {
 
 void Mailbox::Wait(absl::Duration timeout) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout), [this] {
+  WaitFor(changed_, lock, timeout, [this] {
     return wake_ || !contents_.submissions.empty() || !contents_.controls.empty() ||
            !contents_.distrusted.empty();
   });

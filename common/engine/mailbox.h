@@ -65,8 +65,7 @@ class Mailbox {
 
   // Everything that was asked for since the last Take.
   Contents Take();
-  // Returns when there is something to take, Wake() was called or `timeout` (less than a year) has
-  // passed.
+  // Returns when there is something to take, Wake() was called or `timeout` has passed.
   void Wait(absl::Duration timeout);
   void Wake();
 

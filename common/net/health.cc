@@ -23,10 +23,7 @@ void ProgressJudge::Observe(const ProgressSample& sample, absl::Time now) {
 Health::Health(Options options) : options_(std::move(options)), thread_([this] { Loop(); }) {}
 
 Health::~Health() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stop_ = true;
-  }
+  stop_.Notify();
   thread_.join();
 }
 
@@ -92,13 +89,7 @@ void Health::Publish() {
 }
 
 void Health::Loop() {
-  while (true) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (mutex_.AwaitWithTimeout(absl::Condition(&stop_), kWatchInterval)) return;
-    }
-    Refresh();
-  }
+  while (!stop_.WaitFor(kWatchInterval)) Refresh();
 }
 
 }  // namespace baton

@@ -22,6 +22,8 @@
 #include "absl/time/time.h"
 #include "grpcpp/health_check_service_interface.h"
 
+#include "common/base/timed_wait.h"
+
 namespace baton {
 
 // A condition of routers: every worker that the router was told of is ready. "readiness" may need
@@ -90,9 +92,9 @@ class Health {
   bool ready_ ABSL_GUARDED_BY(mutex_) = false;
   bool live_ ABSL_GUARDED_BY(mutex_) = true;
   std::map<std::string, bool> conditions_ ABSL_GUARDED_BY(mutex_);  // values at the last sample
-  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   ProgressJudge judge_ ABSL_GUARDED_BY(mutex_);
   std::vector<grpc::HealthCheckServiceInterface*> attached_ ABSL_GUARDED_BY(mutex_);
+  TimedNotification stop_;
   std::thread thread_;
 };
 

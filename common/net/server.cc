@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -40,6 +39,7 @@
 #include "common/net/metrics_server.h"
 #include "common/net/reflection.h"
 #include "common/net/refused_connections.h"
+#include "common/rpc/deadline.h"
 #include "common/rpc/duration.h"
 #include "common/rpc/status.h"
 
@@ -132,7 +132,7 @@ struct Port {
   // Stops to accept, gives the calls `timeout` to end, and ends those that are left.
   void Shutdown(absl::Duration timeout) {
     acceptor->Stop();
-    server->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
+    server->Shutdown(DeadlineAfter(timeout));
     server->Wait();
   }
 

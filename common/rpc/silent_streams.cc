@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 
 #include "common/base/clock.h"
+#include "common/rpc/deadline.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -30,7 +30,7 @@ SilentStreams::~SilentStreams() {
 
 void SilentStreams::Open::SetAlarm(absl::Time now) {
   alarm = std::make_unique<grpc::Alarm>();
-  alarm->Set(absl::ToChronoTime(absl::Now() + (streams.begin()->second.overdue - now)),
+  alarm->Set(DeadlineAfter(streams.begin()->second.overdue - now),
              [open = shared_from_this()](bool expired) {
                if (expired) open->EndOverdue();
              });

@@ -225,6 +225,7 @@ grpc::ServerWriteReactor<WatchResponse>* WorkerService::Watch(
   auto* watcher = new Watcher(*this, *context, peer, router);
   watchers_.push_back(watcher);
   changed_ = true;
+  awake_.NotifyOne();
   return watcher;
 }
 
@@ -247,16 +248,19 @@ void WorkerService::SetAddress(const std::string& address) {
   BATON_CHECK(!addressed_, "watchers know an address already");
   info_.set_address(address);
   addressed_ = changed_ = true;
+  awake_.NotifyOne();
 }
 
 void WorkerService::StateChanged() {
   absl::MutexLock lock(&mutex_);
   changed_ = true;
+  awake_.NotifyOne();
 }
 
 void WorkerService::Close() {
   absl::MutexLock lock(&mutex_);
   closed_ = true;
+  awake_.NotifyOne();
   const grpc::Status status = ToGrpcStatus(Closed());
   for (Watcher* watcher : watchers_) watcher->End(status);
 }
@@ -271,7 +275,7 @@ void WorkerService::Loop() {
   while (true) {
     {
       absl::MutexLock lock(&mutex_);
-      mutex_.AwaitWithTimeout(absl::Condition(&awake), kWatchInterval);
+      awake_.WaitFor(mutex_, kWatchInterval, awake);
       if (closed_) return;
       changed_ = false;
       if (watchers_.empty() || !addressed_) continue;

@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 
 #include "baton/internal/v1/worker.grpc.pb.h"
+#include "common/base/timed_wait.h"
 #include "common/certificates/credentials.h"
 #include "common/engine/engine.h"
 #include "common/kv/prefix_pages.h"
@@ -84,6 +85,7 @@ class WorkerService final : public ReceivingService<internal::v1::WorkerService>
   bool addressed_ ABSL_GUARDED_BY(mutex_);  // whether the address is known
   bool changed_ ABSL_GUARDED_BY(mutex_) = false;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  TimedCondVar awake_;  // notified when changed_ or closed_ becomes true
   std::thread thread_;
 };
 

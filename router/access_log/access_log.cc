@@ -74,7 +74,7 @@ void AccessLog::Write(const AccessRecord& record) {
 
 bool AccessLog::Close(absl::Duration limit) {
   queue_.Close();
-  return ended_.WaitForNotificationWithTimeout(limit);
+  return ended_.WaitFor(limit);
 }
 
 }  // namespace baton

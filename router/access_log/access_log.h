@@ -12,11 +12,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 
 #include "common/base/bounded_queue.h"
 #include "common/base/line_rate.h"
+#include "common/base/timed_wait.h"
 #include "common/net/metrics.h"
 #include "router/access_log/access_line.h"
 #include "router/access_log/line_sink.h"
@@ -68,7 +68,7 @@ class AccessLog {
   Counter over_rate_;
   Counter overflowed_;
   Counter unwritten_;
-  absl::Notification ended_;
+  TimedNotification ended_;
   std::thread thread_;  // the last member: it uses the others
 };
 

@@ -15,7 +15,7 @@ ThreadLoop::~ThreadLoop() {
   {
     absl::MutexLock lock(&mutex_);
     stop_ = true;
-    changed_.Signal();
+    changed_.NotifyOne();
   }
   thread_.join();
 }
@@ -23,7 +23,7 @@ ThreadLoop::~ThreadLoop() {
 void ThreadLoop::Post(Task task) {
   absl::MutexLock lock(&mutex_);
   tasks_.push_back(std::move(task));
-  if (!running_ && sleeps_until_ != absl::InfinitePast()) changed_.Signal();
+  if (!running_ && sleeps_until_ != absl::InfinitePast()) changed_.NotifyOne();
 }
 
 void ThreadLoop::PostOrRun(Task task) {
@@ -64,7 +64,7 @@ void ThreadLoop::Loop() {
       while (running_ || (tasks_.empty() && !stop_ && FirstTimer() > SteadyNow())) {
         // Whoever runs also sees to the timers, and says when he is done.
         sleeps_until_ = running_ ? absl::InfiniteFuture() : FirstTimer();
-        changed_.WaitWithTimeout(&mutex_, sleeps_until_ - SteadyNow());
+        changed_.WaitFor(mutex_, sleeps_until_ - SteadyNow());
       }
       sleeps_until_ = absl::InfinitePast();
       if (tasks_.empty() && stop_) return;
@@ -82,7 +82,7 @@ void ThreadLoop::RunTasks(size_t max_tasks) {
       const bool idle = tasks_.empty() && FirstTimer() > SteadyNow();
       if (idle || done >= max_tasks) {
         running_ = false;
-        if (!idle || stop_ || FirstTimer() < sleeps_until_) changed_.Signal();
+        if (!idle || stop_ || FirstTimer() < sleeps_until_) changed_.NotifyOne();
         return;
       }
       batch_.swap(tasks_);

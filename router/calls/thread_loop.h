@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 
 #include "common/base/clock.h"
+#include "common/base/timed_wait.h"
 #include "router/calls/event_loop.h"
 
 namespace baton {
@@ -43,7 +44,7 @@ class ThreadLoop final : public EventLoop {
   absl::Time FirstTimer() const;
 
   absl::Mutex mutex_;
-  absl::CondVar changed_;  // the loop's own thread waits for it
+  TimedCondVar changed_;  // the loop's own thread waits for it
   std::vector<Task> tasks_ ABSL_GUARDED_BY(mutex_);
   bool running_ ABSL_GUARDED_BY(mutex_) = false;  // some thread runs tasks
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,7 +1,6 @@
 #include "router/front/generation_service.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/deadline.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/refused_call.h"
 #include "common/rpc/status.h"
@@ -23,11 +23,7 @@ namespace {
 
 // The client's deadline on our steady clock; infinite if the client gave none.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context, absl::Time now) {
-  const auto deadline = context.deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) return absl::InfiniteFuture();
-  // gRPC's "none" is not always the last time point.
-  const absl::Duration left = absl::FromChrono(deadline - std::chrono::system_clock::now());
-  return left > absl::Hours(24 * 365) ? absl::InfiniteFuture() : now + left;
+  return now + TimeUntil(context.raw_deadline());
 }
 
 // The first value of that name, which lives as long as the call; empty: there is none.

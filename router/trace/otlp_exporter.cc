@@ -55,7 +55,7 @@ bool OtlpExporter::Close(absl::Duration limit) {
     queue_.Close();
     closing_.Notify();
   }
-  return ended_.WaitForNotificationWithTimeout(limit);
+  return ended_.WaitFor(limit);
 }
 
 void OtlpExporter::Loop() {
@@ -83,7 +83,7 @@ void OtlpExporter::Export(const std::vector<RequestTrace>& batch) {
     if (absl::ToUnixNanos(SteadyNow()) >= close_by_ns_) break;
     if (i > 0) {
       retries_.Add();
-      closing_.WaitForNotificationWithTimeout(backoff);
+      closing_.WaitFor(backoff);
       backoff *= 2;
     }
     const Sent sent = Post(body, why);

@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 
 #include "common/base/bounded_queue.h"
+#include "common/base/timed_wait.h"
 #include "common/net/metrics.h"
 #include "router/trace/otlp_options.h"
 #include "router/trace/request_trace.h"
@@ -58,8 +58,8 @@ class OtlpExporter {
   const OtlpResource resource_;
   const Timing timing_;
   BoundedQueue<RequestTrace> queue_{kQueueBound};
-  absl::Notification closing_;
-  absl::Notification ended_;
+  TimedNotification closing_;
+  TimedNotification ended_;
   std::atomic<int64_t> close_by_ns_;  // of the steady clock, as SteadyNow has it
   absl::Time warned_ = absl::InfinitePast();
   Counter exported_;

@@ -129,7 +129,7 @@ void Tracer::Write(const RequestTrace& trace) {
 bool Tracer::Close(absl::Duration limit) {
   const absl::Time by = SteadyNow() + limit;
   queue_.Close();
-  if (!ended_.WaitForNotificationWithTimeout(limit)) return false;
+  if (!ended_.WaitFor(limit)) return false;
   return exporter_ == nullptr || exporter_->Close(std::max(by - SteadyNow(), absl::ZeroDuration()));
 }
 

@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 
 #include "common/base/bounded_queue.h"
+#include "common/base/timed_wait.h"
 #include "common/net/metrics.h"
 #include "common/rpc/trace_context.h"
 #include "router/page/request_history.h"
@@ -72,7 +72,7 @@ class Tracer {
   std::unique_ptr<TraceFile> file_;               // of the thread; null: there is none, or it ended
   const std::unique_ptr<OtlpExporter> exporter_;  // null: there is none
   BoundedQueue<Item> queue_{kQueueBound};
-  absl::Notification ended_;
+  TimedNotification ended_;
   bool told_of_file_ = false;  // that it cannot be written
   Counter overflowed_;
   Counter unwritten_;

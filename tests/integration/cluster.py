@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -242,6 +243,32 @@ def complete(stub, made, timeout_s=120):
     responses = list(stub.Generate(made, timeout=timeout_s))
     assert len(responses) == 1 and responses[0].HasField("complete"), responses
     return responses[0].complete
+
+
+class Load:
+    """Requests one after another, until the end of the `with`; then none of them may have failed."""
+
+    def __init__(self, stub, metadata=()):
+        self.stub, self.metadata, self.done, self.failures, self.over = stub, metadata, 0, [], False
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        while not self.over:
+            made = request(prompt=f"{self.done} times", temperature=0, max_tokens=2)
+            try:
+                list(self.stub.Generate(made, timeout=60, metadata=self.metadata))
+                self.done += 1
+            except grpc.RpcError as error:
+                self.failures.append(error.details())
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over = True
+        self.thread.join()
+        assert self.done > 0 and not self.failures, self.failures
 
 
 class Failure:

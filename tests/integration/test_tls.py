@@ -4,12 +4,11 @@ import contextlib
 import json
 import os
 import re
-import threading
 
 import grpc
 import pytest
 
-from cluster import MODEL, Cluster, complete, request, wait_until
+from cluster import MODEL, Cluster, Load, complete, request, wait_until
 from programs import channel_credentials, issue, make_authority, new_key, revoke, run, tls_flags
 from stubs import common_pb, decode_pb, decode_rpc, prefill_pb, prefill_rpc, transfer_pb, transfer_rpc, worker_pb, worker_rpc
 
@@ -117,31 +116,6 @@ def test_a_method_is_open_to_the_roles_of_its_callers_only(secured, method):
             # A front passes on what others ask for, here nobody's call.
             unknown = call.code() == grpc.StatusCode.UNAUTHENTICATED
             assert unknown == (part == "router" and role == "front"), (role, call.details())
-
-
-class Load:
-    """Requests one after another, until the end of the `with`; then none of them may have failed."""
-
-    def __init__(self, stub):
-        self.stub, self.done, self.failures, self.over = stub, 0, [], False
-        self.thread = threading.Thread(target=self.run)
-
-    def run(self):
-        while not self.over:
-            try:
-                complete(self.stub, request(prompt=f"{self.done} times", temperature=0, max_tokens=2), timeout_s=60)
-                self.done += 1
-            except grpc.RpcError as error:
-                self.failures.append(error.details())
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over = True
-        self.thread.join()
-        assert self.done > 0 and not self.failures, self.failures
 
 
 def refusal(channel, method):

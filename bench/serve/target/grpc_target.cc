@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 
 #include "common/access/access_table.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/net/channel.h"
+#include "common/rpc/deadline.h"
 #include "common/rpc/duration.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
@@ -105,7 +105,7 @@ absl::StatusOr<std::unique_ptr<GrpcTarget>> GrpcTarget::Create(const Options& op
     arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
     const auto channel_credentials = credentials.ForChannel(kWhoAnswersClients, arguments);
     const auto channel = grpc::CreateCustomChannel(options.server, channel_credentials, arguments);
-    if (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + absl::Seconds(5)))) {
+    if (!channel->WaitForConnected(DeadlineAfter(absl::Seconds(5)))) {
       return absl::UnavailableError(absl::StrCat("--server ", options.server, ": no connection"));
     }
     target->stubs_.push_back(v1::GenerationService::NewStub(channel));
@@ -126,7 +126,7 @@ void GrpcTarget::Send(const LoadRequest& request, LoadRecord& record) {
   call.reset(new Call{.record = record});
   record.sent_ns = SteadyNanoseconds();
   options_.key.AddTo(call->context);
-  call->context.set_deadline(absl::ToChronoTime(absl::Now() + options_.timeout));
+  call->context.set_deadline(DeadlineAfter(options_.timeout));
   call->reader =
       stubs_[sent_++ % stubs_.size()]->AsyncGenerate(&call->context, message, &queue_, call.get());
 }
@@ -134,8 +134,7 @@ void GrpcTarget::Send(const LoadRequest& request, LoadRecord& record) {
 std::vector<LoadRecord*> GrpcTarget::Poll(absl::Time until) {
   void* tag = nullptr;
   bool ok = false;
-  const absl::Time deadline = absl::Now() + (until - SteadyNow());
-  if (queue_.AsyncNext(&tag, &ok, absl::ToChronoTime(deadline)) !=
+  if (queue_.AsyncNext(&tag, &ok, DeadlineAfter(until - SteadyNow())) !=
       grpc::CompletionQueue::GOT_EVENT) {
     return {};
   }
