@@ -187,7 +187,7 @@ std::string EventRows(const Json& fleet, size_t most) {
   std::string text;
   for (size_t i = events.size() - std::min(most, events.size()); i < events.size(); ++i) {
     const absl::Time at = absl::UnixEpoch() + absl::Seconds(NumberOf(events[i], "at"));
-    std::vector<std::string> words = {absl::FormatTime("%H:%M:%S", at, absl::LocalTimeZone())};
+    std::vector<std::string> words = {absl::FormatTime("%H:%M:%SZ", at, absl::UTCTimeZone())};
     for (const char* key : {"kind", "worker", "request", "text"}) {
       if (std::string word = TextOf(events[i], key); !word.empty())
         words.push_back(std::move(word));

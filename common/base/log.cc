@@ -53,17 +53,17 @@ class JsonMessage : public spdlog::custom_flag_formatter {
 
 template <typename Message>
 std::unique_ptr<spdlog::formatter> MakeFormatter(const std::string& pattern) {
-  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
   formatter->add_flag<Message>('*').set_pattern(pattern);
   return formatter;
 }
 
 std::unique_ptr<spdlog::formatter> MakeTextFormatter() {
-  return MakeFormatter<OneLineMessage>("%Y-%m-%dT%H:%M:%S.%e %^%L%$ [%n] %*");
+  return MakeFormatter<OneLineMessage>("%Y-%m-%dT%H:%M:%S.%eZ %^%L%$ [%n] %*");
 }
 std::unique_ptr<spdlog::formatter> MakeJsonFormatter() {
   return MakeFormatter<JsonMessage>(
-      R"({"time":"%Y-%m-%dT%H:%M:%S.%f%z","level":"%l","role":"%n","message":%*})");
+      R"({"time":"%Y-%m-%dT%H:%M:%S.%fZ","level":"%l","role":"%n","message":%*})");
 }
 
 // Messages go to stderr, because stdout belongs to answers. spdlog needs shared ownership.

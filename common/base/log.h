@@ -1,9 +1,9 @@
 // Logging to stderr, by spdlog: LogInfo("loaded {} tensors in {}", n, seconds).
 //
 // Thread-safe, except InitLogging, which main calls before it starts threads. A message is always
-// one line, and in JSON one valid object, whatever it contains. Text from outside (prompts, names
-// in files) must pass through LogSafe(), which bounds its length, so that a client cannot flood the
-// log.
+// one line, and in JSON one valid object, whatever it contains. Its time is in UTC. Text from
+// outside (prompts, names in files) must pass through LogSafe(), which bounds its length, so that a
+// client cannot flood the log.
 #pragma once
 
 #include <spdlog/spdlog.h>

@@ -59,14 +59,14 @@ export function percent(part) {
   return `${value.toFixed(small ? 1 : 0)} %`;
 }
 
-// The time of day of Unix seconds, by this browser's clock and zone.
+// The time of day of Unix seconds in UTC, as the logs show it.
 export function clock(at) {
   if (!known(at)) return UNKNOWN;
-  return new Date(at * 1000).toLocaleTimeString("en-GB");
+  return `${new Date(at * 1000).toLocaleTimeString("en-GB", {timeZone: "UTC"})}Z`;
 }
 
 export function dateAndClock(at) {
-  return known(at) ? `${new Date(at * 1000).toLocaleDateString("en-CA")} ${clock(at)}` : UNKNOWN;
+  return known(at) ? `${new Date(at * 1000).toLocaleDateString("en-CA", {timeZone: "UTC"})} ${clock(at)}` : UNKNOWN;
 }
 
 // How long before `now`, both Unix seconds.

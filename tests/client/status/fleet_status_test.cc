@@ -41,7 +41,7 @@ TEST(FleetStatus, OneFleetIsATableOfRoutersWorkersAndEvents) {
   EXPECT_THAT(table, testing::ContainsRegex("r0 +serving +1h02m +1 +2 +0 +4\n"));
   EXPECT_THAT(table, testing::ContainsRegex("decode-0 +decode +ready +4 +- +.#####\\+\\+\\.\\.\\.. "
                                             "52 % +10.5"));
-  EXPECT_THAT(table, HasSubstr("worker_up  It is ready.\n"));
+  EXPECT_THAT(table, HasSubstr("00:01:40Z  worker_up  It is ready.\n")) << "in UTC, as the log";
   EXPECT_THAT(FleetTable(Fleet("r0", 100), 0), Not(HasSubstr("It is ready")));
 }
 

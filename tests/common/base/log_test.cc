@@ -1,11 +1,16 @@
 #include "common/base/log.h"
 
+#include <time.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -59,6 +64,33 @@ TEST(Log, ABannerIsLinesOfTextOrOneMessageOfJson) {
   EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1) << line;
   EXPECT_EQ(nlohmann::json::parse(line).at("message"), "worker on :1\n  model x");
   EXPECT_EQ(Logged("warning", "text", banner), "");
+}
+
+// Takes the process to another zone while it lives.
+class TimeZone {
+ public:
+  explicit TimeZone(const char* name) {
+    setenv("TZ", name, 1);
+    tzset();
+  }
+  ~TimeZone() {
+    unsetenv("TZ");
+    tzset();
+  }
+};
+
+TEST(Log, TimesAreInUtcAndSaySoWhateverTheZoneOfTheMachine) {
+  const TimeZone tokyo("UTC-9");
+  const auto log = [] { LogInfo("now"); };
+  const std::string text = Logged("info", "text", log);
+  const std::string json = nlohmann::json::parse(Logged("info", "json", log)).at("time");
+  for (const std::string& time : {text.substr(0, text.find(' ')), json}) {
+    absl::Time read;
+    std::string error;
+    ASSERT_TRUE(absl::ParseTime("%Y-%m-%dT%H:%M:%E*SZ", time, absl::UTCTimeZone(), &read, &error))
+        << time << ": " << error;
+    EXPECT_LT(absl::AbsDuration(absl::Now() - read), absl::Minutes(5)) << time;
+  }
 }
 
 TEST(Log, JsonKeepsAMessageThatIsUtf8) {
