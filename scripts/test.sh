@@ -18,9 +18,9 @@
 # --full: both of the first, and the long forms, which take hours: 50,000 seeds of the simulation, two disturbances in every order
 # of events, answers by 300 JSON schemas (Qwen2.5-Coder-0.5B's, 478 MB), other people's clients, the package in a fresh Debian,
 # SmolLM2 as a Hugging Face folder, Gemma 3 270M (which it fetches under Gemma's terms), 100,000 malformed requests of HTTP, a
-# stream that is silent for 92 s behind the front, a model file that is harmed at 1,000 moments, the GPU bundle by CUDA 12.4,
-# ThreadSanitizer, chaos of 1,000 requests in each way of ending a worker, 500 requests with guessed tokens on every way, and all
-# planted bugs.
+# stream that is silent for 92 s behind the front, clients whose machine is gone for 100 s, a model file that is harmed at 1,000
+# moments, the GPU bundle by CUDA 12.4, ThreadSanitizer, chaos of 1,000 requests in each way of ending a worker, 500 requests with
+# guessed tokens on every way, and all planted bugs.
 #
 # With CI=true in the environment, a compiler warning is an error.
 set -euo pipefail
@@ -203,6 +203,8 @@ test_long() {
   BATON_MALFORMED=100000 /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_malformed_http.py
   part "long: a stream that is silent for 92 s passes the front"
   BATON_SILENT_STREAM_S=92 /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_front.py -k was_silent
+  part "long: idle connections of clients whose machine is gone end within 100 s, others stay"
+  BATON_VANISHED_CLIENTS=1 /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_vanished_clients.py
   part "long: a model file that is cut, written to and replaced at 1,000 moments"
   BATON_CUTS=334 /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_model_file.py -k harm
   part "long: the GPU bundle by CUDA Toolkit 12.4"

@@ -120,11 +120,15 @@ void SetConnectionArguments(const ServerProcess::Options& options, grpc::ServerB
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              ToMilliseconds(kMinReceivedPingInterval));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  if (options.internal) {
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, ToMilliseconds(kKeepaliveTime));
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ToMilliseconds(kKeepaliveTimeout));
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  }
+  const bool internal = options.internal;
+  builder.AddChannelArgument(
+      GRPC_ARG_KEEPALIVE_TIME_MS,
+      ToMilliseconds(internal ? kKeepaliveTime : options.client_keepalive_time));
+  builder.AddChannelArgument(
+      GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+      ToMilliseconds(internal ? kKeepaliveTimeout : options.client_keepalive_timeout));
+  // gRPC would send two pings on an idle connection, and no more.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
 }
 
 // A gRPC server and what accepts its connections.
@@ -323,7 +327,7 @@ absl::Status ServerProcess::Serve(const std::vector<grpc::Service*>& services,
               .reuse_port = rep_->options.flags.reuse_port,
               .rate = RateOfConnections(rep_->options, rep_->credentials.secure()),
               .unacknowledged_timeout =
-                  rep_->options.internal ? kKeepaliveTimeout : absl::ZeroDuration(),
+                  rep_->options.internal ? kKeepaliveTimeout : kClientUnacknowledgedTimeout,
               .memory = rep_->options.internal
                             ? std::function<MemoryLevel()>()
                             : [rep = rep_.get()] { return rep->memory.Look(SteadyNow()); },

@@ -29,6 +29,13 @@
 
 namespace baton {
 
+// Keepalive pings to clients: a connection whose client's machine is gone ends within 100 s. An
+// idle client of gRPC answers within 5 s, since it reads that seldom.
+inline constexpr absl::Duration kClientKeepaliveTime = absl::Seconds(60);
+inline constexpr absl::Duration kClientKeepaliveTimeout = absl::Seconds(30);
+// How long data may stay unacknowledged on a client's connection.
+inline constexpr absl::Duration kClientUnacknowledgedTimeout = absl::Seconds(60);
+
 // What a server does while it drains. The hooks are called on the thread of Run(), may be empty,
 // and must not block.
 struct DrainHooks {
@@ -58,6 +65,10 @@ class ServerProcess {
     bool behind_front = false;
     // How long a new connection may take until both sides have introduced themselves.
     absl::Duration handshake_timeout = kHandshakeTimeout;
+    // After how long without a byte from a client it is pinged, and how long it may take to answer
+    // before its connection is closed. Not used if `internal`, whose pings come sooner.
+    absl::Duration client_keepalive_time = kClientKeepaliveTime;
+    absl::Duration client_keepalive_timeout = kClientKeepaliveTimeout;
   };
 
   // Opens --health-listen and --metrics-listen, and takes the signals. An error is one line for

@@ -164,6 +164,19 @@ def test_a_silent_stream_lives_longer_than_a_silent_client(fronted):
     fronted.wait_ready()
 
 
+def test_the_front_asks_whether_the_machine_of_an_idle_client_is_still_there(fronted):
+    port = fronted.front.host_port[1]
+
+    def asks():
+        rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        timers = [timer[:2] for _, local, _, state, _, timer, *_ in rows if local.endswith(f":{port:04X}") and state == "01"]
+        return timers and all(timer == "02" for timer in timers)  # the timer of TCP's keepalive runs
+
+    with channel(fronted) as made:
+        grpc.channel_ready_future(made).result(timeout=10)
+        wait_until(asks, 10, "its connection is probed")
+
+
 @contextlib.contextmanager
 def silent_fleet(folder, limits, between_tokens_s):
     """A front, without a revocation list, before a router with mock workers, which are silent for that time before each token

@@ -5,6 +5,7 @@
 
 #include <list>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -15,10 +16,12 @@
 #include "gtest/gtest.h"
 
 #include "common/base/address.h"
+#include "common/rpc/deadline.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 #include "tests/common/net/test_calls.h"
 #include "tests/common/net/test_service.h"
+#include "tests/common/net/test_sockets.h"
 #include "tests/support/certificates.h"
 #include "tests/support/raw_call.h"
 
@@ -218,6 +221,38 @@ TEST_F(ServerTest, BothReflectionsListTheServices) {
     EXPECT_EQ(std::count(lists[0].begin(), lists[0].end(), "baton.v1.GenerationService"),
               public_port ? 1 : 0);
   }
+}
+
+// The whole of the limits would take 90 s: tests/integration/test_vanished_clients.py.
+TEST(ServerKeepalive, AClientThatAnswersNoPingIsDroppedAndAnIdleOneThatAnswersStays) {
+  Metrics metrics{"router"};
+  ServerFlags flags;
+  flags.listen = "127.0.0.1:0";
+  const auto server = ServerProcess::Create({.program = "test",
+                                             .flags = flags,
+                                             .client_keepalive_time = absl::Seconds(1),
+                                             .client_keepalive_timeout = absl::Seconds(1)},
+                                            metrics);
+  ASSERT_TRUE(server.ok()) << server.status();
+  TestService service;
+  ASSERT_TRUE((*server)->Serve({&service}).ok());
+  const std::string address = (*server)->listen_address();
+
+  const auto idle = Connect(address, ChannelPurpose::kClient);
+  ASSERT_TRUE(idle->WaitForConnected(DeadlineAfter(absl::Seconds(10))));
+  bool left = true;
+  std::thread watch([&] {  // also reads, which an idle channel does each 5 s only
+    left = idle->WaitForStateChange(GRPC_CHANNEL_READY, DeadlineAfter(absl::Seconds(4)));
+  });
+  TestSocket vanished;
+  ASSERT_TRUE(vanished.Connect(address));
+  // The preface of HTTP/2 and empty settings.
+  ASSERT_TRUE(vanished.Send(
+      absl::StrCat("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", std::string("\0\0\0\4\0\0\0\0\0", 9))));
+  EXPECT_NE(vanished.ReadAll(), "");
+  EXPECT_TRUE(vanished.IsClosed());
+  watch.join();
+  EXPECT_FALSE(left) << "the idle client was dropped too";
 }
 
 TEST_F(ServerTest, MessagesOverTheLimitAreRefused) {
