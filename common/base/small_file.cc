@@ -71,6 +71,12 @@ bool WriteAll(int fd, absl::string_view bytes) {
   return true;
 }
 
+bool IsFileAt(int fd, const std::string& path) {
+  struct stat at_path = {}, held = {};
+  return stat(path.c_str(), &at_path) == 0 && fstat(fd, &held) == 0 &&
+         at_path.st_dev == held.st_dev && at_path.st_ino == held.st_ino;
+}
+
 absl::Status WriteSmallFile(const std::string& path, absl::string_view content,
                             const WriteOptions& options) {
   const auto cannot = [&] {

@@ -22,6 +22,10 @@ absl::StatusOr<std::string> ReadSmallFileOrPipe(const std::string& path, size_t 
 // Writes all of `bytes`, however many calls it takes. False, with errno, when it cannot.
 bool WriteAll(int fd, absl::string_view bytes);
 
+// Returns whether the open file `fd` is the one at `path`: it was neither moved nor deleted, and no
+// other has taken its place.
+bool IsFileAt(int fd, const std::string& path);
+
 struct WriteOptions {
   mode_t mode = 0600;
   bool replace = true;  // false: ALREADY_EXISTS if the file is there, even if it was made just now

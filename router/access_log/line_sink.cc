@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 
 #include "common/base/clock.h"
+#include "common/base/small_file.h"
 #include "common/base/status_macros.h"
 
 namespace baton {
@@ -113,12 +114,6 @@ absl::Status LineSink::Reopen() {
   return absl::OkStatus();
 }
 
-bool LineSink::Moved() const {
-  struct stat at_path = {}, held = {};
-  return stat(path_.c_str(), &at_path) != 0 || fstat(fd_, &held) != 0 ||
-         at_path.st_dev != held.st_dev || at_path.st_ino != held.st_ino;
-}
-
 bool LineSink::WaitForRoom() {
   constexpr absl::Duration kStep = absl::Milliseconds(5);
   const absl::Time until = SteadyNow() + (stuck_ ? absl::ZeroDuration() : kPatience);
@@ -146,7 +141,7 @@ absl::Status LineSink::Put(absl::string_view& text) {
 }
 
 absl::Status LineSink::Write(absl::string_view line) {
-  if (!path_.empty() && (fd_ < 0 || Moved())) {
+  if (!path_.empty() && (fd_ < 0 || !IsFileAt(fd_, path_))) {
     // A file that was moved away is written to until there is a new one, a deleted one is not.
     if (absl::Status status = Reopen(); !status.ok() && !HasName(fd_)) {
       CloseFile();

@@ -39,8 +39,6 @@ class LineSink {
  private:
   explicit LineSink(std::string path) : path_(std::move(path)) {}
   absl::Status Reopen();
-  // Whether the open file is no longer the one at the path.
-  bool Moved() const;
   bool WaitForRoom();
   // Writes, and removes from `text` what was written.
   absl::Status Put(absl::string_view& text);

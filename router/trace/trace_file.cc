@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -24,6 +25,11 @@ using Json = nlohmann::ordered_json;
 constexpr int kPid = 1;  // the process that the drawing shows: all are of this router
 constexpr char kEnd[] = "\n]\n";
 
+bool IsEmpty(int fd) {
+  struct stat file = {};
+  return fstat(fd, &file) == 0 && file.st_size == 0;
+}
+
 std::string Metadata(const char* what, int track, const std::string& name) {
   return TraceText(
       {{"name", what}, {"ph", "M"}, {"pid", kPid}, {"tid", track}, {"args", {{"name", name}}}});
@@ -36,13 +42,21 @@ absl::StatusOr<std::unique_ptr<TraceFile>> TraceFile::Open(const std::string& pa
                                                            const std::string& process) {
   auto file = std::unique_ptr<TraceFile>(new TraceFile(path, max_bytes, process));
   BATON_RETURN_IF_ERROR(file->Begin());
+  // If the disk is full the head is written with the first request for which there is room.
+  static_cast<void>(file->Put(file->Head()));
   return file;
 }
 
 TraceFile::~TraceFile() {
-  if (fd_ < 0) return;
-  if (status_.ok()) static_cast<void>(End());
-  close(fd_);
+  if (fd_ >= 0) static_cast<void>(End());
+  Close();
+}
+
+void TraceFile::Close() {
+  if (fd_ >= 0) close(std::exchange(fd_, -1));
+  bytes_ = 0;
+  is_ragged_ = false;
+  named_ = 0;
 }
 
 absl::Status TraceFile::Begin() {
@@ -64,20 +78,29 @@ absl::Status TraceFile::Begin() {
   constexpr mode_t kOwnerAndGroup = 0640;
   fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, kOwnerAndGroup);
   if (fd_ < 0) return failed("cannot be made");
-  bytes_ = 0;
-  named_ = 0;
-  return Put(absl::StrCat("[\n", Metadata("process_name", 0, process_)));
+  return absl::OkStatus();
 }
 
-absl::Status TraceFile::End() { return Put(kEnd); }
+absl::Status TraceFile::End() { return Put(bytes_ == 0 ? Head() + kEnd : kEnd); }
 
 absl::Status TraceFile::Put(const std::string& text) {
-  if (!WriteAll(fd_, text)) {
-    return absl::DataLossError(absl::StrCat("--trace-file ", path_, ": cannot be written: ",
-                                            std::strerror(errno), "; nothing more is traced"));
+  const auto cut = [this] {
+    is_ragged_ = ftruncate(fd_, static_cast<off_t>(bytes_)) != 0;
+    return !is_ragged_;
+  };
+  if ((!is_ragged_ || cut()) && WriteAll(fd_, text)) {
+    bytes_ += text.size();
+    return absl::OkStatus();
   }
-  bytes_ += text.size();
-  return absl::OkStatus();
+  const int error = errno;
+  cut();
+  return absl::DataLossError(absl::StrCat("--trace-file ", path_,
+                                          ": cannot be written: ", std::strerror(error),
+                                          "; requests are left out until it can be"));
+}
+
+std::string TraceFile::Head() const {
+  return absl::StrCat("[\n", Metadata("process_name", 0, process_));
 }
 
 std::string TraceFile::NamesOfTracks(size_t from) const {
@@ -90,29 +113,45 @@ std::string TraceFile::NamesOfTracks(size_t from) const {
   return text;
 }
 
-absl::Status TraceFile::Write(const RequestTrace& trace) {
-  if (!status_.ok()) return status_;
+absl::Status TraceFile::Append(const std::string& events) {
+  // People move, delete or empty a file to make room.
+  if (fd_ >= 0 && !IsFileAt(fd_, path_)) {
+    static_cast<void>(End());
+    Close();
+  } else if (fd_ >= 0 && IsEmpty(fd_)) {
+    bytes_ = 0;
+    named_ = 0;
+  }
+  const size_t bytes = NamesOfTracks(named_).size() + events.size() + sizeof(kEnd);
+  const bool is_full = named_ > 0 && bytes_ + bytes > max_bytes_;
+  if (is_full) {
+    BATON_RETURN_IF_ERROR(End());
+    Close();
+  }
+  if (fd_ < 0) BATON_RETURN_IF_ERROR(Begin());
+  if (is_full) LogInfo("--trace-file {} was full and is {}.1 now", LogSafe(path_), LogSafe(path_));
+  const std::string head = bytes_ == 0 ? Head() : "";
+  BATON_RETURN_IF_ERROR(Put(absl::StrCat(head, NamesOfTracks(named_), events)));
+  named_ = tracks_.size();
+  return absl::OkStatus();
+}
+
+absl::Status TraceFile::Write(const RequestTrace& trace, absl::Time now) {
+  if (!status_.ok() && now < next_try_) return status_;
   const std::vector<int> tracks = tracks_.Give(trace);
   if (tracks.empty()) return absl::ResourceExhaustedError("too many requests at one time");
-  const auto write = [&]() -> absl::Status {
-    std::string text;
-    for (const Json& event : ChromeEvents(trace, kPid, tracks)) {
-      absl::StrAppend(&text, ",\n", TraceText(event));
-    }
-    std::string names = NamesOfTracks(named_);
-    const bool has_requests = named_ > 0;
-    if (has_requests && bytes_ + names.size() + text.size() + sizeof(kEnd) > max_bytes_) {
-      BATON_RETURN_IF_ERROR(End());
-      close(std::exchange(fd_, -1));
-      BATON_RETURN_IF_ERROR(Begin());
-      LogInfo("--trace-file {} was full and is {}.1 now", LogSafe(path_), LogSafe(path_));
-      names = NamesOfTracks(0);
-    }
-    BATON_RETURN_IF_ERROR(Put(names + text));
-    named_ = tracks_.size();
-    return absl::OkStatus();
-  };
-  status_ = write();
+  std::string events;
+  for (const Json& event : ChromeEvents(trace, kPid, tracks)) {
+    absl::StrAppend(&events, ",\n", TraceText(event));
+  }
+  status_ = Append(events);
+  if (status_.ok()) {
+    pause_ = kFirstPause;
+  } else {
+    status_ = absl::DataLossError(status_.message());
+    next_try_ = now + pause_;
+    pause_ = std::min(2 * pause_, kLongestPause);
+  }
   return status_;
 }
 

@@ -120,10 +120,22 @@ void Tracer::Loop() {
 }
 
 void Tracer::Write(const RequestTrace& trace) {
-  const absl::Status status = file_->Write(trace);
-  if (status.ok()) return;
-  unwritten_.Add();
-  if (!std::exchange(told_of_file_, true)) LogWarning("{}", LogSafe(status.message()));
+  const absl::Status status = file_->Write(trace, SteadyNow());
+  if (!status.ok()) unwritten_.Add();
+  if (absl::IsResourceExhausted(status)) {
+    if (!std::exchange(told_of_crowd_, true)) {
+      LogWarning("--trace-file {}: {}", LogSafe(file_->path()), LogSafe(status.message()));
+    }
+    return;
+  }
+  const bool failed_before = std::exchange(failing_, !status.ok());
+  if (!status.ok()) {
+    ++missing_in_file_;
+    if (!failed_before) LogWarning("{}", LogSafe(status.message()));
+  } else if (failed_before) {
+    LogInfo("--trace-file {}: is written again; {} requests are missing", LogSafe(file_->path()),
+            std::exchange(missing_in_file_, 0));
+  }
 }
 
 bool Tracer::Close(absl::Duration limit) {

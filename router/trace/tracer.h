@@ -73,7 +73,9 @@ class Tracer {
   const std::unique_ptr<OtlpExporter> exporter_;  // null: there is none
   BoundedQueue<Item> queue_{kQueueBound};
   TimedNotification ended_;
-  bool told_of_file_ = false;  // that it cannot be written
+  bool failing_ = false;          // of the thread: the file could not be written last
+  bool told_of_crowd_ = false;    // of the thread: that there were too many requests at one time
+  uint64_t missing_in_file_ = 0;  // of the thread: requests since it could be written
   Counter overflowed_;
   Counter unwritten_;
   std::thread thread_;

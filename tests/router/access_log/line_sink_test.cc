@@ -1,8 +1,6 @@
 #include "router/access_log/line_sink.h"
 
 #include <fcntl.h>
-#include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +15,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/standard_output.h"
+#include "tests/support/full_disk.h"
 #include "tests/support/temporary_folder.h"
 
 namespace baton {
@@ -43,21 +42,6 @@ class LineSinkTest : public ::testing::Test {
 
   const TemporaryFolder folder_{"line_sink"};
   const std::string path_ = folder_.path() + "/access.log";
-};
-
-// Bounds the size of files that this process writes while it lives, as a full disk does.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
-
- private:
-  rlimit before_{};
 };
 
 TEST_F(LineSinkTest, AppendsToAFileThatIsThere) {
@@ -106,7 +90,7 @@ TEST_F(LineSinkTest, ADeletedFileIsNotWrittenToWhereNoNewOneCanBeMade) {
 TEST_F(LineSinkTest, ALineThatAFullDiskHasCutIsWholeOnceThereIsRoom) {
   const auto sink = Open(path_);
   {
-    const FileSizeLimit full(10);
+    const FullDisk full(10);
     EXPECT_TRUE(sink->Write("aaaaaa\n").ok());
     EXPECT_TRUE(sink->Write("bbbbbb\n").ok()) << "its rest is written later";
     EXPECT_EQ(Content(path_), "aaaaaa\nbbb");

@@ -2,14 +2,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/log.h"
 #include "tests/router/router_fixture.h"
+#include "tests/support/full_disk.h"
 
 namespace baton {
 namespace {
@@ -95,6 +99,54 @@ TEST_F(TracerTest, AnAttemptThatBrokeIsToldWithItsWorkers) {
     EXPECT_EQ(request.at("args").at("gen_ai.usage.output_tokens"), 5);
   }
   EXPECT_GT(attempts, 4);
+}
+
+// Keeps the log while it lives.
+class KeptLog {
+ public:
+  KeptLog() : before_((CurrentLogger(), spdlog::default_logger())) {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "kept", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines_)));
+  }
+  ~KeptLog() { spdlog::set_default_logger(before_); }
+
+  // How many lines have these words. REQUIRES: nothing is logged meanwhile.
+  int Count(const std::string& words) const {
+    int count = 0;
+    std::istringstream lines(lines_.str());
+    for (std::string line; std::getline(lines, line);) {
+      count += line.find(words) == std::string::npos ? 0 : 1;
+    }
+    return count;
+  }
+
+ private:
+  const std::shared_ptr<spdlog::logger> before_;
+  std::ostringstream lines_;
+};
+
+TEST_F(TracerTest, AFullDiskAndItsEndAreALineEachAndTheFileGoesOn) {
+  const KeptLog log;
+  AddPrefill();
+  AddDecode();
+  Trace();
+  Start();
+  const auto dropped = [this] { return Metric("baton_trace_dropped_total", "\"file\""); };
+  {
+    const FullDisk full(1);
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(Generate(Request("hello", 5)).status.ok());
+    Eventually([&] { return dropped() == 3; });
+  }
+  const std::string file = folder_ + "/trace.json";
+  const auto head = std::filesystem::file_size(file);
+  Eventually([&] {
+    EXPECT_TRUE(Generate(Request("hello", 5)).status.ok());
+    return std::filesystem::file_size(file) > head;
+  });
+  Stop();
+  EXPECT_GE(Requests().size(), 1u);
+  EXPECT_EQ(log.Count("trace.json: cannot be written: "), 1);
+  EXPECT_EQ(log.Count("trace.json: is written again; "), 1);
 }
 
 TEST_F(TracerTest, IdsAreDrawnWhereTheCallerHasNone) {
