@@ -7,7 +7,6 @@
 
 #include "common/base/hash.h"
 #include "common/base/log.h"
-#include "common/gguf/quantisation.h"
 
 namespace baton {
 namespace {
@@ -45,20 +44,6 @@ std::optional<Difference> FirstDifference(const ExpectedModel& expected,
 }
 
 }  // namespace
-
-ExpectedModel ReadExpectedModel(const GgufFile& file, const std::string& tokenizer_digest,
-                                const std::string& name) {
-  ExpectedModel expected{.tokenizer_digest = tokenizer_digest, .name = name};
-  const auto architecture = file.GetString("general.architecture");
-  if (architecture.ok()) expected.architecture = LogSafe(*architecture);
-  expected.metadata_digest = file.MetadataDigest();
-  if (file.tensors().empty()) return expected;
-  const std::string sample = file.SampleDigest();
-  for (const auto& [text, quantisation] : Quantisations()) {
-    expected.sample_digests.push_back(QuantisedDigest(sample, quantisation));
-  }
-  return expected;
-}
 
 std::string WhyAnotherModel(const ExpectedModel& expected,
                             const internal::v1::ModelIdentity& identity,

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "baton/internal/v1/common.pb.h"
-#include "common/gguf/gguf_file.h"
 
 namespace baton {
 
-// Facts that the identities of workers are compared with. Open data.
+// Facts that the identities of workers are compared with. Open data. ReadExpectedModel
+// (router/front) makes it of a file.
 struct ExpectedModel {
   std::string tokenizer_digest;
   std::string name{};             // the name that clients know the model by, for log lines
@@ -19,11 +19,6 @@ struct ExpectedModel {
   // compared, because the file has no weights.
   std::vector<std::string> sample_digests{};
 };
-
-// Reads the facts of `file`. The weights are compared only if the file was opened with its tensors.
-// Reads up to 32 MiB of it, and 64 KiB of each further file.
-ExpectedModel ReadExpectedModel(const GgufFile& file, const std::string& tokenizer_digest,
-                                const std::string& name);
 
 // Returns why a worker with this identity serves another model: the first difference, with both
 // values. Empty if there is no difference. The tokenizer is not compared. `weights_type`: the

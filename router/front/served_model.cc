@@ -13,6 +13,7 @@
 #include "common/gguf/model_name.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
+#include "router/front/read_expected_model.h"
 #include "router/front/response_format.h"
 #include "router/tools/struct_json.h"
 

@@ -1,4 +1,4 @@
-#include "router/fleet/expected_model.h"
+#include "router/front/read_expected_model.h"
 
 #include <string>
 #include <utility>
@@ -36,7 +36,7 @@ GgufFile Metadata(const std::string& architecture, uint32_t context) {
   return Unwrap(GgufFile::Parse(bytes, "m.gguf", GgufFile::Part::kTokenizer));
 }
 
-TEST(ExpectedModel, WorkersOfTheRoutersFileServeItsModelWhateverTheyQuantiseItTo) {
+TEST(ReadExpectedModel, WorkersOfTheRoutersFileServeItsModelWhateverTheyQuantiseItTo) {
   const GgufFile file = OpenTiny("tiny-llama-f16.gguf");
   const ExpectedModel expected = ReadExpectedModel(file, "t", "tiny");
   EXPECT_EQ(expected.tokenizer_digest, "t");
@@ -45,7 +45,7 @@ TEST(ExpectedModel, WorkersOfTheRoutersFileServeItsModelWhateverTheyQuantiseItTo
   }
 }
 
-TEST(ExpectedModel, TheFirstDifferenceIsNamedWithBothValues) {
+TEST(ReadExpectedModel, TheFirstDifferenceIsNamedWithBothValues) {
   const GgufFile file = OpenTiny("tiny-llama-f16.gguf");
   const ExpectedModel expected = ReadExpectedModel(file, "t", "tiny");
   EXPECT_THAT(
@@ -61,7 +61,7 @@ TEST(ExpectedModel, TheFirstDifferenceIsNamedWithBothValues) {
               HasSubstr("architecture is qwen3 there and llama here"));
 }
 
-TEST(ExpectedModel, AFileWithoutWeightsTellsArchitectureAndContextLength) {
+TEST(ReadExpectedModel, AFileWithoutWeightsTellsArchitectureAndContextLength) {
   const ExpectedModel expected = ReadExpectedModel(Metadata("llama", 4096), "t", "m");
   EXPECT_THAT(expected.sample_digests, IsEmpty());
   ModelIdentity identity = IdentityOf(Metadata("llama", 4096));
@@ -73,7 +73,7 @@ TEST(ExpectedModel, AFileWithoutWeightsTellsArchitectureAndContextLength) {
               HasSubstr("architecture"));
 }
 
-TEST(ExpectedModel, WhatAWorkerOfAnEarlierVersionDoesNotSendIsNotCompared) {
+TEST(ReadExpectedModel, WhatAWorkerOfAnEarlierVersionDoesNotSendIsNotCompared) {
   const ExpectedModel expected = ReadExpectedModel(OpenTiny("tiny-llama-f16.gguf"), "t", "tiny");
   EXPECT_THAT(expected.sample_digests, SizeIs(Quantisations().size()));
   ModelIdentity old;
