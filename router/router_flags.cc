@@ -86,6 +86,28 @@ void AddAdviceFlags(FlagSet& flags, Planner::Options& advice, int& workers) {
                "ready");
 }
 
+// Refuses addresses of workers that the router could never call. Those that DNS or a file gives
+// are known later. An error names flag, address and remedy.
+absl::Status CheckWorkerAddresses(const RouterFlags& flags) {
+  const TlsFlags& tls = flags.server.tls;
+  const WorkerSources& workers = flags.router.workers;
+  const bool loopback_only = !tls.enabled() && !tls.insecure;
+  for (const auto& [flag, addresses] :
+       {std::pair("--prefill", &workers.prefill), std::pair("--decode", &workers.decode)}) {
+    for (const std::string& address : *addresses) {
+      if (absl::StartsWith(address, "unix:")) continue;
+      BATON_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
+      if (parsed.port == 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(flag, " ", address, ": port 0 cannot be called; name the worker's port"));
+      }
+      if (!loopback_only || absl::StartsWith(address, "dns:")) continue;
+      BATON_RETURN_IF_ERROR(Credentials::Loopback().CheckAddress(flag, address));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Checks the flags that --plain-workers needs or excludes. An error names flag and remedy.
 absl::Status CheckPlainWorkers(const RouterFlags& flags) {
   const TlsFlags& tls = flags.server.tls;
@@ -249,6 +271,7 @@ absl::Status RouterFlags::Finish() {
         "no workers: give --prefill and --decode (host:port or dns:///name:port), or "
         "--workers-file");
   }
+  BATON_RETURN_IF_ERROR(CheckWorkerAddresses(*this));
   if (front.path.empty() != (front_uid < 0)) {
     return absl::InvalidArgumentError(
         "--front-socket and --front-uid: one is not given; give both, or neither");

@@ -18,6 +18,7 @@
 #include "router/fleet/busy_time.h"
 #include "router/fleet/circuit_breaker.h"
 #include "router/fleet/log_budget.h"
+#include "router/fleet/reachability.h"
 #include "router/fleet/watch_budget.h"
 #include "router/fleet/worker_targets.h"
 #include "router/placement/placement.h"
@@ -40,8 +41,8 @@ struct WorkerTraffic {
 // WorkerRegistry, touched on the loop's thread only.
 struct Worker {
   WorkerTarget target;
-  uint32_t slot = 0;  // names this target's place in the prefix index
-  std::unique_ptr<WorkerRpcs> rpcs;
+  uint32_t slot = 0;                 // names this target's place in the prefix index
+  std::unique_ptr<WorkerRpcs> rpcs;  // null: its address may not be called
   std::unique_ptr<StreamingCall<internal::v1::WatchResponse>> watch;  // null: no stream is open
 
   uint64_t id = 0;  // 0: the worker has not introduced itself, or was given up
@@ -68,6 +69,7 @@ struct Worker {
   absl::Duration backoff;
   WatchBudget budget;
   LogBudget log_budget;
+  Reachability reach;
   bool flooding = false;      // its stream was cancelled because it went beyond that
   bool wanted = true;         // the worker is among the targets
   bool up = false;            // `ready()` as last said by on_up

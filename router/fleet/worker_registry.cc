@@ -1,6 +1,8 @@
 #include "router/fleet/worker_registry.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +15,7 @@
 #include "router/fleet/fleet_weights.h"
 #include "router/fleet/push_address.h"
 #include "router/fleet/quarantines.h"
+#include "router/fleet/unreachable_reason.h"
 #include "router/fleet/worker_info_check.h"
 
 namespace baton {
@@ -51,16 +54,9 @@ void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets) {
   }
   for (const WorkerTarget& target : targets) {
     if (workers_.count(target) != 0) continue;
-    auto rpcs = options_.connect(target.role, target.address);
-    if (!rpcs.ok()) {
-      LogError("{} worker {}: {}", WorkerRoleName(target.role), target.address,
-               LogSafe(rpcs.status().message()));
-      continue;
-    }
     auto worker = std::make_unique<Worker>();
     worker->target = target;
     fleet_.pages().Add(*worker);
-    worker->rpcs = *std::move(rpcs);
     worker->backoff = kFirstBackoff;
     OpenWatch(*workers_.emplace(target, std::move(worker)).first->second);
   }
@@ -82,6 +78,7 @@ void WorkerRegistry::Tick() {
     if (worker->watch == nullptr && worker->wanted && !closed_ && now >= worker->retry_at) {
       OpenWatch(*worker);
     }
+    LogReach(*worker);
   }
   DropUnwanted();
   JudgeWeights();
@@ -97,6 +94,15 @@ void WorkerRegistry::Tick() {
 
 void WorkerRegistry::OpenWatch(Worker& worker) {
   worker.flooding = false;
+  if (worker.rpcs == nullptr) {
+    auto rpcs = options_.connect(worker.target.role, worker.target.address);
+    if (!rpcs.ok()) {
+      worker.reach.Ended(ExplainNotAllowed(rpcs.status()), loop_.Now());
+      return RetryLater(worker);
+    }
+    worker.rpcs = *std::move(rpcs);
+  }
+  worker.reach.Opened(loop_.Now());
   worker.watch = std::make_unique<StreamingCall<WatchResponse>>(
       loop_, CallHandlers<WatchResponse>{
                  .on_message = [this, &worker](WatchResponse& message) { Heard(worker, message); },
@@ -104,8 +110,25 @@ void WorkerRegistry::OpenWatch(Worker& worker) {
   worker.watch->Begin(worker.rpcs->Watch(*worker.watch));
 }
 
+void WorkerRegistry::RetryLater(Worker& worker) {
+  worker.retry_at = loop_.Now() + (worker.flooding ? kFloodBackoff : worker.backoff);
+  worker.backoff = std::min(2 * worker.backoff, kLongestBackoff);
+}
+
+void WorkerRegistry::LogReach(Worker& worker) const {
+  if (closed_ || !worker.wanted) return;
+  const absl::Time now = loop_.Now();
+  const std::optional<std::string> line = worker.reach.TakeLine(now);
+  if (!line.has_value() || !MayLog(worker, now)) return;
+  const std::string& name = worker.info.name();
+  LogWarning("{} worker {}{} {}", WorkerRoleName(worker.target.role),
+             name.empty() ? "" : absl::StrCat("'", LogSafe(name), "' at "), worker.target.address,
+             *line);
+}
+
 void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
   if (worker.flooding || !worker.budget.Take(loop_.Now())) return EndFlood(worker);
+  worker.reach.Heard();
   worker.last_heard = loop_.Now();
   worker.backoff = kFirstBackoff;
   const bool was_ready = worker.ready();
@@ -192,6 +215,7 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
     LogError("{} worker '{}' at {} is not used: it {}", WorkerRoleName(worker.target.role),
              LogSafe(info.name()), worker.target.address, why);
   }
+  worker.reach.Refused(worker.problem.empty() ? "" : why, loop_.Now());
   fleet_.AddUnderNewId(worker);
   JudgeQuarantines();
 }
@@ -256,8 +280,8 @@ void WorkerRegistry::WatchEnded(Worker& worker, const absl::Status& status) {
   worker.watch.reset();
   worker.state = internal::v1::WORKER_STATE_UNSPECIFIED;
   fleet_.ReadinessChanged(worker);
-  worker.retry_at = loop_.Now() + (worker.flooding ? kFloodBackoff : worker.backoff);
-  worker.backoff = std::min(2 * worker.backoff, kLongestBackoff);
+  if (!worker.flooding) worker.reach.Ended(ExplainUnreachable(status), loop_.Now());
+  RetryLater(worker);
   if (worker.id != 0 && !closed_ && MayLog(worker, loop_.Now())) {
     LogWarning("{} worker '{}' at {}: watch ended: {}", WorkerRoleName(worker.target.role),
                LogSafe(worker.info.name()), worker.target.address, LogSafe(status.message()));

@@ -65,6 +65,9 @@ class WorkerRegistry {
  private:
   void Tick();
   void OpenWatch(Worker& worker);
+  void RetryLater(Worker& worker);
+  // Logs why the worker is not reached or not used, if that is due.
+  void LogReach(Worker& worker) const;
   void Heard(Worker& worker, const internal::v1::WatchResponse& message);
   void EndFlood(Worker& worker);
   void TakeInfo(Worker& worker, const internal::v1::WorkerInfo& info);

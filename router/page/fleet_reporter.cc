@@ -21,18 +21,19 @@ constexpr size_t kMostPrefixes = 256;
 constexpr size_t kMostHolders = 8;  // names for each; a large fleet would fill the loop with them
 constexpr uint64_t kTicksOfPrefixes = 4;  // once a second
 
-// Why the worker is in its state is told in `problem`.
+// Sets `problem` to why the worker is in its state; it prints.
 std::string StateOf(const Worker& worker, std::string& problem) {
   if (worker.id == 0 || worker.watch == nullptr) {
     problem = worker.info.name().empty() ? "it has not answered yet" : "it does not answer";
+    if (!worker.reach.why().empty()) absl::StrAppend(&problem, ": ", worker.reach.why());
     return kUnreachable;
   }
   if (!worker.problem.empty()) {
-    problem = absl::StrCat("it ", worker.problem);
+    problem = absl::StrCat("it ", LogSafe(worker.problem));
     return "refused";
   }
   if (!worker.quarantined_by.empty()) {
-    problem = absl::StrCat("decode worker '", worker.quarantined_by,
+    problem = absl::StrCat("decode worker '", LogSafe(worker.quarantined_by),
                            "' found wrong KV in what it pushed");
     return kQuarantined;
   }
@@ -113,7 +114,6 @@ WorkerReport FleetReporter::Describe(const Worker& worker, absl::Time now) const
   report.known = !worker.info.name().empty();
   report.name = report.known ? LogSafe(worker.info.name()) : report.address;
   report.state = StateOf(worker, report.problem);
-  report.problem = LogSafe(report.problem);
   if (!report.known) return report;
   report.running = worker.load.running_sequences();
   report.waiting = worker.load.waiting_sequences();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
@@ -95,6 +96,24 @@ std::optional<HttpResponse> PageService::Check(const HttpRequest& head,
     response.headers.push_back({kChallenge, "Basic realm=\"Baton\", charset=\"UTF-8\""});
   }
   return response;
+}
+
+std::string PageService::WhyNotReady(const HttpRequest& head) const {
+  constexpr size_t kMostWorkers = 8;
+  if (!MayLook(head).ok()) return "";
+  std::vector<std::string> whys;
+  size_t others = 0;
+  for (const WorkerReport& worker : parts_.board.Get()->workers) {
+    if (worker.problem.empty()) continue;
+    if (whys.size() == kMostWorkers) {
+      ++others;
+      continue;
+    }
+    whys.push_back(absl::StrCat(worker.role, " worker ", worker.name, " is ", worker.state, ": ",
+                                worker.problem));
+  }
+  if (others > 0) whys.push_back(absl::StrCat("and ", others, " others"));
+  return absl::StrJoin(whys, "; ");
 }
 
 std::optional<std::string> PageService::JsonAt(absl::string_view path) const {

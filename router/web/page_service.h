@@ -34,6 +34,9 @@ class PageService {
   // None where the caller may look: who calls from this machine, and who shows an operator's key or
   // certificate. Else the refusal, which asks a browser for a key where one may help.
   std::optional<HttpResponse> Check(const HttpRequest& head, const std::string& request_id) const;
+  // Returns why workers are not used: the reasons of some and the number of the others. Empty if
+  // all are used, or if the caller may not look.
+  std::string WhyNotReady(const HttpRequest& head) const;
   // The file or the JSON at the path; the whole answer. REQUIRES: Check has let it through.
   HttpResponse Answer(const HttpRequest& head, const std::string& request_id) const;
 

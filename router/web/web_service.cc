@@ -197,7 +197,9 @@ void WebService::Handle(const std::shared_ptr<HttpExchange>& exchange, HttpBody 
   if (call.found.route == Route::kHealth) {
     if (intake_.refusing()) return call.Refuse(RouterDraining());
     if (options_.ready && !options_.ready()) {
-      return call.Refuse(NoReadyWorker("no worker is ready"));
+      const std::string why = page_.WhyNotReady(head);
+      return call.Refuse(
+          NoReadyWorker(absl::StrCat("no worker is ready", why.empty() ? "" : ": ", why)));
     }
     return call.Respond(JsonResponse(200, R"({"status":"ok"})"));
   }

@@ -32,7 +32,7 @@ class RouterFlagsTest : public ::testing::Test {
 
   bool NeedsIdentity(std::vector<const char*> arguments) {
     flags_ = RouterFlags();
-    arguments.push_back("--decode=c:1");
+    arguments.push_back("--decode=127.0.0.1:1");
     EXPECT_EQ(Parse(arguments), "");
     return flags_.router.needs_identity;
   }
@@ -41,7 +41,7 @@ class RouterFlagsTest : public ::testing::Test {
 };
 
 TEST_F(RouterFlagsTest, WorkersAreNamedByEveryFormOfAnAddress) {
-  EXPECT_EQ(Parse({"--prefill=grpc://a:1,dns:///b:2", "--decode=[::1]:3"}), "");
+  EXPECT_EQ(Parse({"--insecure", "--prefill=grpc://a:1,dns:///b:2", "--decode=[::1]:3"}), "");
   EXPECT_THAT(flags_.router.workers.prefill, ElementsAre("a:1", "dns:///b:2"));
   EXPECT_THAT(flags_.router.workers.decode, ElementsAre("[::1]:3"));
 }
@@ -52,19 +52,39 @@ TEST_F(RouterFlagsTest, WhatCannotBeAnAddressIsRefusedByFlag) {
   EXPECT_THAT(Parse({"--decode=http://c:1"}), HasSubstr("the scheme 'http' is not known"));
 }
 
+TEST_F(RouterFlagsTest, AWorkerThatCouldNeverBeCalledIsRefusedByFlag) {
+  for (const char* flag :
+       {"--prefill=name:7001", "--decode=name:7001", "--decode=192.0.2.1:7001"}) {
+    flags_ = RouterFlags();
+    const std::string name = std::string(flag).substr(0, std::string(flag).find('='));
+    EXPECT_THAT(Parse({"--decode=127.0.0.1:1", flag}),
+                AllOf(HasSubstr(name + " "), HasSubstr(":7001 is beyond loopback"),
+                      HasSubstr("--insecure")))
+        << flag;
+    flags_ = RouterFlags();
+    EXPECT_EQ(Parse({"--decode=127.0.0.1:1", "--insecure", flag}), "") << flag;
+  }
+  flags_ = RouterFlags();
+  EXPECT_THAT(Parse({"--insecure", "--prefill=name:0", "--decode=127.0.0.1:1"}),
+              HasSubstr("--prefill name:0: port 0 cannot be called"));
+  // What a name of DNS leads to is known later, and a socket is of this machine.
+  flags_ = RouterFlags();
+  EXPECT_EQ(Parse({"--prefill=dns:///name:7001", "--decode=unix:/run/decode.sock"}), "");
+}
+
 TEST_F(RouterFlagsTest, TheAccessLogIsOffByDefaultAndHasTheFormOfTheLog) {
-  EXPECT_EQ(Parse({"--decode=c:1"}), "");
+  EXPECT_EQ(Parse({"--decode=127.0.0.1:1"}), "");
   EXPECT_FALSE(flags_.access_log.on());
-  EXPECT_EQ(Parse({"--decode=c:1", "--access-log=stderr", "--log-format=json"}), "");
+  EXPECT_EQ(Parse({"--decode=127.0.0.1:1", "--access-log=stderr", "--log-format=json"}), "");
   EXPECT_TRUE(flags_.access_log.on());
   EXPECT_EQ(flags_.access_log.format, AccessFormat::kJson);
-  EXPECT_THAT(Parse({"--decode=c:1", "--access-log=/nowhere/access.log"}),
+  EXPECT_THAT(Parse({"--decode=127.0.0.1:1", "--access-log=/nowhere/access.log"}),
               HasSubstr("--access-log /nowhere/access.log: No such file or directory"));
 }
 
 TEST_F(RouterFlagsTest, TheAdviceHasAnObjectiveThatCanBeMet) {
-  EXPECT_EQ(Parse({"--decode=c:1", "--advice-utilisation=0.6", "--advice-time-per-token=50ms",
-                   "--advice-window=10s", "--advice-workers=12"}),
+  EXPECT_EQ(Parse({"--decode=127.0.0.1:1", "--advice-utilisation=0.6",
+                   "--advice-time-per-token=50ms", "--advice-window=10s", "--advice-workers=12"}),
             "");
   EXPECT_EQ(flags_.router.advice.utilisation, 0.6);
   EXPECT_EQ(flags_.router.advice.time_per_token, absl::Milliseconds(50));
@@ -73,14 +93,15 @@ TEST_F(RouterFlagsTest, TheAdviceHasAnObjectiveThatCanBeMet) {
   for (const char* flag : {"--advice-utilisation=0", "--advice-utilisation=1.1",
                            "--advice-time-per-token=-1s", "--advice-window=0s"}) {
     const std::string name = std::string(flag).substr(0, std::string(flag).find('='));
-    EXPECT_THAT(Parse({"--decode=c:1", flag}), HasSubstr(name)) << flag;
+    EXPECT_THAT(Parse({"--decode=127.0.0.1:1", flag}), HasSubstr(name)) << flag;
   }
 }
 
 TEST_F(RouterFlagsTest, AModelsDigestHas64Digits) {
-  EXPECT_THAT(Parse({"--decode=c:1", "--model-sha256=12"}), HasSubstr("--model-sha256: '12'"));
+  EXPECT_THAT(Parse({"--decode=127.0.0.1:1", "--model-sha256=12"}),
+              HasSubstr("--model-sha256: '12'"));
   const std::string flag = "--model-sha256=" + std::string(64, 'A');
-  EXPECT_EQ(Parse({"--decode=c:1", flag.c_str()}), "");
+  EXPECT_EQ(Parse({"--decode=127.0.0.1:1", flag.c_str()}), "");
 }
 
 TEST_F(RouterFlagsTest, ClientsNeedAnIdentityWithKeysAndWhereTheRouterIsReachedFromOutside) {
@@ -125,14 +146,14 @@ TEST_F(RouterFlagsTest, HostsOfRequestsWithoutAKeyAreTheNetworksOwnOnlyIfEverybo
 }
 
 TEST_F(RouterFlagsTest, MoreHostsAreNamedAndReadAtTheStart) {
-  EXPECT_EQ(Parse({"--decode=c:1", "--http-allow-host=LLM.example.org,192.0.2.1",
+  EXPECT_EQ(Parse({"--decode=127.0.0.1:1", "--http-allow-host=LLM.example.org,192.0.2.1",
                    "--http-allow-host=[2001:db8::1]"}),
             "");
   EXPECT_THAT(flags_.router.http_hosts.names,
               ElementsAre("llm.example.org", "192.0.2.1", "[2001:db8::1]"));
   for (const char* flag : {"--http-allow-host=a:8080", "--http-allow-host=*.example.org"}) {
     flags_ = RouterFlags();
-    EXPECT_THAT(Parse({"--decode=c:1", flag}), HasSubstr("--http-allow-host '")) << flag;
+    EXPECT_THAT(Parse({"--decode=127.0.0.1:1", flag}), HasSubstr("--http-allow-host '")) << flag;
   }
 }
 
@@ -189,39 +210,39 @@ TEST_F(PlainWorkersTest, WithoutTheFlagAnAuthorityIsNeeded) {
 }
 
 TEST_F(RouterFlagsTest, ClientsMayLeaveTheirCertificateOutWhereTheyMayHaveAKey) {
-  EXPECT_EQ(Parse({"--decode=c:1"}), "");
+  EXPECT_EQ(Parse({"--decode=127.0.0.1:1"}), "");
   EXPECT_FALSE(flags_.server.tls.certificate_optional);
   for (const char* keys : {"--api-keys=keys.toml", "--serve-key-file=keys.txt"}) {
     flags_ = RouterFlags();
-    EXPECT_EQ(Parse({"--decode=c:1", keys}), "");
+    EXPECT_EQ(Parse({"--decode=127.0.0.1:1", keys}), "");
     EXPECT_TRUE(flags_.server.tls.certificate_optional) << keys;
   }
 }
 
 TEST_F(RouterFlagsTest, TheFlagsOfOtherServersForKeysNameTheFileThatIsTakenHere) {
   for (const char* flag : {"--api-key=hunter2hunter2", "--api-key-file=keys.txt"}) {
-    const std::string error = Parse({"--decode=c:1", flag});
+    const std::string error = Parse({"--decode=127.0.0.1:1", flag});
     EXPECT_THAT(error, HasSubstr("--serve-key-file FILE"));
     EXPECT_THAT(error, ::testing::Not(HasSubstr("hunter2")));
   }
 }
 
 TEST_F(RouterFlagsTest, AClientThatDoesNotReadHasTheSameTimeByHttp) {
-  EXPECT_EQ(Parse({"--decode=c:1"}), "");
+  EXPECT_EQ(Parse({"--decode=127.0.0.1:1"}), "");
   EXPECT_EQ(flags_.http.stall_timeout, flags_.router.runner.machine.stall_timeout);
-  EXPECT_EQ(Parse({"--decode=c:1", "--stall-timeout=7s"}), "");
+  EXPECT_EQ(Parse({"--decode=127.0.0.1:1", "--stall-timeout=7s"}), "");
   EXPECT_EQ(flags_.http.stall_timeout, absl::Seconds(7));
 }
 
 TEST_F(RouterFlagsTest, HostsForKvCachesAreNamesAddressesOrRanges) {
-  EXPECT_EQ(Parse({"--decode=c:1", "--advertised-host=nat.example,10.0.0.0/8",
+  EXPECT_EQ(Parse({"--decode=127.0.0.1:1", "--advertised-host=nat.example,10.0.0.0/8",
                    "--advertised-host=2001:db8::1"}),
             "");
   EXPECT_THAT(flags_.router.advertised_hosts,
               ElementsAre("nat.example", "10.0.0.0/8", "2001:db8::1"));
   for (const char* flag : {"--advertised-host=10.0.0.0/33", "--advertised-host=host:80"}) {
     flags_ = RouterFlags();
-    EXPECT_THAT(Parse({"--decode=c:1", flag}), HasSubstr("--advertised-host: '")) << flag;
+    EXPECT_THAT(Parse({"--decode=127.0.0.1:1", flag}), HasSubstr("--advertised-host: '")) << flag;
   }
 }
 

@@ -18,9 +18,13 @@ class PlayedWatches {
  public:
   explicit PlayedWatches(EventQueue& queue) : queue_(queue) {}
 
-  // Every address has a worker.
+  // Every address has a worker, but for those that may not be called.
   ConnectWorker Connect() {
-    return [this](internal::v1::WorkerRole, const std::string& address) {
+    return [this](internal::v1::WorkerRole,
+                  const std::string& address) -> absl::StatusOr<std::unique_ptr<WorkerRpcs>> {
+      if (const auto found = not_allowed_.find(address); found != not_allowed_.end()) {
+        return found->second;
+      }
       return absl::StatusOr<std::unique_ptr<WorkerRpcs>>(std::make_unique<Rpcs>(*this, address));
     };
   }
@@ -29,6 +33,16 @@ class PlayedWatches {
     streams_.at(address)->Say(message);
   }
   void End(const std::string& address) { streams_.at(address)->Cancel(); }
+  // The worker's stream, if one is open, and those that are opened from now on end with `status`;
+  // OK: no longer.
+  void Fail(const std::string& address, const absl::Status& status) {
+    failures_.erase(address);
+    if (status.ok()) return;
+    failures_[address] = status;
+    if (IsOpen(address)) streams_.at(address)->End(status);
+  }
+  // The address may not be called, as `why` says.
+  void Forbid(const std::string& address, const absl::Status& why) { not_allowed_[address] = why; }
   bool IsOpen(const std::string& address) const { return streams_.count(address) != 0; }
   // Sets where connections to the worker lead, as gRPC writes it; unknown unless it is set.
   void LeadTo(const std::string& address, const std::string& peer) { led_to_[address] = peer; }
@@ -56,14 +70,18 @@ class PlayedWatches {
       *response_ = message;
       events_.OnReadDone(true);
     }
-    void Start() override {}
+    void Start() override {
+      const auto found = watches_.failures_.find(address_);
+      if (found != watches_.failures_.end()) End(found->second);
+    }
     void StartRead(internal::v1::WatchResponse* response) override { response_ = response; }
     void NoMoreReads() override {}
-    void Cancel() override {
-      if (std::exchange(cancelled_, true)) return;
-      watches_.queue_.After(1, [&events = events_] {
+    void Cancel() override { End(absl::CancelledError("")); }
+    void End(const absl::Status& status) {
+      if (std::exchange(ended_, true)) return;
+      watches_.queue_.After(1, [&events = events_, status] {
         events.OnReadDone(false);
-        events.OnDone(absl::CancelledError(""));
+        events.OnDone(status);
       });
     }
     std::string PeerId() const override { return ""; }
@@ -77,7 +95,7 @@ class PlayedWatches {
     const std::string address_;
     StreamEvents& events_;
     internal::v1::WatchResponse* response_ = nullptr;
-    bool cancelled_ = false;
+    bool ended_ = false;
   };
 
   class Rpcs final : public WorkerRpcs {
@@ -105,6 +123,7 @@ class PlayedWatches {
   std::map<std::string, Stream*> streams_;  // open ones, by address
   std::map<std::string, int> opened_;
   std::map<std::string, std::string> led_to_;
+  std::map<std::string, absl::Status> failures_, not_allowed_;
 };
 
 }  // namespace baton

@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -97,6 +100,18 @@ class WorkerRegistryTest : public testing::Test {
     while (!over) queue_.RunNext();
   }
 
+  // Returns the lines about the address that the log gets meanwhile.
+  std::vector<std::string> LinesAbout(const std::string& address, absl::Duration duration) {
+    testing::internal::CaptureStderr();
+    RunFor(duration);
+    const std::string log = testing::internal::GetCapturedStderr();
+    std::vector<std::string> lines;
+    for (const absl::string_view line : absl::StrSplit(log, '\n')) {
+      if (absl::StrContains(line, address)) lines.emplace_back(line);
+    }
+    return lines;
+  }
+
   EventQueue queue_;
   VirtualLoop loop_{queue_};
   Fleet fleet_{loop_};
@@ -172,6 +187,68 @@ TEST_F(WorkerRegistryTest, LosesAWorkerThatHasWorkAndDoesNotAdvanceAndTellsThatI
   message.set_progress(1);
   watches_.Say(kDecodeAddress, message);
   EXPECT_EQ(view_.Get().ready_decode, 1u) << "it has advanced";
+}
+
+TEST_F(WorkerRegistryTest, AWorkerThatWasNeverReachedIsOneLineForEachReasonAndAgainInFiveMinutes) {
+  watches_.Fail(kDecodeAddress,
+                absl::UnavailableError("failed to connect to all addresses; last error: UNKNOWN: "
+                                       "ipv4:127.0.0.1:1: Failed to connect to remote host: "
+                                       "Connection refused"));
+  const auto refused = HasSubstr("decode worker d:1 is not reached: connection refused");
+  EXPECT_THAT(LinesAbout("d:1", absl::Minutes(4)), ElementsAre(refused));
+  EXPECT_LT(watches_.opened(kDecodeAddress), 4 * 60) << "it backs off";
+  EXPECT_THAT(LinesAbout("d:1", absl::Minutes(2)), ElementsAre(refused));
+  watches_.Fail(kDecodeAddress,
+                absl::UnavailableError("DNS resolution failed for d:1: C-ares status is not "
+                                       "ARES_SUCCESS qtype=A name=d is_balancer=0: Domain name "
+                                       "not found"));
+  EXPECT_THAT(LinesAbout("d:1", absl::Seconds(10)),
+              ElementsAre(HasSubstr("decode worker d:1 is not reached: no such host")));
+  watches_.Fail(kDecodeAddress, absl::OkStatus());
+  RunFor(absl::Seconds(3));
+  watches_.Say(kDecodeAddress, Introduction(WORKER_ROLE_DECODE));
+  EXPECT_EQ(view_.Get().ready_decode, 1u);
+}
+
+TEST_F(WorkerRegistryTest, AWorkerThatNeverSaysAnythingIsNamedOnce) {
+  EXPECT_THAT(LinesAbout("d:1", absl::Minutes(4)),
+              ElementsAre(HasSubstr("decode worker d:1 is not reached: the port is open and "
+                                    "silent")));
+}
+
+TEST_F(WorkerRegistryTest, AnAddressThatMayNotBeCalledIsOneLineAndAWorkerThatIsNotReady) {
+  Introduce();
+  EXPECT_TRUE(view_.Get().all_ready);
+  watches_.Forbid("x:1", absl::PermissionDeniedError("connection to x:1 is beyond loopback"));
+  std::vector<std::string> lines;
+  for (int poll = 0; poll < 60; ++poll) {
+    registry_.SetTargets({{WORKER_ROLE_PREFILL, kPrefillAddress},
+                          {WORKER_ROLE_DECODE, kDecodeAddress},
+                          {WORKER_ROLE_DECODE, "x:1"}});
+    const std::vector<std::string> more = LinesAbout("x:1", absl::Seconds(2));
+    lines.insert(lines.end(), more.begin(), more.end());
+  }
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("decode worker x:1 is not reached: connection to x:1 "
+                                           "is beyond loopback")));
+  Introduce();
+  RunFor(kTurn);
+  EXPECT_EQ(view_.Get().ready_decode, 1u);
+  EXPECT_FALSE(view_.Get().all_ready);
+}
+
+TEST_F(WorkerRegistryTest, AWorkerThatIsNeverUsedIsLoggedAgainWhileItAnswers) {
+  WatchResponse message = Introduction(WORKER_ROLE_DECODE);
+  message.mutable_info()->mutable_identity()->set_tokenizer_digest("other");
+  watches_.Say(kDecodeAddress, message);
+  message.clear_info();
+  std::vector<std::string> lines;
+  for (int i = 0; i < 11 * 60; ++i) {
+    const std::vector<std::string> more = LinesAbout("d:1", absl::Seconds(1));
+    lines.insert(lines.end(), more.begin(), more.end());
+    watches_.Say(kDecodeAddress, message);
+  }
+  const auto again = HasSubstr("decode worker 'd' at d:1 is still not used: it has another");
+  EXPECT_THAT(lines, ElementsAre(again, again));
 }
 
 TEST_F(WorkerRegistryTest, AWorkerThatWasRestartedIsANewOne) {

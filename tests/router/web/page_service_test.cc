@@ -106,11 +106,34 @@ TEST_F(PageServiceTest, TheFleetShowsItsWorkersAndTheEventsOfOneThatIsGone) {
                                           ready["blocks"]["free"].get<int>());
   workers_[2]->Kill();
   Eventually([&] { return is("d2", "unreachable"); });
+  Eventually([&] {
+    return of("d2")["problem"].get<std::string>().starts_with(
+        "it does not answer: connection refused");
+  });
   const Json events = Get("/page/fleet")["events"];
   EXPECT_EQ(events.back()["kind"], "worker_down");
   EXPECT_EQ(events.back()["worker"], "d2");
   EXPECT_EQ(Get("/page/fleet")["routers"][0]["state"], "serving");
   EXPECT_EQ(Get("/page/kv")["workers"].size(), 3u);
+}
+
+TEST_F(PageServiceTest, HealthTellsWhoMayLookWhyNoWorkerIsReady) {
+  AddPrefill();
+  AddDecode();
+  StartHttp();
+  for (const auto& worker : workers_) worker->Kill();
+  const auto message = [&](const httplib::Headers& headers) {
+    const auto answer = NewClient().Get("/health", headers);
+    if (!answer || answer->status != 503) return std::string();
+    return Json::parse(answer->body)["error"]["message"].get<std::string>();
+  };
+  Eventually([&] {
+    const std::string told = message({});
+    return told.starts_with("no worker is ready: prefill worker p0 is unreachable: ") &&
+           told.find("; decode worker d1 is unreachable: it does not answer: connection refused") !=
+               std::string::npos;
+  });
+  EXPECT_EQ(message({{"X-Forwarded-For", "192.0.2.1"}}), "no worker is ready");
 }
 
 TEST_F(PageServiceTest, TheFleetTellsHowManyWorkersTheLoadNeedsOnceItKnows) {
