@@ -30,7 +30,8 @@ class ChannelCache {
   explicit ChannelCache(Options options) : options_(std::move(options)) {}
 
   // Returns `connections` channels, each with a TCP connection of its own that is made when it is
-  // first used. When certificates or revocation lists have changed, the channels are new ones.
+  // first used. When certificates or revocation lists have changed, or when the channels to a name
+  // cannot connect, the channels are new ones.
   // INVALID_ARGUMENT where `address` is no host:port, PERMISSION_DENIED where plain text may not go
   // there.
   absl::StatusOr<Channels> Get(const std::string& address);

@@ -1,5 +1,8 @@
 #include "prefill_worker/channel_cache.h"
 
+#include <chrono>
+#include <utility>
+
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
 
@@ -38,6 +41,26 @@ TEST(ChannelCache, ChangedCertificatesAndListsMakeNewChannels) {
   wait_for_changes(2);
   EXPECT_NE(*cache.Get("127.0.0.1:1"), after);
   EXPECT_EQ(cache.size(), 1u);
+}
+
+TEST(ChannelCache, ChannelsToANameThatCannotConnectAreMadeAnew) {
+  TlsFlags plain;
+  plain.insecure = true;
+  ChannelCache cache({.credentials = *Credentials::Create(plain)});
+  // Nothing listens at port 1.
+  for (const auto& [address, anew] :
+       {std::pair("localhost:1", true), std::pair("127.0.0.1:1", false)}) {
+    const ChannelCache::Channels before = *cache.Get(address);
+    EXPECT_EQ(*cache.Get(address), before);
+    grpc_connectivity_state state = before[0]->GetState(/*try_to_connect=*/true);
+    while (state != GRPC_CHANNEL_TRANSIENT_FAILURE) {
+      ASSERT_TRUE(before[0]->WaitForStateChange(
+          state, std::chrono::system_clock::now() + std::chrono::seconds(20)));
+      state = before[0]->GetState(/*try_to_connect=*/true);
+    }
+    EXPECT_EQ(*cache.Get(address) != before, anew) << address;
+  }
+  EXPECT_EQ(cache.size(), 2u);
 }
 
 }  // namespace
