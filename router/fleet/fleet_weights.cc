@@ -42,6 +42,7 @@ void Refuse(Worker& worker, const Worker& user, absl::Time now) {
   // Clients may read the problem, and are told no hosts.
   worker.problem = absl::StrCat("serves other weights (", WeightsText(worker),
                                 ") than the workers that are used (", WeightsText(user), ")");
+  worker.reach.Refused(worker.problem, now);
   if (!MayLog(worker, now)) return;
   LogError(
       "{} worker '{}' at {} is not used: it {}, such as '{}' at {}; give both the same model, or "
@@ -53,6 +54,7 @@ void Refuse(Worker& worker, const Worker& user, absl::Time now) {
 void Accept(Worker& worker, absl::Time now) {
   worker.other_weights = false;
   worker.problem.clear();
+  worker.reach.Refused("", now);
   if (!MayLog(worker, now)) return;
   LogInfo("{} worker '{}' at {} is used from now on: its weights ({}) are those of most workers",
           WorkerRoleName(worker.target.role), LogSafe(worker.info.name()), worker.target.address,

@@ -208,6 +208,7 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
   const internal::v1::ModelIdentity& identity = worker.info.identity();
   worker.prefix_root = PrefixRoot(PrefixIdentity(
       identity.weights_digest(), identity.config_digest(), worker.info.shape().numerics()));
+  worker.reach.Refused(worker.problem.empty() ? "" : why, loop_.Now());
   if (worker.problem.empty()) {
     JudgeWeights();
     NameUnlikeWorkers(worker);
@@ -215,7 +216,6 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
     LogError("{} worker '{}' at {} is not used: it {}", WorkerRoleName(worker.target.role),
              LogSafe(info.name()), worker.target.address, why);
   }
-  worker.reach.Refused(worker.problem.empty() ? "" : why, loop_.Now());
   fleet_.AddUnderNewId(worker);
   JudgeQuarantines();
 }
