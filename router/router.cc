@@ -166,10 +166,12 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                    "replaces another.",
                    {}, [this] { return static_cast<double>(view_.Get().ready_identities); });
   loop_->Post([this] { registry_->Start(); });
-  poller_ = std::make_unique<TargetPoller>(
-      options_.workers, options_.poll_interval, [this](std::vector<WorkerTarget> targets) {
-        loop_->Post([this, targets = std::move(targets)] { registry_->SetTargets(targets); });
-      });
+  poller_ = std::make_unique<TargetPoller>(options_.workers, options_.poll_interval,
+                                           [this](FoundTargets found) {
+                                             loop_->Post([this, found = std::move(found)] {
+                                               registry_->SetTargets(found.targets, found.names);
+                                             });
+                                           });
 }
 
 Router::~Router() {

@@ -210,6 +210,12 @@ int RouterMain(int argc, char** argv) {
   if (!keys.ok()) return ExitUsage(kProgram, keys.status());
   flags.router.keys = keys->get();
   if (flags.server.check_config) return 0;
+  if (!flags.http_listen.empty()) {
+    // Looked up here too, where SIGTERM still ends the process at once: DNS may be silent.
+    const absl::Status status =
+        CheckListenable("--http-listen", flags.http_listen, flags.server.reuse_port);
+    if (!status.ok()) return ExitUsage(kProgram, status);
+  }
 
   WarnOfOpenDoors(flags);
   metrics.SetModelName((*model)->name());

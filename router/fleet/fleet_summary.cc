@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 #include "common/base/log.h"
+#include "router/fleet/worker_names.h"
 
 namespace baton {
 
@@ -19,7 +21,7 @@ FleetSummary Summarize(const WorkersByTarget& workers, Fleet& fleet, bool expose
   FleetSummary summary;
   std::set<std::string> models[2];  // identities of ready prefill and decode workers
   std::set<std::string> identities, kv_types, weights_types;
-  summary.all_ready = !workers.empty();
+  std::vector<const Worker*> unready;
   for (const auto& [target, worker] : workers) {
     if (worker->id != 0 && !worker->problem.empty()) {
       summary.problem = absl::StrCat("worker '", LogSafe(worker->told_name(expose_workers)), "' ",
@@ -29,8 +31,10 @@ FleetSummary Summarize(const WorkersByTarget& workers, Fleet& fleet, bool expose
       summary.problem =
           absl::StrCat("worker '", LogSafe(worker->told_name(expose_workers)), "' is quarantined");
     }
-    summary.all_ready &= worker->ready();
-    if (!worker->ready()) continue;
+    if (!worker->ready()) {
+      unready.push_back(worker.get());
+      continue;
+    }
     ++(target.role == WORKER_ROLE_PREFILL ? summary.ready_prefill : summary.ready_decode);
     models[target.role == WORKER_ROLE_DECODE].insert(worker->seen.identity);
     identities.insert(worker->seen.identity);
@@ -48,6 +52,7 @@ FleetSummary Summarize(const WorkersByTarget& workers, Fleet& fleet, bool expose
                                : std::min(summary.block_size, shape.block_size());
     }
   }
+  summary.all_ready = !workers.empty() && AreOfDeadFamilies(unready, workers);
   summary.has_pair = std::any_of(models[0].begin(), models[0].end(),
                                  [&](const auto& model) { return models[1].count(model) != 0; });
   summary.ready_identities = static_cast<uint32_t>(identities.size());

@@ -64,6 +64,7 @@ absl::StatusOr<std::string> FindPushAddress(const WorkerAddresses& worker,
   const bool on_this_machine =
       IsLoopback(worker.advertised) && (IsLoopback(worker.target) || IsLoopback(worker.connected));
   if (on_this_machine || SameHost(pushes.host, target) || SameHost(pushes.host, connected) ||
+      SameHost(pushes.host, HostOf(worker.name)) ||
       std::any_of(others.begin(), others.end(),
                   [&](const std::string& pattern) { return MatchesHost(pattern, pushes.host); })) {
     return pushes.ToString();

@@ -31,6 +31,8 @@ class Reachability {
   // The worker answers and is never used, and the log has just said why. Empty: it may be used.
   void Refused(std::string why, absl::Time now);
 
+  // When the open stream was opened; infinitely late if none is open, or if it brought a message.
+  absl::Time opened() const { return opened_; }
   // Why the worker is not reached. Empty if it is reached, or if no attempt has ended yet.
   const std::string& why() const { return why_.text; }
   // Returns the predicate of the log line that is due now ("is not reached: ..."), if there is one.

@@ -70,8 +70,11 @@ struct Worker {
   WatchBudget budget;
   LogBudget log_budget;
   Reachability reach;
-  bool flooding = false;      // its stream was cancelled because it went beyond that
-  bool wanted = true;         // the worker is among the targets
+  bool flooding = false;  // its stream was cancelled because it went beyond that
+  // The worker is among the targets, or its name vanished and it still answers.
+  bool wanted = true;
+  TargetName name;            // what DNS says about the target
+  bool moved = false;         // the name has other addresses than when `rpcs` were made
   bool up = false;            // `ready()` as last said by on_up
   bool circuit_open = false;  // the breaker's state as last said by on_circuit
   bool listed = false;        // the worker is among the ready workers that placement sees

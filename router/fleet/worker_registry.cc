@@ -17,6 +17,7 @@
 #include "router/fleet/quarantines.h"
 #include "router/fleet/unreachable_reason.h"
 #include "router/fleet/worker_info_check.h"
+#include "router/fleet/worker_names.h"
 
 namespace baton {
 namespace {
@@ -25,7 +26,9 @@ using internal::v1::WatchResponse;
 using internal::v1::WORKER_ROLE_DECODE;
 
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
-constexpr absl::Duration kLongestBackoff = absl::Seconds(2);
+constexpr absl::Duration kLongestBackoff = absl::Seconds(1);
+// After this time a Watch stream that has not been answered counts as one that waits for DNS.
+constexpr absl::Duration kSlowWatch = absl::Seconds(1);
 // After a worker has flooded its stream. Its budget has room for a new one by then.
 constexpr absl::Duration kFloodBackoff = absl::Seconds(10);
 
@@ -43,10 +46,12 @@ absl::Status WorkerLost(const std::string& what) {
 WorkerRegistry::WorkerRegistry(EventLoop& loop, Fleet& fleet, FleetView& view, Options options)
     : loop_(loop), fleet_(fleet), view_(view), options_(std::move(options)) {}
 
-void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets) {
+void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets,
+                                const TargetNames& names) {
   if (closed_) return;
   for (auto& [target, worker] : workers_) {
-    worker->wanted = std::binary_search(targets.begin(), targets.end(), target);
+    TakeName(*worker, std::binary_search(targets.begin(), targets.end(), target), names);
+    if (worker->moved && worker->wanted) HurryWatch(*worker);
     if (!worker->wanted && worker->seen.own_sequences == 0 && worker->watch != nullptr) {
       worker->watch->Cancel();
     }
@@ -58,6 +63,8 @@ void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets) {
     worker->target = target;
     fleet_.pages().Add(*worker);
     worker->backoff = kFirstBackoff;
+    TakeName(*worker, /*listed=*/true, names);
+    worker->moved = false;
     OpenWatch(*workers_.emplace(target, std::move(worker)).first->second);
   }
   DropUnwanted();
@@ -74,6 +81,10 @@ void WorkerRegistry::Tick() {
       // A stream that is open but silent is called anew, so that the worker introduces itself
       // again.
       if (worker->watch != nullptr) worker->watch->Cancel();
+    }
+    if (worker->name.vanished && worker->wanted && !AnswersWithoutName(*worker)) {
+      worker->wanted = false;
+      fleet_.ReadinessChanged(*worker);
     }
     if (worker->watch == nullptr && worker->wanted && !closed_ && now >= worker->retry_at) {
       OpenWatch(*worker);
@@ -94,7 +105,10 @@ void WorkerRegistry::Tick() {
 
 void WorkerRegistry::OpenWatch(Worker& worker) {
   worker.flooding = false;
-  if (worker.rpcs == nullptr) {
+  const bool moved = std::exchange(worker.moved, false);
+  if (worker.rpcs == nullptr || moved) {
+    // gRPC looks names up itself, but waits up to two minutes if the name did not exist for a while.
+    // New channels look it up at once; calls that run keep theirs.
     auto rpcs = options_.connect(worker.target.role, worker.target.address);
     if (!rpcs.ok()) {
       worker.reach.Ended(ExplainNotAllowed(rpcs.status()), loop_.Now());
@@ -124,6 +138,17 @@ void WorkerRegistry::LogReach(Worker& worker) const {
   LogWarning("{} worker {}{} {}", WorkerRoleName(worker.target.role),
              name.empty() ? "" : absl::StrCat("'", LogSafe(name), "' at "), worker.target.address,
              *line);
+}
+
+// Calls a worker that does not answer anew, since its name leads elsewhere.
+void WorkerRegistry::HurryWatch(Worker& worker) {
+  if (worker.flooding) return;
+  if (worker.watch == nullptr) {
+    worker.backoff = kFirstBackoff;
+    worker.retry_at = loop_.Now();
+  } else if (worker.id == 0 && loop_.Now() - worker.reach.opened() > kSlowWatch) {
+    worker.watch->Cancel();
+  }
 }
 
 void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
@@ -226,6 +251,7 @@ absl::Status WorkerRegistry::TakePushAddress(Worker& worker,
   const absl::StatusOr<std::string> address =
       FindPushAddress({.target = worker.target.address,
                        .connected = worker.watch->PeerAddress(),
+                       .name = worker.name.alone ? worker.name.source : "",
                        .advertised = info.address()},
                       options_.advertised_hosts);
   worker.push_address = address.value_or("");

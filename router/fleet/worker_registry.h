@@ -57,8 +57,9 @@ class WorkerRegistry {
 
   // To be called once, before all else.
   void Start() { Tick(); }
-  // REQUIRES: `targets` is sorted.
-  void SetTargets(const std::vector<WorkerTarget>& targets);
+  // REQUIRES: `targets` is sorted. A worker whose name vanished stays while it answers. A worker
+  // that does not answer is called anew at once when the addresses of its name change.
+  void SetTargets(const std::vector<WorkerTarget>& targets, const TargetNames& names = {});
   // Ends all streams; `closed` is called once none is left.
   void Close(std::function<void()> closed);
 
@@ -68,6 +69,7 @@ class WorkerRegistry {
   void RetryLater(Worker& worker);
   // Logs why the worker is not reached or not used, if that is due.
   void LogReach(Worker& worker) const;
+  void HurryWatch(Worker& worker);
   void Heard(Worker& worker, const internal::v1::WatchResponse& message);
   void EndFlood(Worker& worker);
   void TakeInfo(Worker& worker, const internal::v1::WorkerInfo& info);

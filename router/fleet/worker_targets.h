@@ -2,7 +2,9 @@
 // again.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,8 +14,13 @@
 
 #include "baton/internal/v1/worker.pb.h"
 #include "common/base/periodic_thread.h"
+#include "router/fleet/name_resolver.h"
 
 namespace baton {
+
+// How long the workers behind a name that has ceased to exist (NXDOMAIN) are remembered. A restart
+// of DNS looks like this, and so does a Service whose last worker is gone.
+inline constexpr absl::Duration kVanishedHold = absl::Minutes(1);
 
 struct WorkerTarget {
   internal::v1::WorkerRole role = internal::v1::WORKER_ROLE_UNSPECIFIED;
@@ -27,43 +34,92 @@ struct WorkerSources {
   std::string workers_file;  // empty: none
 };
 
+// What DNS answered about one target.
+struct TargetName {
+  std::string source{};  // dns:///name:port that led to the target; empty: none did
+  bool alone = false;    // no other address of the target's family is behind `source`
+  // `source` led to the target and ceased to exist less than kVanishedHold ago. The target is not
+  // listed.
+  bool vanished = false;
+  // Of the target's own host if that is a name: sorted, as numbers. Empty: not known yet.
+  std::vector<std::string> addresses{};
+
+  friend bool operator==(const TargetName&, const TargetName&) = default;
+};
+using TargetNames = std::map<WorkerTarget, TargetName>;
+
+struct FoundTargets {
+  std::vector<WorkerTarget> targets{};  // sorted, each once
+  TargetNames names{};                  // only of targets that have to do with a name
+  friend bool operator==(const FoundTargets&, const FoundTargets&) = default;
+};
+
 // A line each: "prefill ADDRESS" or "decode ADDRESS"; empty lines and what follows a # do not
-// count. Errors name the line.
+// count. An address may be a dns:///name:port. Errors name the line.
 absl::StatusOr<std::vector<WorkerTarget>> ParseWorkersFile(const std::string& path,
                                                            const std::string& content);
 
-// Looks everything up once. Sorted, each target once. What cannot be looked up now keeps its place
-// in `known`, and is said once in the log.
+// Looks workers up. What cannot be looked up now keeps its place among the targets. Logs a source
+// that fails once for each reason, and again every 5 minutes. On one thread only; waits for no DNS
+// server.
 class TargetLookup {
  public:
-  explicit TargetLookup(WorkerSources sources) : sources_(std::move(sources)) {}
-  std::vector<WorkerTarget> Now();
+  explicit TargetLookup(WorkerSources sources, NameResolver::LookUp look_up = LookUpHost)
+      : sources_(std::move(sources)), resolver_(std::move(look_up)) {}
+
+  // Reads the workers file, and starts to look up all names.
+  void Ask(absl::Time now);
+  // Returns what is known by now.
+  FoundTargets Found(absl::Time now);
+  // Returns how many lookups are complete. Found changes after Ask, with this number and with time.
+  uint64_t answers() const { return resolver_.answers(); }
 
  private:
-  void AddSource(internal::v1::WorkerRole role, const std::string& source,
-                 std::vector<WorkerTarget>* targets);
-  void AddFile(std::vector<WorkerTarget>* targets);
-  void Report(const std::string& source, const absl::Status& status);
+  struct Problem {
+    std::string text{};  // as logged; empty: none
+    absl::Time logged{};
+  };
+  struct Known {
+    std::vector<std::string> addresses{};  // host:port behind a dns:/// name, as last answered
+    bool alone = false;                    // as TargetName's, of each of them
+    absl::Time vanished_since = absl::InfiniteFuture();  // infinite: the name exists
+    bool told_several = false;  // the log says that a plain name has several addresses
+    Problem problem{};
+  };
+
+  // All targets as flags and file have them, dns:/// names too.
+  std::vector<WorkerTarget> Given() const;
+  void AddName(const WorkerTarget& given, absl::Time now, FoundTargets& found);
+  void AddAddress(const WorkerTarget& given, FoundTargets& found);
+  static void TakeAnswer(const HostAddresses& answer, uint16_t port, absl::Time now, Known& known);
+  static void Report(const std::string& source, const absl::Status& status,
+                     const std::string& effect, absl::Time now, Problem& problem);
 
   const WorkerSources sources_;
-  // By source: as last looked up, for as long as looking up fails, and what failed.
-  struct Known {
-    std::vector<WorkerTarget> targets;
-    std::string problem;
-  };
-  std::vector<std::pair<std::string, Known>> known_;
-  Known& KnownOf(const std::string& source);
+  NameResolver resolver_;
+  std::vector<WorkerTarget> file_;  // targets of the workers file, as last read without an error
+  Problem file_problem_;
+  std::map<WorkerTarget, Known> known_;  // by target as given
 };
 
-// A thread that looks up every `interval` and reports what it found.
+// A thread that looks up every `interval`.
 class TargetPoller {
  public:
-  // `report` is called on the poller's thread, first at once.
+  // `report` is called on the poller's thread: first at once, then every `interval`, and within
+  // 100 ms of an answer that changes something.
   TargetPoller(WorkerSources sources, absl::Duration interval,
-               std::function<void(std::vector<WorkerTarget>)> report);
+               std::function<void(FoundTargets)> report);
 
  private:
-  PeriodicThread thread_;
+  void Look();
+
+  const absl::Duration interval_;
+  const std::function<void(FoundTargets)> report_;
+  TargetLookup lookup_;
+  absl::Time next_ask_ = absl::InfinitePast();
+  uint64_t answers_ = 0;  // of the lookup, when it was last looked at
+  FoundTargets reported_;
+  PeriodicThread thread_;  // runs Look, and ends before what is above
 };
 
 }  // namespace baton

@@ -25,6 +25,7 @@ class PlayedWatches {
       if (const auto found = not_allowed_.find(address); found != not_allowed_.end()) {
         return found->second;
       }
+      ++connected_[address];
       return absl::StatusOr<std::unique_ptr<WorkerRpcs>>(std::make_unique<Rpcs>(*this, address));
     };
   }
@@ -50,6 +51,12 @@ class PlayedWatches {
   int opened(const std::string& address) const {
     const auto found = opened_.find(address);
     return found == opened_.end() ? 0 : found->second;
+  }
+
+  // How often connections to the worker were set up so far.
+  int connected(const std::string& address) const {
+    const auto found = connected_.find(address);
+    return found == connected_.end() ? 0 : found->second;
   }
 
  private:
@@ -122,6 +129,7 @@ class PlayedWatches {
   EventQueue& queue_;
   std::map<std::string, Stream*> streams_;  // open ones, by address
   std::map<std::string, int> opened_;
+  std::map<std::string, int> connected_;
   std::map<std::string, std::string> led_to_;
   std::map<std::string, absl::Status> failures_, not_allowed_;
 };

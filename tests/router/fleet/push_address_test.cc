@@ -41,6 +41,17 @@ TEST(PushAddress, AnAddressOnTheHostToWhichANameLedCounts) {
             "[2001:db8::5]:50051");
 }
 
+TEST(PushAddress, TheNameThatLedToThisWorkerAloneCounts) {
+  const WorkerAddresses worker{.target = "10.1.2.3:50051",
+                               .connected = "ipv4:10.1.2.3:50051",
+                               .name = "dns:///decode-0.decode:50051",
+                               .advertised = "decode-0.decode:50061"};
+  EXPECT_EQ(PushesGoTo(worker), "decode-0.decode:50061");
+  WorkerAddresses unnamed = worker;
+  unnamed.name.clear();
+  EXPECT_THAT(PushesGoTo(unnamed), HasSubstr("advertises the host 'decode-0.decode'"));
+}
+
 TEST(PushAddress, OnThisMachineAllLoopbackAddressesAreOneHost) {
   EXPECT_EQ(PushesGoTo({.target = "127.0.0.1:1", .advertised = "127.0.0.2:2"}), "127.0.0.2:2");
   EXPECT_EQ(PushesGoTo({.target = "localhost:1", .advertised = "[::1]:2"}), "[::1]:2");

@@ -1,0 +1,241 @@
+#include "router/fleet/worker_names.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "common/rpc/limits.h"
+#include "router/fleet/worker_registry.h"
+#include "tests/router/fleet/played_watches.h"
+#include "tests/simulation/event_queue.h"
+#include "tests/simulation/router/virtual_loop.h"
+
+namespace baton {
+namespace {
+
+using internal::v1::WatchResponse;
+using internal::v1::WORKER_ROLE_DECODE;
+using internal::v1::WORKER_ROLE_PREFILL;
+using ::testing::IsEmpty;
+
+// A little more than kWatchInterval: by then the registry has looked at all its workers again.
+constexpr absl::Duration kLook = absl::Milliseconds(251);
+constexpr char kGivenPrefill[] = "p:1", kGivenDecode[] = "d:1";
+
+// A ready worker introduces itself.
+WatchResponse ReadyMessage(internal::v1::WorkerRole role, uint64_t incarnation = 1) {
+  WatchResponse message;
+  internal::v1::WorkerInfo& info = *message.mutable_info();
+  info.set_name(role == WORKER_ROLE_DECODE ? "d" : "p");
+  info.set_role(role);
+  info.set_incarnation(incarnation);
+  info.mutable_identity()->set_protocol_version(kProtocolVersion);
+  info.mutable_identity()->set_tokenizer_digest("digest");
+  info.mutable_shape()->set_layers(2);
+  info.mutable_shape()->set_kv_heads(1);
+  info.mutable_shape()->set_head_dim(64);
+  info.mutable_shape()->set_dtype("f16");
+  info.mutable_shape()->set_block_size(16);
+  info.set_total_blocks(100);
+  info.set_max_model_len(1000);
+  message.set_state(internal::v1::WORKER_STATE_READY);
+  return message;
+}
+
+// A registry and a prefill worker that it is given by address.
+class WorkerNamesTest : public testing::Test {
+ protected:
+  WorkerNamesTest() { registry_.Start(); }
+  ~WorkerNamesTest() override {
+    bool closed = false;
+    registry_.Close([&closed] { closed = true; });
+    while (!closed) queue_.RunNext();
+  }
+
+  WorkerRegistry::Options Options() {
+    return {
+        .tokenizer_digest = "digest",
+        .connect = watches_.Connect(),
+        .on_change = [] {},
+        .on_lost = [this](uint64_t, const absl::Status& why) { told_.emplace_back(why.message()); },
+        .on_up = [this](
+                     const WorkerTarget& target,
+                     bool up) { told_.push_back(target.address + (up ? " is up" : " is down")); },
+        .on_quarantine = nullptr,
+        .on_pages = nullptr};
+  }
+  void RunFor(absl::Duration duration) {
+    bool over = false;
+    queue_.After(absl::ToInt64Microseconds(duration), [&over] { over = true; });
+    while (!over) queue_.RunNext();
+  }
+
+  const WorkerTarget prefill_{WORKER_ROLE_PREFILL, kGivenPrefill};
+  EventQueue queue_;
+  VirtualLoop loop_{queue_};
+  Fleet fleet_{loop_};
+  FleetView view_;
+  PlayedWatches watches_{queue_};
+  std::vector<std::string> told_;  // what the registry reports
+  WorkerRegistry registry_{loop_, fleet_, view_, Options()};
+};
+
+// A registry whose decode worker was found by a dns:/// name.
+class NamedWorkerTest : public WorkerNamesTest {
+ protected:
+  static constexpr char kName[] = "dns:///d:1", kPod[] = "10.0.0.1:1";
+  const WorkerTarget pod_{WORKER_ROLE_DECODE, kPod};
+
+  NamedWorkerTest() {
+    registry_.SetTargets({prefill_, pod_}, {{pod_, {.source = kName, .alone = true}}});
+    watches_.Say(kGivenPrefill, ReadyMessage(WORKER_ROLE_PREFILL));
+    watches_.Say(kPod, ReadyMessage(WORKER_ROLE_DECODE));
+  }
+  void Vanish() { registry_.SetTargets({prefill_}, {{pod_, {.source = kName, .vanished = true}}}); }
+  // Both workers answer meanwhile.
+  void RunWithAnswers(absl::Duration duration) {
+    WatchResponse message;
+    message.set_state(internal::v1::WORKER_STATE_READY);
+    for (absl::Duration run; run < duration; run += kWatchInterval) {
+      RunFor(kWatchInterval);
+      watches_.Say(kGivenPrefill, message);
+      watches_.Say(kPod, message);
+    }
+  }
+};
+
+TEST_F(NamedWorkerTest, AWorkerThatAnswersStaysWhileItsNameIsGone) {
+  told_.clear();
+  Vanish();
+  RunWithAnswers(absl::Seconds(4));
+  EXPECT_EQ(view_.Get().ready_decode, 1u);
+  registry_.SetTargets({prefill_, pod_}, {{pod_, {.source = kName, .alone = true}}});
+  RunWithAnswers(absl::Seconds(1));
+  EXPECT_EQ(view_.Get().ready_decode, 1u);
+  EXPECT_EQ(watches_.opened(kPod), 1);
+  EXPECT_THAT(told_, IsEmpty());
+}
+
+TEST_F(NamedWorkerTest, AWorkerThatIsRememberedNoMoreGoesAtOnce) {
+  Vanish();
+  registry_.SetTargets({prefill_});
+  RunFor(kLook);
+  EXPECT_FALSE(watches_.IsOpen(kPod));
+  EXPECT_EQ(view_.Get().ready_decode, 0u);
+}
+
+TEST_F(NamedWorkerTest, AWorkerWithoutANameGoesWhenItDrains) {
+  Vanish();
+  WatchResponse message;
+  message.set_state(internal::v1::WORKER_STATE_DRAINING);
+  watches_.Say(kPod, message);
+  RunFor(2 * kLook);
+  EXPECT_FALSE(watches_.IsOpen(kPod));
+  EXPECT_EQ(watches_.opened(kPod), 1);
+}
+
+TEST_F(NamedWorkerTest, AWorkerWithoutANameGoesWhenItsWatchEnds) {
+  Vanish();
+  watches_.End(kPod);
+  RunFor(absl::Seconds(3));
+  EXPECT_EQ(watches_.opened(kPod), 1) << "it is not called again";
+  Vanish();
+  RunFor(kLook);
+  EXPECT_EQ(watches_.opened(kPod), 1);
+}
+
+TEST_F(NamedWorkerTest, AWorkerWithoutANameGoesWhenItIsSilent) {
+  Vanish();
+  RunFor(absl::Seconds(4));
+  EXPECT_FALSE(watches_.IsOpen(kPod));
+  EXPECT_EQ(watches_.opened(kPod), 1);
+}
+
+TEST_F(NamedWorkerTest, PushesMayGoToTheNameThatLedToTheWorkerAlone) {
+  WatchResponse message = ReadyMessage(WORKER_ROLE_DECODE, /*incarnation=*/2);
+  message.mutable_info()->set_address("d:50051");
+  watches_.Say(kPod, message);
+  EXPECT_EQ(view_.Get().ready_decode, 1u);
+  registry_.SetTargets({prefill_, pod_}, {{pod_, {.source = kName, .alone = false}}});
+  message.mutable_info()->set_incarnation(3);
+  watches_.Say(kPod, message);
+  EXPECT_EQ(view_.Get().ready_decode, 0u) << "the name leads to other workers too";
+}
+
+TEST_F(NamedWorkerTest, AFamilyThatNeverAnswersDoesNotCountBesideTheOther) {
+  const WorkerTarget v6{WORKER_ROLE_DECODE, "[2001:db8::1]:1"};
+  const WorkerTarget v6_pod{WORKER_ROLE_DECODE, "[2001:db8::2]:1"};
+  const WorkerTarget pod{WORKER_ROLE_DECODE, "10.0.0.2:1"};
+  const auto found = [&](const std::vector<WorkerTarget>& targets) {
+    TargetNames names;
+    for (const WorkerTarget& target : targets) names[target].source = kName;
+    std::vector<WorkerTarget> all = targets;
+    all.insert(all.begin(), prefill_);
+    registry_.SetTargets(all, names);
+    RunWithAnswers(2 * kWatchInterval);
+    return view_.Get().all_ready;
+  };
+  EXPECT_TRUE(found({pod_, v6}));
+  EXPECT_FALSE(found({pod_, pod, v6})) << "a worker of the family that answers is missing";
+  EXPECT_TRUE(found({pod_, v6, v6_pod}));
+  watches_.Say(v6_pod.address, ReadyMessage(WORKER_ROLE_DECODE));
+  EXPECT_FALSE(found({pod_, v6, v6_pod})) << "the family answers";
+  registry_.SetTargets({prefill_, v6}, {{v6, {.source = kName}}});
+  RunFor(2 * kLook);
+  EXPECT_FALSE(view_.Get().all_ready) << "no other family is ready";
+}
+
+TEST_F(NamedWorkerTest, AnAddressThatNeverAnswersCountsIfNoNameLedToIt) {
+  EXPECT_TRUE(view_.Get().all_ready);
+  registry_.SetTargets({prefill_, pod_, {WORKER_ROLE_DECODE, "[::1]:1"}},
+                       {{pod_, {.source = kName}}});
+  EXPECT_FALSE(view_.Get().all_ready);
+}
+
+// A registry whose decode worker is given by a plain name.
+class PlainNameTest : public WorkerNamesTest {
+ protected:
+  PlainNameTest() { registry_.SetTargets(targets_); }
+  void LeadTo(const std::string& address) {
+    registry_.SetTargets(targets_, {{targets_[1], {.addresses = {address}}}});
+  }
+
+  const std::vector<WorkerTarget> targets_ = {prefill_, {WORKER_ROLE_DECODE, kGivenDecode}};
+};
+
+TEST_F(PlainNameTest, CallsAWorkerThatIsGoneOnNewConnectionsWhenItsNameLeadsElsewhere) {
+  LeadTo("10.0.0.1");
+  watches_.Say(kGivenDecode, ReadyMessage(WORKER_ROLE_DECODE));
+  LeadTo("10.0.0.2");
+  RunFor(kLook);
+  EXPECT_EQ(watches_.connected(kGivenDecode), 1) << "it still answers";
+  EXPECT_EQ(view_.Get().ready_decode, 1u);
+  watches_.End(kGivenDecode);
+  RunFor(2 * kLook);
+  EXPECT_EQ(watches_.connected(kGivenDecode), 2);
+  EXPECT_EQ(watches_.opened(kGivenDecode), 2);
+  RunFor(
+      absl::Seconds(4));  // no worker is there: it is lost, and called again more and more rarely
+  EXPECT_EQ(watches_.connected(kGivenDecode), 2) << "the name leads where it led";
+  const int opened = watches_.opened(kGivenDecode);
+  watches_.End(kGivenDecode);
+  RunFor(absl::Microseconds(2));
+  LeadTo("10.0.0.3");
+  RunFor(kLook);
+  EXPECT_EQ(watches_.opened(kGivenDecode), opened + 1);
+  EXPECT_EQ(watches_.connected(kGivenDecode), 3);
+}
+
+TEST_F(PlainNameTest, ACallThatWaitsForDnsIsMadeAnewWhenTheNameIsKnown) {
+  RunFor(absl::Seconds(2));
+  EXPECT_EQ(watches_.opened(kGivenDecode), 1);
+  LeadTo("10.0.0.1");
+  RunFor(2 * kLook);
+  EXPECT_EQ(watches_.opened(kGivenDecode), 2);
+  EXPECT_EQ(watches_.connected(kGivenDecode), 2);
+}
+
+}  // namespace
+}  // namespace baton
