@@ -1,9 +1,17 @@
 #include "router/metrics/worker_series.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
 namespace baton {
+namespace {
+
+// Of the workers that left, at most as many as are there have series, or this many. So a fleet that
+// was replaced once is still seen, and addresses that change all the time leave few series.
+constexpr size_t kMostLeft = 32;
+
+}  // namespace
 
 WorkerSeries::WorkerSeries(Metrics& metrics) {
   const auto add = [&](const char* name, const char* help, Gauge gauge) {
@@ -53,6 +61,7 @@ void WorkerSeries::Left(const std::string& worker, const std::string& role) {
     Erase(at);
     ShowOthers();
   }
+  while (left_ > std::max(kMostLeft, shown_ - left_)) MakeRoom();
 }
 
 void WorkerSeries::Tick(absl::Time now) {

@@ -21,7 +21,7 @@ namespace baton {
 // Thread-safe. Must outlive the last scrape of the Metrics, which borrow it.
 class WorkerSeries {
  public:
-  // How long the series of a worker that left are shown.
+  // How long the series of a worker that left are shown, unless many leave (worker_series.cc).
   static constexpr absl::Duration kKeep = absl::Minutes(15);
   // Workers whose series are shown. A worker that left makes room for one that is there. Further
   // workers that are there wait until one of these has left.

@@ -164,8 +164,7 @@ TEST_F(RouterMetricsTest, FiveThousandAddressesThatComeAndGoLeaveTheSeriesOfThos
     const Workers workers = Up();
     EXPECT_EQ(workers.up.size(), static_cast<size_t>(kFleet)) << came;
     EXPECT_EQ(workers.up.count(absl::StrCat("d", came - 1)), 1u);
-    EXPECT_EQ(workers.down.size(), static_cast<size_t>(std::min(came - kFleet, 14 * kComing)))
-        << came;
+    EXPECT_EQ(workers.down.size(), static_cast<size_t>(std::min(came - kFleet, 32))) << came;
     EXPECT_EQ(Count("baton_worker_selection_total"), Count("baton_worker_up"));
   }
   Pass(absl::Minutes(15));
@@ -175,12 +174,27 @@ TEST_F(RouterMetricsTest, FiveThousandAddressesThatComeAndGoLeaveTheSeriesOfThos
 
 TEST_F(RouterMetricsTest, WorkersThatLeftMakeRoomAtOnceForThoseThatAreThere) {
   for (int i = 0; i < 5000; ++i) {
+    if (i >= 600) router_.WorkerLeft(absl::StrCat("d", i - 600), "decode");
     router_.SetUp(absl::StrCat("d", i), "decode", true);
-    if (i < 4998) router_.WorkerLeft(absl::StrCat("d", i), "decode");
   }
   const Workers workers = Up();
-  EXPECT_THAT(workers.up, UnorderedElementsAre("d4998", "d4999"));
-  EXPECT_EQ(workers.up.size() + workers.down.size(), WorkerSeries::kMostWorkers);
+  EXPECT_EQ(workers.up.size(), 600u);
+  EXPECT_EQ(workers.up.count("d4999"), 1u);
+  EXPECT_EQ(workers.down.size(), WorkerSeries::kMostWorkers - 600);
+}
+
+TEST_F(RouterMetricsTest, AWholeFleetThatWasReplacedIsSeenAndOneThatIsReplacedAgainAndAgainIsNot) {
+  for (int i = 0; i < 100; ++i) router_.SetUp(absl::StrCat("a", i), "decode", true);
+  for (int i = 0; i < 100; ++i) router_.SetUp(absl::StrCat("b", i), "decode", true);
+  for (int i = 0; i < 100; ++i) router_.WorkerLeft(absl::StrCat("a", i), "decode");
+  EXPECT_EQ(Up().down.size(), 100u);
+  for (int i = 2; i < 100; ++i) {
+    Pass(absl::Seconds(1));
+    router_.WorkerLeft(absl::StrCat("b", i), "decode");
+  }
+  EXPECT_EQ(Up().down.size(), 32u);
+  EXPECT_EQ(Up().down.count("b99"), 1u) << "those that left last";
+  EXPECT_THAT(Up().up, UnorderedElementsAre("b0", "b1"));
 }
 
 TEST_F(RouterMetricsTest, OfMoreWorkersThanTheBoundTheRestGetSeriesWhenOthersLeave) {
