@@ -17,8 +17,9 @@
 
 namespace baton {
 
-// What is signed is valid from a little before now, for machines whose clocks are behind.
-inline constexpr absl::Duration kBackdated = absl::Minutes(5);
+// Certificates and revocation lists are valid from this long before they are signed, for machines
+// whose clocks are behind, such as by an hour after a wrong change to or from summer time.
+inline constexpr absl::Duration kBackdated = absl::Hours(2);
 inline constexpr mode_t kReadableByAll = 0644;
 
 inline std::string PathIn(const std::string& folder, absl::string_view file) {

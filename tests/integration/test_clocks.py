@@ -74,11 +74,9 @@ def key_counts(fleet, key):
 @pytest.mark.parametrize("part", PARTS)
 def test_a_clock_that_is_set_delays_nothing_and_fails_no_request(stepped, part):
     with Load(stepped.stub, bearer(stepped.key)):
-        # A certificate is valid from five minutes before it was made. A clock that shows an earlier time refuses it, and should.
-        for seconds in (-60, 3600):
+        for seconds in (-60, 60, 3600, -3600):
             set_clock(stepped, part, seconds)
             wait_until(renew_certificate(stepped, part), SEEN_S, f"{part} at {seconds:+} s shows its new certificate")
-        set_clock(stepped, part, -3600)
         wait_until(lambda: stepped.router.serving("all_workers"), SEEN_S, "the workers are used")
     set_clock(stepped, part, 0)
     assert " is lost: " not in stepped.router.log_text()
