@@ -81,6 +81,10 @@ class DataSender {
   // Nothing more is sent.
   void Stop();
 
+  // Whether something was sent and nothing was acknowledged.
+  bool none_acknowledged() const {
+    return !window_.empty() && window_.messages().size() == next_sequence_number_ - 1;
+  }
   // Whether all computed tokens before `end_token` were sent and acknowledged.
   bool AcknowledgedBefore(int end_token) const;
   // Whether the whole sequence was computed, sent and acknowledged.

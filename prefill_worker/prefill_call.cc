@@ -5,6 +5,8 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/failpoint.h"
@@ -107,7 +109,7 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
       return status;
     }
     absl::StatusOr<ChannelCache::Channels> channels = channels_.Get(request.decode_address());
-    if (!channels.ok()) return channels.status();
+    if (!channels.ok()) return WhyNoChannel(channels.status(), request.decode_address());
     push_channels_ = *std::move(channels);
     decode_address_ = request.decode_address();
     absl::StatusOr<KvType> wire = AgreeOnShape(request.decode_shape());
@@ -130,6 +132,17 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
   submitted_ = submitted.ok();
   BATON_FAILPOINT("prefill.submitted");
   return RefusedByEngine(submitted, options_.worker_name, kStagePrefill);
+}
+
+// An address that this worker's own flags forbid says nothing against either worker: it speaks
+// against the link.
+absl::Status PrefillCall::WhyNoChannel(const absl::Status& status,
+                                       const std::string& decode_address) const {
+  if (!absl::IsPermissionDenied(status)) return status;
+  const absl::Status forbidden = absl::PermissionDeniedError(
+      absl::StrCat("this prefill worker may not push there: ", status.message()));
+  return TransferFailed(WithPushFault(forbidden, kPushUnprotected), options_.worker_name,
+                        {{"decode_address", decode_address}});
 }
 
 absl::StatusOr<KvType> PrefillCall::AgreeOnShape(const internal::v1::KvShape& decode_shape) const {

@@ -58,6 +58,8 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   void OnDone() override;
 
   absl::Status Submit(const internal::v1::PrefillRequest& request);
+  // The end of a call whose push may not connect to `decode_address`, as `status` says.
+  absl::Status WhyNoChannel(const absl::Status& status, const std::string& decode_address) const;
   // The wire type of a push to a cache of this shape. FAILED_PRECONDITION where there is none, or
   // where a layer keeps something else there than here.
   absl::StatusOr<KvType> AgreeOnShape(const internal::v1::KvShape& decode_shape) const;

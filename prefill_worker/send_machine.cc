@@ -27,13 +27,21 @@ absl::Status RefusalStatus(const PushRefused& refused) {
     case PushRefused::REASON_SUPERSEDED:
     case PushRefused::REASON_UNKNOWN_ATTEMPT:
     case PushRefused::REASON_ABORTED:
-      return absl::AbortedError(text);
+      return WithPushFault(absl::AbortedError(text), kPushRefused);
     case PushRefused::REASON_DRAINING:
       return DrainingStatus("", kStageTransfer);
     default:
-      return absl::UnavailableError(text);
+      return WithPushFault(absl::UnavailableError(text), kPushRefused);
   }
 }
+
+// A longer message does not fit into one packet of the smallest usual size.
+constexpr size_t kSmallMessageBytes = 1000;
+// Packets that were lost for as long were not lost by chance.
+constexpr absl::Duration kLostForGood = absl::Seconds(1);
+constexpr char kSmallOnes[] =
+    "small messages pass between the two machines and large ones do not, so compare the MTU of "
+    "both and of the path between";
 
 }  // namespace
 
@@ -134,8 +142,37 @@ void SendMachine::On(const SendEvent::StreamEnded& event) {
   if (event.stream != 0) return data_.LoseStream(event.stream, Active(), now_, actions_);
   if (state_ == State::kAborting) return Finish(abort_status_);
   if (TakesNoWork(event.status)) return Finish(event.status);
-  Finish(absl::UnavailableError(
-      absl::StrCat("the push to the decode worker broke: ", std::string(event.status.message()))));
+  Finish(WhyBroken(event.status));
+}
+
+absl::Status SendMachine::WhyBroken(const absl::Status& end) const {
+  std::string text = absl::StrCat("the push to the decode worker broke: ", end.message());
+  const char* fault = kPushBroke;
+  if (state_ == State::kOpening) {
+    const size_t bytes = config_.open.ByteSizeLong();
+    if (absl::IsUnavailable(end)) fault = kPushUnreachable;
+    // The decode worker has seen the call, and not its first message.
+    if (ErrorReason(end) == kReasonSilentStream && bytes > kSmallMessageBytes) {
+      fault = kPushLargePackets;
+      absl::StrAppend(&text, " (it has ", bytes, " bytes); ", kSmallOnes);
+    }
+  } else if (OnlySmallMessagesPass()) {
+    fault = kPushLargePackets;
+    absl::StrAppend(&text, "; ", WhatPassed());
+  }
+  return WithPushFault(absl::UnavailableError(text), fault);
+}
+
+// The open and its answer are small.
+bool SendMachine::OnlySmallMessagesPass() const {
+  return state_ == State::kSending && data_.none_acknowledged() &&
+         data_.Report(committed_, now_).transfer >= kLostForGood;
+}
+
+std::string SendMachine::WhatPassed() const {
+  return absl::StrCat("the open of ", config_.open.ByteSizeLong(), " bytes was answered, and of ",
+                      data_.Report(committed_, now_).bytes_sent,
+                      " bytes of KV none was acknowledged: ", kSmallOnes);
 }
 
 void SendMachine::On(const SendEvent::SlicesReleased& event) {
@@ -161,8 +198,12 @@ void SendMachine::On(const SendEvent::Tick&) {
     }
     const absl::Time end = std::min(deadline_, started_ + config_.limits.push_timeout);
     if (!silent.has_value() && now_ < end) return;  // only an answer is missed, which Pump handles
+    const bool only_small = OnlySmallMessagesPass();
+    const absl::Status status = absl::UnavailableError(
+        absl::StrCat("the decode worker did not answer the push in time", only_small ? "; " : "",
+                     only_small ? WhatPassed() : ""));
     return StartAbort(PushAbort::REASON_FAILED,
-                      absl::UnavailableError("the decode worker did not answer the push in time"));
+                      WithPushFault(status, only_small ? kPushLargePackets : kPushSilent));
   }
   if (!cancelled_) {
     cancelled_ = true;

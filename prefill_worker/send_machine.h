@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <deque>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -69,6 +70,11 @@ class SendMachine {
   void JoinStreams(int count);
   void SendCheckpoint();
   void SendCommit();
+  // The end of the push whose stream 0 has ended with `end`, with its fault (worker_status.h).
+  absl::Status WhyBroken(const absl::Status& end) const;
+  // The open was answered and nothing of the KV acknowledged for long. WhatPassed says so.
+  bool OnlySmallMessagesPass() const;
+  std::string WhatPassed() const;
   void StartAbort(internal::v1::PushAbort::Reason reason, absl::Status status);
   void Finish(absl::Status status);
   void CleanUp();

@@ -1,5 +1,7 @@
 #include "common/protocol/worker_status.h"
 
+#include <optional>
+
 #include "absl/time/time.h"
 
 namespace baton {
@@ -33,6 +35,23 @@ bool TakesNoWork(const absl::Status& status) {
   return reason == kReasonWorkerFull || reason == kReasonDraining;
 }
 
+absl::Status WithPushFault(absl::Status status, const char* fault) {
+  return WithErrorInfo(std::move(status),
+                       {kReasonKvTransferFailed, kStageTransfer, "", {{kPushFault, fault}}});
+}
+
+std::string PushFaultOf(const absl::Status& status) {
+  const std::optional<ErrorInfo> info = GetErrorInfo(status);
+  if (!info.has_value()) return kPushOther;
+  for (const auto& [key, value] : info->metadata) {
+    for (const char* fault : {kPushUnprotected, kPushUnreachable, kPushLargePackets, kPushSilent,
+                              kPushRefused, kPushBroke}) {
+      if (key == kPushFault && value == fault) return fault;
+    }
+  }
+  return kPushOther;
+}
+
 absl::Status TransferFailed(const absl::Status& cause, const std::string& worker,
                             std::vector<std::pair<std::string, std::string>> metadata) {
   ErrorInfo info{kReasonKvTransferFailed, kStageTransfer, worker, std::move(metadata)};
@@ -44,6 +63,8 @@ absl::Status TransferFailed(const absl::Status& cause, const std::string& worker
   if (absl::IsFailedPrecondition(cause)) {
     code = absl::StatusCode::kFailedPrecondition;
     info.reason = kReasonModelMismatch;
+  } else if (const std::string fault = PushFaultOf(cause); fault != kPushOther) {
+    info.metadata.emplace_back(kPushFault, fault);
   }
   return WithErrorInfo(absl::Status(code, cause.message()), info);
 }

@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 
 #include "common/protocol/identity_text.h"
+#include "common/protocol/worker_status.h"
 #include "common/rpc/status.h"
 #include "tests/common/worker/invalid_specs.h"
 #include "tests/decode_worker/pair_requests.h"
@@ -103,6 +104,25 @@ TEST(WorkerPairRefusals, ASequenceThatNeverFitsIsRefusedByField) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   ASSERT_EQ(FieldViolations(status).size(), 1u) << status;
   EXPECT_EQ(FieldViolations(status)[0].field, "sequence.sampling.n");
+}
+
+TEST(WorkerPairRefusals, AnAddressThatThePrefillWorkersFlagsForbidSpeaksAgainstTheLink) {
+  TestWorker worker(WithBlocks(16));
+  internal::v1::PrefillRequest request =
+      PrefillRequestFor(worker, MakeSpec(Prompt(4, 1), Greedy(4), 1));
+  request.set_decode_address("192.0.2.9:50051");
+  grpc::ClientContext context;
+  auto call = worker.prefill().Prefill(&context, request);
+  internal::v1::PrefillResponse response;
+  EXPECT_FALSE(call->Read(&response));
+  const absl::Status status = FromGrpcStatus(call->Finish());
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ErrorReason(status), kReasonKvTransferFailed);
+  EXPECT_EQ(PushFaultOf(status), kPushUnprotected);
+  EXPECT_NE(status.message().find("192.0.2.9:50051 is beyond loopback"), std::string::npos)
+      << status;
+  EXPECT_NE(status.message().find("--insecure"), std::string::npos) << "the remedy";
+  EXPECT_TRUE(worker.ComesToRest());
 }
 
 TEST(WorkerPairRefusals, AnAddressThatIsNoneIsRefused) {

@@ -1,9 +1,12 @@
 // What a sender makes of answers that were damaged on their way, or did not come.
 #include <random>
+#include <string>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "common/protocol/worker_status.h"
 #include "tests/prefill_worker/send_machine_fixture.h"
 
 namespace baton {
@@ -12,6 +15,9 @@ namespace {
 using internal::v1::PushRefused;
 using internal::v1::PushRequest;
 using internal::v1::PushResponse;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class SenderAnswersTest : public SendMachineTest {
  protected:
@@ -120,6 +126,83 @@ TEST_F(SenderAnswersTest, ACommitIsOfItsOwnWhateverBecomesOfAJoinThatIsNotAnswer
     ASSERT_EQ(Taken<SendAction::Finished>().size(), 1u);
     EXPECT_TRUE(Taken<SendAction::Finished>()[0].status.ok());
     EXPECT_TRUE(Taken<SendAction::Finished>()[0].report.committed);
+  }
+}
+
+// How a push ended.
+class SenderFaultsTest : public SenderAnswersTest {
+ protected:
+  absl::Status End() {
+    const auto finished = Taken<SendAction::Finished>();
+    return finished.empty() ? absl::UnknownError("it goes on") : finished.back().status;
+  }
+  // A prompt with so many hashes that its open fills several packets.
+  void BeginLong() {
+    SendConfig config;
+    config.layout = {.layers = 1, .kv_heads = 1, .head_dim = 4, .block_size = 16};
+    config.token_ids.resize(16);
+    config.open.set_token_count(16);
+    config.open.set_wire_dtype("f16");
+    for (uint64_t i = 0; i < 400; ++i) config.open.add_page_hashes(~i);
+    sender_.emplace(config);
+    actions_.clear();
+    Do(SendEvent::Begin{});
+  }
+};
+
+TEST_F(SenderFaultsTest, APushTellsWhetherItsConnectionWasMadeOrBroke) {
+  Do(SendEvent::Begin{});
+  Do(SendEvent::StreamEnded{absl::UnavailableError("connection refused")});
+  EXPECT_EQ(PushFaultOf(End()), kPushUnreachable);
+
+  Restart(1);
+  SendFive();
+  Ack(1, kWindow);
+  now_ += absl::Seconds(5);
+  Do(SendEvent::StreamEnded{absl::UnavailableError("Socket closed")});
+  EXPECT_EQ(PushFaultOf(End()), kPushBroke);
+  EXPECT_THAT(std::string(End().message()), Not(HasSubstr("MTU")));
+
+  Restart(1);
+  SendFive();
+  Do(SendEvent::StreamEnded{absl::UnavailableError("Socket closed")});
+  EXPECT_EQ(PushFaultOf(End()), kPushBroke) << "nothing was lost for long";
+
+  Restart(1);
+  SendFive();
+  Refuse(PushRefused::REASON_INCOMPLETE);
+  EXPECT_EQ(PushFaultOf(End()), kPushRefused);
+}
+
+TEST_F(SenderFaultsTest, WhereSmallMessagesPassAndLargeOnesDoNotTheErrorNamesTheMtu) {
+  const absl::Status silent = WithErrorInfo(
+      absl::DeadlineExceededError("the stream's first message did not come within 2s"),
+      {.reason = kReasonSilentStream});
+  BeginLong();
+  Do(SendEvent::StreamEnded{silent});
+  EXPECT_EQ(PushFaultOf(End()), kPushLargePackets);
+  EXPECT_THAT(std::string(End().message()),
+              AllOf(HasSubstr("did not come within 2s"), HasSubstr("MTU")));
+
+  Restart(1);
+  Do(SendEvent::Begin{});
+  Do(SendEvent::StreamEnded{silent});
+  EXPECT_NE(PushFaultOf(End()), kPushLargePackets) << "its first message was small";
+
+  // The open was answered, and then nothing of the KV came through.
+  Restart(1);
+  SendFive();
+  now_ += absl::Seconds(2);
+  Do(SendEvent::StreamEnded{absl::UnavailableError("keepalive watchdog timeout")});
+  EXPECT_EQ(PushFaultOf(End()), kPushLargePackets);
+  EXPECT_THAT(std::string(End().message()), AllOf(HasSubstr("watchdog"), HasSubstr("MTU")));
+
+  for (const bool acknowledged : {false, true}) {
+    Restart(1);
+    SendFive();
+    if (acknowledged) Ack(1, kWindow);
+    while (End().code() == absl::StatusCode::kUnknown) Tick(sender_->NextDeadline() - now_);
+    EXPECT_EQ(PushFaultOf(End()), acknowledged ? kPushSilent : kPushLargePackets);
   }
 }
 

@@ -91,5 +91,21 @@ TEST(WorkerStatus, AModelThatDoesNotFitIsNoFaultOfTheLink) {
   EXPECT_EQ(ErrorReason(status), kReasonModelMismatch);
 }
 
+TEST(WorkerStatus, AFailedPushTellsItsFaultAndNoUnknownOne) {
+  for (const char* fault : {kPushUnprotected, kPushUnreachable, kPushLargePackets, kPushSilent,
+                            kPushRefused, kPushBroke}) {
+    const absl::Status status =
+        TransferFailed(WithPushFault(absl::AbortedError("x"), fault), "p", {{"pushed", "3"}});
+    EXPECT_EQ(PushFaultOf(status), fault);
+    EXPECT_EQ(ErrorReason(status), kReasonKvTransferFailed);
+    EXPECT_EQ(GetErrorInfo(status)->metadata.size(), 2u);
+  }
+  for (const absl::Status& status :
+       {absl::OkStatus(), absl::UnavailableError("x"),
+        WithPushFault(absl::UnavailableError("x"), "of a later version")}) {
+    EXPECT_EQ(PushFaultOf(status), kPushOther);
+  }
+}
+
 }  // namespace
 }  // namespace baton
