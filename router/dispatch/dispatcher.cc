@@ -14,6 +14,12 @@ namespace {
 constexpr absl::Duration kSweepInterval = absl::Milliseconds(100);
 constexpr int kSweepRest = 20;  // a sweep takes at most this part of the loop's time
 
+// Whether waiting changes nothing at a link between workers that could serve the request.
+bool HasLinkSpentForGood(const WorkerNeeds& needs) {
+  return std::any_of(needs.spent_links.begin(), needs.spent_links.end(),
+                     [](const auto& spent) { return spent.rests_until == absl::InfiniteFuture(); });
+}
+
 absl::Span<const int32_t> TokenIdsOf(const RequestSpec& spec) {
   const std::vector<uint32_t>& ids = spec.prompt_token_ids;
   return absl::MakeConstSpan(reinterpret_cast<const int32_t*>(ids.data()), ids.size());
@@ -116,8 +122,9 @@ void Dispatcher::PlaceFront(uint64_t number, Request& request,
 void Dispatcher::SetAside(uint64_t number, Request& request, absl::Time now) {
   waiting_.Remove(number);
   request.none_ready_since = std::min(request.none_ready_since, now);
-  const bool resumed = request.asks.front().needs.resumed;
-  const absl::Duration grace = resumed ? options_.resume_grace : options_.no_worker_grace;
+  const WorkerNeeds& needs = request.asks.front().needs;
+  const bool waits_long = needs.resumed && !HasLinkSpentForGood(needs);
+  const absl::Duration grace = waits_long ? options_.resume_grace : options_.no_worker_grace;
   if (now - request.none_ready_since < grace) {
     set_aside_.push_back(number);
   } else {
@@ -134,7 +141,15 @@ ReadyWorkers::Candidates Dispatcher::FindCandidates(const Request& request,
 
 Placement Dispatcher::Choose(const WorkerNeeds& needs,
                              const ReadyWorkers::Candidates& candidates) const {
-  const auto link = [this](uint64_t p, uint64_t d) { return parts_.fleet.Link(p, d); };
+  const auto link = [this, &needs](uint64_t p, uint64_t d) {
+    LinkEstimate estimate = parts_.fleet.Link(p, d);
+    for (const SpentLink& spent : needs.spent_links) {
+      if (spent.prefill != p || spent.decode != d) continue;
+      estimate.spent = true;
+      estimate.rests = parts_.fleet.Now() < spent.rests_until;
+    }
+    return estimate;
+  };
   return parts_.place(needs, candidates.prefill, candidates.decode, options_.placement, turn_,
                       link);
 }
@@ -238,7 +253,11 @@ absl::Status Dispatcher::WhyNoWorker() const {
   std::string why = absl::StrCat("no worker is ready for the request: ", fleet.ready_prefill,
                                  " prefill and ", fleet.ready_decode, " decode workers are ready");
   if (fleet.ready_prefill > 0 && fleet.ready_decode > 0 && !fleet.has_pair) {
-    absl::StrAppend(&why, ", none of which serve the same model");
+    absl::StrAppend(&why,
+                    fleet.has_same_model
+                        ? ", none of which can hand off: a decode worker needs an --advertise "
+                          "that other machines reach"
+                        : ", none of which serve the same model");
   }
   if (!fleet.problem.empty()) absl::StrAppend(&why, "; ", fleet.problem);
   return NoReadyWorker(why);

@@ -7,6 +7,7 @@ namespace baton {
 
 void Fleet::SetId(Worker& worker, uint64_t id) {
   by_id_.erase(worker.id);
+  link_failures_.Forget(worker.id);
   worker.id = id;
   if (id != 0) by_id_[id] = &worker;
   ReadinessChanged(worker);
@@ -62,7 +63,11 @@ ReadyWorkers::Candidates Fleet::Choose(const WorkerNeeds& needs, absl::Span<cons
 }
 
 LinkEstimate Fleet::Link(uint64_t prefill, uint64_t decode) const {
-  return links_.Get(prefill, decode, loop_.Now());
+  LinkEstimate link = links_.Get(prefill, decode, loop_.Now());
+  const Worker* const pushes = Find(prefill);
+  const Worker* const takes = Find(decode);
+  link.impossible = pushes != nullptr && takes != nullptr && !Reaches(*pushes, *takes);
+  return link;
 }
 
 }  // namespace baton

@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 
 #include "router/calls/event_loop.h"
+#include "router/fleet/link_failures.h"
 #include "router/fleet/worker.h"
 #include "router/fleet/worker_pages.h"
 #include "router/placement/link_estimates.h"
@@ -53,6 +54,7 @@ class Fleet {
   const ReadyWorkers& ready() const { return ready_; }
   WorkerPages& pages() { return pages_; }
   LinkEstimates& links() { return links_; }
+  LinkFailures& link_failures() { return link_failures_; }
 
  private:
   void SetId(Worker& worker, uint64_t id);
@@ -63,6 +65,7 @@ class Fleet {
   ReadyWorkers ready_;
   WorkerPages pages_;
   LinkEstimates links_;
+  LinkFailures link_failures_;
   uint64_t next_id_ = 1;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,12 +18,37 @@ namespace baton {
 using internal::v1::WORKER_ROLE_DECODE;
 using internal::v1::WORKER_ROLE_PREFILL;
 
+namespace {
+
+// Which workers of one model are ready.
+struct ReadyOfModel {
+  bool prefill_here = false;  // on the router's machine
+  bool prefill_elsewhere = false;
+  bool decode_for_all = false;   // prefill workers on every machine reach it
+  bool decode_for_here = false;  // only those on the router's machine do
+
+  void Add(const Worker& worker) {
+    if (worker.target.role == WORKER_ROLE_PREFILL) {
+      (worker.runs_here ? prefill_here : prefill_elsewhere) = true;
+    } else {
+      (worker.takes_pushes_here_only ? decode_for_here : decode_for_all) = true;
+    }
+  }
+  bool has_both() const {
+    return (prefill_here || prefill_elsewhere) && (decode_for_all || decode_for_here);
+  }
+  bool has_pair() const { return has_both() && (prefill_here || decode_for_all); }
+};
+
+}  // namespace
+
 FleetSummary Summarize(const WorkersByTarget& workers, Fleet& fleet, bool expose_workers) {
   FleetSummary summary;
-  std::set<std::string> models[2];  // identities of ready prefill and decode workers
-  std::set<std::string> identities, kv_types, weights_types;
+  std::map<std::string, ReadyOfModel> models;  // by identity
+  std::set<std::string> kv_types, weights_types;
   std::vector<const Worker*> unready;
   for (const auto& [target, worker] : workers) {
+    if (!worker->spare_of.empty()) continue;
     if (worker->id != 0 && !worker->problem.empty()) {
       summary.problem = absl::StrCat("worker '", LogSafe(worker->told_name(expose_workers)), "' ",
                                      LogSafe(worker->problem));
@@ -36,8 +62,7 @@ FleetSummary Summarize(const WorkersByTarget& workers, Fleet& fleet, bool expose
       continue;
     }
     ++(target.role == WORKER_ROLE_PREFILL ? summary.ready_prefill : summary.ready_decode);
-    models[target.role == WORKER_ROLE_DECODE].insert(worker->seen.identity);
-    identities.insert(worker->seen.identity);
+    models[worker->seen.identity].Add(*worker);
     const uint32_t length = worker->seen.max_model_len;
     summary.max_model_len =
         summary.max_model_len == 0 ? length : std::min(summary.max_model_len, length);
@@ -53,9 +78,11 @@ FleetSummary Summarize(const WorkersByTarget& workers, Fleet& fleet, bool expose
     }
   }
   summary.all_ready = !workers.empty() && AreOfDeadFamilies(unready, workers);
-  summary.has_pair = std::any_of(models[0].begin(), models[0].end(),
-                                 [&](const auto& model) { return models[1].count(model) != 0; });
-  summary.ready_identities = static_cast<uint32_t>(identities.size());
+  for (const auto& [identity, ready] : models) {
+    summary.has_same_model |= ready.has_both();
+    summary.has_pair |= ready.has_pair();
+  }
+  summary.ready_identities = static_cast<uint32_t>(models.size());
   summary.kv_cache_dtype = absl::StrJoin(kv_types, ", ");
   summary.weights_type = absl::StrJoin(weights_types, ", ");
   summary.longest_of_pairs = fleet.ready().longest_of_pairs();

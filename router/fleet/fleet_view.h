@@ -18,9 +18,11 @@ struct FleetSummary {
   uint32_t ready_prefill = 0;
   uint32_t ready_decode = 0;
   // Every worker that is known by address; false while none is. Addresses of a family that does not
-  // answer do not count beside the same name's others (worker_names.h).
+  // answer do not count beside the same name's others (worker_names.h), nor do spare addresses.
   bool all_ready = false;
-  bool has_pair = false;  // a ready prefill and a ready decode worker serve the same model
+  // A ready prefill and a ready decode worker serve the same model, and such a pair can hand off.
+  bool has_same_model = false;
+  bool has_pair = false;
   // How many different models the ready workers serve: several only with --allow-mixed-revisions,
   // or while a flag of theirs differs that changes what they compute.
   uint32_t ready_identities = 0;

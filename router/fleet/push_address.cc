@@ -11,12 +11,14 @@
 #include "common/base/address.h"
 #include "common/base/log.h"
 #include "common/base/numeric_address.h"
+#include "common/base/own_address.h"
 #include "common/base/status_macros.h"
 
 namespace baton {
 namespace {
 
 constexpr char kAnyHost[] = "*";
+constexpr char kUnix[] = "unix:";
 
 // Whether two hosts are one: the same address, or the same name.
 bool SameHost(const std::string& a, const std::string& b) {
@@ -29,6 +31,19 @@ bool SameHost(const std::string& a, const std::string& b) {
 std::string HostOf(const std::string& address) {
   const auto parsed = ParseHostPort(absl::StrReplaceAll(address, {{"%5B", "["}, {"%5D", "]"}}));
   return parsed.ok() ? parsed->host : "";
+}
+
+bool ReachedByLoopback(const WorkerAddresses& worker) {
+  return IsLoopback(worker.target) || IsLoopback(worker.connected);
+}
+
+absl::Status NoAddress(const WorkerAddresses& worker) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "advertises ",
+      worker.advertised.empty() ? "no address" : absl::StrCat("'", LogSafe(worker.advertised), "'"),
+      ", and the router reaches it at '", LogSafe(worker.target),
+      "', which has no host: prefill workers could not dial either; give the worker an --advertise "
+      "of its own host and port"));
 }
 
 bool MatchesHost(const std::string& pattern, const std::string& host) {
@@ -54,15 +69,20 @@ absl::Status CheckHostPattern(const std::string& pattern) {
 
 absl::StatusOr<std::string> FindPushAddress(const WorkerAddresses& worker,
                                             const std::vector<std::string>& others) {
-  if (worker.advertised.empty()) return worker.target;
-  BATON_ASSIGN_OR_RETURN(HostPort pushes, ParseHostPort(worker.advertised));
   const std::string target = HostOf(worker.target), connected = HostOf(worker.connected);
+  if (worker.advertised.empty()) {
+    if (absl::StartsWith(worker.target, kUnix)) return NoAddress(worker);
+    return worker.target;
+  }
+  BATON_ASSIGN_OR_RETURN(HostPort pushes, ParseHostPort(worker.advertised));
   const std::optional<NumericAddress> number = ParseNumericAddress(pushes.host);
   if (number.has_value()) {
-    pushes.host = IsWildcard(*number) && !target.empty() ? target : NumericText(*number);
+    if (IsWildcard(*number) && target.empty()) return NoAddress(worker);
+    pushes.host = IsWildcard(*number) ? target : NumericText(*number);
   }
   const bool on_this_machine =
-      IsLoopback(worker.advertised) && (IsLoopback(worker.target) || IsLoopback(worker.connected));
+      ReachedByLoopback(worker) &&
+      (IsLoopback(worker.advertised) || (number.has_value() && IsOwnAddress(*number)));
   if (on_this_machine || SameHost(pushes.host, target) || SameHost(pushes.host, connected) ||
       SameHost(pushes.host, HostOf(worker.name)) ||
       std::any_of(others.begin(), others.end(),
@@ -76,6 +96,13 @@ absl::StatusOr<std::string> FindPushAddress(const WorkerAddresses& worker,
       "; give the worker an --advertise of its own host, or, if pushes are to go to that host, the "
       "router --advertised-host=",
       LogSafe(pushes.host)));
+}
+
+bool RunsHere(const WorkerAddresses& worker) {
+  if (ReachedByLoopback(worker)) return true;
+  const std::optional<NumericAddress> number =
+      ParseNumericAddress(HostOf(worker.connected.empty() ? worker.target : worker.connected));
+  return !number.has_value() || IsOwnAddress(*number);
 }
 
 }  // namespace baton

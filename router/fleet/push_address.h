@@ -23,10 +23,18 @@ absl::Status CheckHostPattern(const std::string& pattern);
 
 // Returns the host:port to which pushes to the worker go: the address that it advertises, on the
 // target's host if it advertises all addresses of its machine (0.0.0.0, [::]), or the target if it
-// advertises none. A worker whose key was stolen must not have prefill workers connect to other
-// machines, so PERMISSION_DENIED if the host is neither that of target, connection or name, nor
-// matches any of `others` (patterns as above). The error names both hosts and the remedy.
+// advertises none. Errors name the remedy:
+// - PERMISSION_DENIED if the host is neither that of target, connection or name nor, for a worker
+//   that is reached by loopback, an address of this machine, and matches none of `others` (patterns
+//   as above): a worker whose key was stolen must not have prefill workers connect to other
+//   machines. The error names both hosts.
+// - FAILED_PRECONDITION if there is no address that could be dialled: the worker advertises all
+//   addresses or none, and the target has no host.
 absl::StatusOr<std::string> FindPushAddress(const WorkerAddresses& worker,
                                             const std::vector<std::string>& others);
+
+// Whether the worker runs on this machine, as far as its target and its connection tell: one of
+// them is a loopback address or an address of this machine. True if they tell nothing.
+bool RunsHere(const WorkerAddresses& worker);
 
 }  // namespace baton

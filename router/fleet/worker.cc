@@ -33,6 +33,10 @@ std::string Worker::told_name(bool exposed) const {
   return exposed ? info.name() : absl::StrCat(WorkerRoleName(target.role), "-", id);
 }
 
+bool Reaches(const Worker& prefill, const Worker& decode) {
+  return prefill.runs_here || !decode.takes_pushes_here_only;
+}
+
 bool MayLog(Worker& worker, absl::Time now) {
   if (!worker.log_budget.Take(now)) return false;
   if (const uint64_t left_out = worker.log_budget.TakeLeftOut(); left_out > 0) {

@@ -50,6 +50,12 @@ struct Worker {
   std::string peer_id;  // the SPIFFE id in its certificate; empty without TLS
   // decode: host:port where prefill workers reach it; empty: at the target
   std::string push_address;
+  // decode: only prefill workers that run on the router's machine reach that address
+  bool takes_pushes_here_only = false;
+  bool runs_here = true;  // on the router's machine, as far as addresses tell
+  // The address of another target at which this same worker is used; empty: this one is used.
+  // REQUIRES: id is 0 unless it is empty.
+  std::string spare_of;
   WorkerSnapshot seen;  // what placement knows; its id is 0 while `id` is
   Hash128 prefix_root;  // where the chain of its prefix hashes begins
   CircuitBreaker breaker;
@@ -94,6 +100,9 @@ struct Worker {
 
 using WorkersByTarget = std::map<WorkerTarget, std::unique_ptr<Worker>>;
 
+// Whether the prefill worker reaches the address at which the decode worker takes pushes, as far as
+// addresses tell.
+bool Reaches(const Worker& prefill, const Worker& decode);
 // Returns whether a line about the worker may be written to the log now, since its messages may cause
 // as many as it likes. Tells how many were left out before.
 bool MayLog(Worker& worker, absl::Time now);

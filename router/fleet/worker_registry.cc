@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/base/address.h"
 #include "common/base/log.h"
 #include "common/protocol/identity.h"
 #include "common/rpc/limits.h"
@@ -15,6 +16,7 @@
 #include "router/fleet/fleet_weights.h"
 #include "router/fleet/push_address.h"
 #include "router/fleet/quarantines.h"
+#include "router/fleet/spare_addresses.h"
 #include "router/fleet/unreachable_reason.h"
 #include "router/fleet/worker_info_check.h"
 #include "router/fleet/worker_names.h"
@@ -75,6 +77,11 @@ void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets,
 void WorkerRegistry::Tick() {
   const absl::Time now = loop_.Now();
   for (auto& [target, worker] : workers_) {
+    if (!worker->spare_of.empty() && IsNeeded(workers_, *worker)) {
+      worker->spare_of.clear();
+      // The next stream begins with an introduction.
+      if (worker->watch != nullptr) worker->watch->Cancel();
+    }
     if (worker->id != 0 && now - worker->last_heard > kProgressTimeout) {
       Lose(*worker,
            WorkerLost(absl::StrCat("no message for ", absl::FormatDuration(kProgressTimeout))));
@@ -211,6 +218,7 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
   worker.peer_id = worker.watch->PeerId();
   if (worker.id != 0 && worker.info.incarnation() == info.incarnation()) return;
   if (worker.id != 0) Lose(worker, WorkerLost("the worker was restarted"));
+  if (TakeSpare(workers_, worker, info, loop_.Now())) return;
   if (worker.info.incarnation() != info.incarnation()) {
     ForgetPages(worker);
     worker.breaker = {};
@@ -237,6 +245,7 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
   if (worker.problem.empty()) {
     JudgeWeights();
     NameUnlikeWorkers(worker);
+    NameWhatCannotReach(worker);
   } else if (MayLog(worker, loop_.Now())) {
     LogError("{} worker '{}' at {} is not used: it {}", WorkerRoleName(worker.target.role),
              LogSafe(info.name()), worker.target.address, why);
@@ -247,16 +256,21 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
 
 absl::Status WorkerRegistry::TakePushAddress(Worker& worker,
                                              const internal::v1::WorkerInfo& info) const {
+  const WorkerAddresses addresses{.target = worker.target.address,
+                                  .connected = worker.watch->PeerAddress(),
+                                  .name = worker.name.alone ? worker.name.source : "",
+                                  .advertised = info.address()};
+  worker.runs_here = RunsHere(addresses);
   if (worker.target.role != WORKER_ROLE_DECODE) return absl::OkStatus();
-  const absl::StatusOr<std::string> address =
-      FindPushAddress({.target = worker.target.address,
-                       .connected = worker.watch->PeerAddress(),
-                       .name = worker.name.alone ? worker.name.source : "",
-                       .advertised = info.address()},
-                      options_.advertised_hosts);
+  const absl::StatusOr<std::string> address = FindPushAddress(addresses, options_.advertised_hosts);
   worker.push_address = address.value_or("");
+  worker.takes_pushes_here_only = IsLoopback(worker.push_address);
   // Clients may read the problem, and are told no hosts.
-  if (!address.ok()) worker.problem = "advertises a host that is not its own";
+  if (absl::IsFailedPrecondition(address.status())) {
+    worker.problem = "advertises no address that prefill workers could dial";
+  } else if (!address.ok()) {
+    worker.problem = "advertises a host that is not its own";
+  }
   return address.status();
 }
 
@@ -265,6 +279,24 @@ void WorkerRegistry::JudgeWeights() {
   weights_ = ChooseWeights(workers_, options_.model, weights_);
   MarkOtherWeights(workers_, weights_, loop_.Now(),
                    [this](Worker& worker) { fleet_.ReadinessChanged(worker); });
+}
+
+// A prefill worker on another machine would look for the decode worker on its own.
+void WorkerRegistry::NameWhatCannotReach(Worker& worker) const {
+  if (!worker.problem.empty()) return;
+  const bool decodes = worker.target.role == WORKER_ROLE_DECODE;
+  for (const auto& [target, other] : workers_) {
+    if (target.role == worker.target.role || other->id == 0 || !other->problem.empty()) continue;
+    const Worker& prefill = decodes ? *other : worker;
+    const Worker& decode = decodes ? worker : *other;
+    if (Reaches(prefill, decode) || !MayLog(worker, loop_.Now())) continue;
+    LogError(
+        "prefill worker '{}' at {} cannot hand off to decode worker '{}' at {}: it is on another "
+        "machine, and pushes would go to {}; give the decode worker an --advertise of a host that "
+        "other machines reach",
+        LogSafe(prefill.info.name()), prefill.target.address, LogSafe(decode.info.name()),
+        decode.target.address, decode.push_address);
+  }
 }
 
 // Another model is no error of one side; who is right cannot be known here, so the pair is refused

@@ -73,13 +73,15 @@ class WorkerRegistry {
   void Heard(Worker& worker, const internal::v1::WatchResponse& message);
   void EndFlood(Worker& worker);
   void TakeInfo(Worker& worker, const internal::v1::WorkerInfo& info);
-  // Takes the address for pushes to a decode worker. Returns an error for the log if the worker may
-  // not have that address, and notes the problem.
+  // Notes where the worker runs, and takes the address for pushes to a decode worker. Returns an
+  // error for the log if the worker may not have that address, and notes the problem.
   absl::Status TakePushAddress(Worker& worker, const internal::v1::WorkerInfo& info) const;
   // Decides which weights are used, and by that which workers. Without effect if workers of several
   // models may be used.
   void JudgeWeights();
   void NameUnlikeWorkers(Worker& worker) const;
+  // Logs the pairs with the worker that have its model and between which no push gets through.
+  void NameWhatCannotReach(Worker& worker) const;
   void JudgeQuarantines();
   void TakePages(Worker& worker, const internal::v1::PrefixDelta& delta);
   void ForgetPages(Worker& worker);

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/string_view.h"
+
 #include "common/base/log.h"
 #include "common/protocol/identity.h"
+#include "common/protocol/worker_status.h"
 #include "common/rpc/duration.h"
 
 namespace baton {
@@ -16,6 +19,16 @@ constexpr uint32_t kLeastMeasuredTokens = 64;
 // No worker is faster or slower. Who claims so could draw all requests to itself.
 constexpr double kMostTokensPerSecond = 1e6;
 constexpr double kLeastTokensPerSecond = 1e-2;
+
+// All of `text`, of which LogSafe takes a part.
+std::string WholeText(absl::string_view text) {
+  constexpr size_t kPart = 200;
+  std::string safe;
+  for (; !text.empty(); text.remove_prefix(std::min(kPart, text.size()))) {
+    safe += LogSafe(text.substr(0, kPart));
+  }
+  return safe;
+}
 
 }  // namespace
 
@@ -32,6 +45,7 @@ void WorkerReports::Heard(Call& call, const Lease* lease,
   const uint64_t decode = lease->terms().decode;
   HandedOff(call, decode, finished);
   if (fleet_.Find(call.worker_id) == nullptr || fleet_.Find(decode) == nullptr) return;
+  fleet_.link_failures().Succeeded(call.worker_id, decode);
   fleet_.links().Succeeded(call.worker_id, decode, finished.bytes_sent(),
                            DurationFromProto(finished.transfer()),
                            DurationFromProto(finished.exposed_transfer()));
@@ -126,10 +140,22 @@ void WorkerReports::Prefilled(const Call& call, const Lease& lease, absl::Durati
   worker->seen.prefill_tokens_per_second = rate;
 }
 
-void WorkerReports::HandOffFailed(const Lease& lease) {
-  const uint64_t prefill = lease.terms().prefill, decode = lease.terms().decode;
-  if (fleet_.Find(prefill) == nullptr || fleet_.Find(decode) == nullptr) return;
-  fleet_.links().Failed(prefill, decode, fleet_.Now());
+void WorkerReports::HandOffFailed(const Lease& lease, const absl::Status& failure) {
+  const Worker* const prefill = fleet_.Find(lease.terms().prefill);
+  const Worker* const decode = fleet_.Find(lease.terms().decode);
+  if (prefill == nullptr || decode == nullptr) return;
+  fleet_.links().Failed(prefill->id, decode->id, fleet_.Now());
+  const std::string fault = PushFaultOf(failure);
+  if (on_link_failed_) on_link_failed_(prefill->target, decode->target, fault);
+  const LinkFailure* const due = fleet_.link_failures().Failed(
+      prefill->id, decode->id, fault, WholeText(failure.message()), fleet_.Now());
+  if (due == nullptr) return;
+  LogWarning(
+      "hand-offs fail from prefill worker '{}' at {} to decode worker '{}', which takes them at "
+      "{}: fault={} failures={}: {}",
+      LogSafe(prefill->info.name()), prefill->target.address, LogSafe(decode->info.name()),
+      decode->push_address.empty() ? decode->target.address : decode->push_address, fault,
+      due->count, due->text);
 }
 
 }  // namespace baton

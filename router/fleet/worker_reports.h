@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -26,7 +29,12 @@ class WorkerReports {
     uint32_t computed_tokens = 0;  // tokens of the prompt that it has or has computed, as it said
   };
 
-  explicit WorkerReports(Fleet& fleet) : fleet_(fleet) {}
+  // A hand-off has failed on the link between the two for that reason, one of kPush...
+  // (worker_status.h). Null: not reported.
+  using OnLinkFailed = std::function<void(const WorkerTarget& prefill, const WorkerTarget& decode,
+                                          const std::string& fault)>;
+  explicit WorkerReports(Fleet& fleet, OnLinkFailed on_link_failed = nullptr)
+      : fleet_(fleet), on_link_failed_(std::move(on_link_failed)) {}
 
   // The call was answered. `lease`: what its attempt holds; null when that was given back.
   void Heard(Call& call, const Lease* lease, const internal::v1::PrefillResponse& message);
@@ -34,8 +42,9 @@ class WorkerReports {
   void Ended(const Call& call, const absl::Status& status);
   // The worker broke the protocol in the call, as `status` tells: it ends as if it had failed.
   void NotBelieved(const Call& call, const absl::Status& status);
-  // The attempt broke because its KV did not reach the decode worker.
-  void HandOffFailed(const Lease& lease);
+  // The attempt broke with `failure` because its KV did not reach the decode worker. Logs the link
+  // if a line is due.
+  void HandOffFailed(const Lease& lease, const absl::Status& failure);
 
  private:
   void Served(Call& call);
@@ -44,6 +53,7 @@ class WorkerReports {
   void Prefilled(const Call& call, const Lease& lease, absl::Duration compute);
 
   Fleet& fleet_;
+  const OnLinkFailed on_link_failed_;
 };
 
 }  // namespace baton

@@ -116,6 +116,11 @@ void RouterMetrics::Set(RoleGauges& gauges, const char* name, const char* help,
   it->second.store(value);
 }
 
+void RouterMetrics::LinkFailed(const std::string& prefill, const std::string& decode,
+                               const std::string& fault) {
+  workers_.LinkFailed(prefill, decode, fault);
+}
+
 void RouterMetrics::Handled(const RequestMachine& machine, const RequestEvent& /*event*/,
                             Seen& seen, absl::Time now) {
   const size_t tokens = machine.accepted_tokens();

@@ -39,6 +39,9 @@ class RouterMetrics final : public RequestObserver {
   // So many pages of the worker's prefix cache are known to placement.
   void SetPrefixPages(const std::string& worker, const std::string& role, size_t pages);
   void Selected(const std::string& worker, const std::string& role, PlacementPolicy policy);
+  // A hand-off has failed on the link between the two workers; `fault` is one of kPush...
+  // (worker_status.h).
+  void LinkFailed(const std::string& prefill, const std::string& decode, const std::string& fault);
   // The worker was removed: its series end some time later (worker_series.h).
   void WorkerLeft(const std::string& worker, const std::string& role);
   // To be called several times a second.

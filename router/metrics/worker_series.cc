@@ -10,6 +10,8 @@ namespace {
 // Of the workers that left, at most as many as are there have series, or this many. So a fleet that
 // was replaced once is still seen, and addresses that change all the time leave few series.
 constexpr size_t kMostLeft = 32;
+// Stands for both workers of links beyond the bound.
+constexpr char kOtherWorkers[] = "other";
 
 }  // namespace
 
@@ -28,6 +30,9 @@ WorkerSeries::WorkerSeries(Metrics& metrics) {
       Gauge::kPrefixPages);
   metrics.AddCounters("baton_worker_selection_total", "Requests given to the worker.",
                       [this] { return Selections(); });
+  metrics.AddCounters("baton_router_link_failures_total",
+                      "Hand-offs that failed between two workers.",
+                      [this] { return LinkFailures(); });
 }
 
 void WorkerSeries::Set(Gauge gauge, const std::string& worker, const std::string& role,
@@ -42,6 +47,16 @@ void WorkerSeries::Selected(const std::string& worker, const std::string& role,
   policy_ = policy;
   std::optional<double>& selected = Find(worker, role).selected;
   selected = selected.value_or(0) + 1;
+}
+
+void WorkerSeries::LinkFailed(const std::string& prefill, const std::string& decode,
+                              const std::string& reason) {
+  absl::MutexLock lock(&mutex_);
+  std::array<std::string, 3> key = {prefill, decode, reason};
+  if (link_failures_.size() >= kMostWorkers && link_failures_.count(key) == 0) {
+    key = {kOtherWorkers, kOtherWorkers, reason};
+  }
+  ++link_failures_[key];
 }
 
 void WorkerSeries::Left(const std::string& worker, const std::string& role) {
@@ -103,6 +118,10 @@ void WorkerSeries::MakeRoom() {
 WorkerSeries::Map::iterator WorkerSeries::Erase(Map::iterator at) {
   if (at->second.shown) --shown_;
   if (at->second.has_left()) --left_;
+  const Key& worker = at->first;
+  const size_t end = worker.second == "prefill" ? 0 : 1;
+  std::erase_if(link_failures_,
+                [&](const auto& failures) { return failures.first[end] == worker.first; });
   return series_.erase(at);
 }
 
@@ -123,6 +142,16 @@ std::vector<MetricSample> WorkerSeries::Samples(Gauge gauge) const {
     if (!series.shown || !value.has_value()) continue;
     samples.push_back(
         {.labels = {{"worker", key.first}, {"worker_role", key.second}}, .value = *value});
+  }
+  return samples;
+}
+
+std::vector<MetricSample> WorkerSeries::LinkFailures() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<MetricSample> samples;
+  for (const auto& [key, count] : link_failures_) {
+    samples.push_back(
+        {.labels = {{"prefill", key[0]}, {"decode", key[1]}, {"reason", key[2]}}, .value = count});
   }
   return samples;
 }

@@ -37,6 +37,9 @@ class WorkerSeries {
   void Set(Gauge gauge, const std::string& worker, const std::string& role, double value);
   // Counts a request that was given to the worker. `policy` is that of the router.
   void Selected(const std::string& worker, const std::string& role, const std::string& policy);
+  // Counts a hand-off that failed between the two workers for that reason. Links beyond
+  // kMostWorkers are counted together.
+  void LinkFailed(const std::string& prefill, const std::string& decode, const std::string& reason);
   // The worker has left: from now on its gauges are 0, and kKeep from now its series end.
   void Left(const std::string& worker, const std::string& role);
   // Sets the time, and ends the series that are due. To be called several times a second.
@@ -61,11 +64,14 @@ class WorkerSeries {
   void ShowOthers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<MetricSample> Samples(Gauge gauge) const;
   std::vector<MetricSample> Selections() const;
+  std::vector<MetricSample> LinkFailures() const;
 
   mutable absl::Mutex mutex_;
   absl::Time now_ ABSL_GUARDED_BY(mutex_) = absl::UnixEpoch();
   std::string policy_ ABSL_GUARDED_BY(mutex_);
   Map series_ ABSL_GUARDED_BY(mutex_);
+  // By prefill worker, decode worker and reason. Those of a worker end with its series.
+  std::map<std::array<std::string, 3>, double> link_failures_ ABSL_GUARDED_BY(mutex_);
   size_t shown_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t left_ ABSL_GUARDED_BY(mutex_) = 0;  // workers that left and whose series are shown
 };

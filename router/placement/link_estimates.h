@@ -14,6 +14,11 @@ struct LinkEstimate {
   double bytes_per_second = 0;                    // 0: nothing was measured
   absl::Duration exposed = absl::ZeroDuration();  // after the prompt was computed
   bool bad = false;                               // hand-offs failed of late
+  bool impossible = false;  // the prefill worker cannot reach the address at which pushes come
+  // Of the request that is placed: hand-offs have failed too often (SpentLink), and it is too early
+  // for another one.
+  bool spent = false;
+  bool rests = false;
 };
 
 // Pure; not thread-safe. Workers by id. Bounded: of more than kMaxLinks pairs those that were not

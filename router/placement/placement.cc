@@ -74,7 +74,11 @@ class Chooser {
   std::vector<Ranked> RankDecode() const;
   // By tier and cost; among near-equals the better of two that `turn` draws comes first.
   void Sort(std::vector<Ranked>& ranked) const;
-  Partner FindPartner(const WorkerSnapshot& decode, const std::vector<Ranked>& prefill) const;
+  Partner FindPartner(const WorkerSnapshot& decode, const std::vector<Ranked>& prefill,
+                      bool last_resort) const;
+  // A decode worker, and a prefill worker unless the prompt is prefilled there. `last_resort`:
+  // links that the request has spent are taken too, once they have rested.
+  Placement ChoosePair(const std::vector<Ranked>& prefill, bool last_resort) const;
   bool PrefersLocal(const WorkerSnapshot& prefill, const WorkerSnapshot& decode) const;
 
   bool allows_prefill_workers() const {
@@ -188,17 +192,18 @@ void Chooser::Sort(std::vector<Ranked>& ranked) const {
 }
 
 Chooser::Partner Chooser::FindPartner(const WorkerSnapshot& decode,
-                                      const std::vector<Ranked>& prefill) const {
+                                      const std::vector<Ranked>& prefill, bool last_resort) const {
   Partner partner;
   const bool waits = MustWait(decode);
   double least = 0;
   for (const Ranked& candidate : prefill) {
     const WorkerSnapshot& worker = prefill_[candidate.index];
     if (worker.identity != decode.identity) continue;
+    const LinkEstimate link = link_(worker.id, decode.id);
+    if (link.impossible || (link.spent && (link.rests || !last_resort))) continue;
     if (!partner.best.has_value()) partner.best = candidate.index;
     if (waits ? !HasRoomForWaitingPrompt(worker) : !HasRoomForPrompt(worker)) continue;
     if (!MayOpen(worker)) continue;
-    const LinkEstimate link = link_(worker.id, decode.id);
     const int reluctance = link.bad ? kBadLink : Wish(worker) > 1 ? kAvoided : kFine;
     const double cost = candidate.cost + absl::ToDoubleSeconds(link.exposed);
     // The first of them was chosen among near-equals: another must be better by more than that.
@@ -241,11 +246,17 @@ Placement Chooser::Choose() const {
     }
     return {.outcome = Outcome::kWait, .prefill = {}, .decode = {}};
   }
+  const Placement result = ChoosePair(prefill, /*last_resort=*/false);
+  if (result.outcome != Outcome::kNoneIsReady || needs_.spent_links.empty()) return result;
+  return ChoosePair(prefill, /*last_resort=*/true);
+}
+
+Placement Chooser::ChoosePair(const std::vector<Ranked>& prefill, bool last_resort) const {
   Placement result;
   int reluctance = kBadLink + 1;  // reluctance towards the result
   for (const Ranked& d : RankDecode()) {
     const WorkerSnapshot& worker = decode_[d.index];
-    const Partner partner = FindPartner(worker, prefill);
+    const Partner partner = FindPartner(worker, prefill, last_resort);
     const bool local =
         partner.best.has_value()
             ? PrefersLocal(prefill_[partner.with_room.value_or(*partner.best)], worker)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -9,10 +10,15 @@
 #include "absl/strings/string_view.h"
 
 #include "common/base/log.h"
+#include "common/protocol/worker_status.h"
 #include "common/rpc/status.h"
 
 namespace baton {
 namespace {
+
+// The ends of a link in the ErrorInfo of a hand-off that failed there.
+constexpr char kPrefillWorker[] = "prefill_worker";
+constexpr char kDecodeWorker[] = "decode_worker";
 
 absl::StatusCode CodeForClient(absl::StatusCode cause) {
   switch (cause) {
@@ -75,7 +81,7 @@ absl::Duration RetryAfter(absl::Duration wait) {
 }  // namespace
 
 absl::Status AttemptBroken(const char* stage, const std::string& worker, const char* default_reason,
-                           const absl::Status& cause) {
+                           const absl::Status& cause, const std::optional<LinkEnds>& link) {
   // What the worker did not hear of in time says nothing about the request.
   const bool silent = ErrorReason(cause) == kReasonSilentStream;
   const std::optional<ErrorInfo> info = InfoOf(cause);
@@ -87,9 +93,17 @@ absl::Status AttemptBroken(const char* stage, const std::string& worker, const c
   const ErrorInfo told =
       info.value_or(ErrorInfo{.reason = unfounded ? kReasonProtocolError : default_reason});
   const std::string where = told.stage.empty() ? stage : told.stage;
-  absl::Status status(code, absl::StrCat(where, " on worker '", worker, "' failed: ", why));
-  status = WithErrorInfo(std::move(status),
-                         {.reason = told.reason, .stage = where, .worker = worker, .metadata = {}});
+  ErrorInfo given{.reason = told.reason, .stage = where, .worker = worker};
+  std::string what = absl::StrCat(where, " on worker '", worker, "'");
+  if (link.has_value() && told.reason == kReasonKvTransferFailed) {
+    what =
+        absl::StrCat("hand-off from worker '", link->prefill, "' to worker '", link->decode, "'");
+    given.metadata = {{kPrefillWorker, link->prefill},
+                      {kDecodeWorker, link->decode},
+                      {kPushFault, PushFaultOf(cause)}};
+  }
+  absl::Status status =
+      WithErrorInfo(absl::Status(code, absl::StrCat(what, " failed: ", why)), given);
   if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kResourceExhausted) {
     const absl::Duration delay = RetryDelay(cause).value_or(kRetryDelay);
     status =
@@ -211,8 +225,15 @@ absl::Status WithoutWorkersWords(const absl::Status& status) {
   const std::optional<ErrorInfo> info = GetErrorInfo(status);
   const bool own_failure = absl::IsUnavailable(status) || absl::IsInternal(status);
   if (!own_failure || !info.has_value() || info->worker.empty()) return status;
-  absl::Status told(status.code(), absl::StrCat(info->stage, " on worker '", info->worker,
-                                                "' failed; the router's log tells why"));
+  std::string what = absl::StrCat(info->stage, " on worker '", info->worker, "'");
+  const std::map<std::string, std::string> metadata(info->metadata.begin(), info->metadata.end());
+  if (const auto decode = metadata.find(kDecodeWorker); decode != metadata.end()) {
+    const auto prefill = metadata.find(kPrefillWorker);
+    what = absl::StrCat("hand-off from worker '",
+                        prefill == metadata.end() ? info->worker : prefill->second, "' to worker '",
+                        decode->second, "'");
+  }
+  absl::Status told(status.code(), absl::StrCat(what, " failed; the router's log tells why"));
   status.ForEachPayload([&told](absl::string_view type, const absl::Cord& payload) {
     told.SetPayload(type, payload);
   });

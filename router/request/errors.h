@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -21,13 +22,22 @@ inline constexpr char kReasonProtocolError[] = "PROTOCOL_ERROR";
 // The reason of ErrorInfo if a worker took an attempt and then gave no sign of life in its call.
 inline constexpr char kReasonAttemptSilent[] = "ATTEMPT_SILENT";
 
+// The workers of a hand-off, as clients know them.
+struct LinkEnds {
+  std::string prefill;
+  std::string decode;
+};
+
 // An attempt broke. What the worker says about the request itself keeps its code, if it says so by
 // an ErrorInfo of Baton's; without one it is INTERNAL, reason PROTOCOL_ERROR: gRPC made it up, or it
 // blames what the router has checked. Death, refusal and silence are UNAVAILABLE. `stage`, one of
 // kStage..., and `default_reason` stand where the cause names none. Of the worker's own text at
 // most 400 bytes are taken over, escaped as LogSafe does, and no delay longer than kMaxRetryDelay.
+// If the hand-off on `link` failed (KV_TRANSFER_FAILED), message and ErrorInfo name both its ends,
+// and the ErrorInfo has the push's fault (PushFaultOf).
 absl::Status AttemptBroken(const char* stage, const std::string& worker, const char* default_reason,
-                           const absl::Status& cause);
+                           const absl::Status& cause,
+                           const std::optional<LinkEnds>& link = std::nullopt);
 // The end of a call that is not listened to any longer, since its worker broke the protocol; `what`
 // says how. INTERNAL, reason PROTOCOL_ERROR.
 absl::Status NotBelieved(const std::string& what);

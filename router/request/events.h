@@ -46,6 +46,13 @@ struct RequestSpec {
   absl::Time deadline;  // infinite: the client gave none
 };
 
+// A pair of workers between which hand-offs of the request have failed too often (link_tries.h).
+struct SpentLink {
+  uint64_t prefill = 0;  // ids of workers
+  uint64_t decode = 0;
+  absl::Time rests_until{};  // when it may be tried again if nothing else is possible
+};
+
 // What a request asks of placement.
 struct WorkerNeeds {
   bool decode = true;    // false: one token remains, which the prefill worker samples
@@ -62,6 +69,7 @@ struct WorkerNeeds {
   bool alone = false;
   // Ids of the workers that broke earlier attempts: taken only where there is no other worker.
   std::vector<uint64_t> avoid{};
+  std::vector<SpentLink> spent_links{};
   // The model whose tokens are continued, as WorkersChosen has it: no other may. Empty: there are
   // none yet.
   std::string model{};

@@ -1,6 +1,7 @@
 #include "router/request/resume.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -56,6 +57,12 @@ bool HasDecoded(const Attempt& attempt) {
   });
 }
 
+// The link that the attempt's KV takes; none if it is handed off nowhere.
+std::optional<LinkEnds> LinkOf(const Attempt& attempt) {
+  if (attempt.local() || !attempt.has_decode()) return std::nullopt;
+  return LinkEnds{.prefill = attempt.workers.prefill->name, .decode = attempt.workers.decode->name};
+}
+
 // The workers that the attempt after `broken` is to avoid.
 std::vector<uint64_t> WorkersToAvoid(Breakage breakage, const Attempt& broken,
                                      const absl::Status& failure_before) {
@@ -86,7 +93,7 @@ Breakage PrefillBroken(const Attempt& attempt, bool prompt_computed, const absl:
   const WorkerName& worker = *attempt.workers.prefill;
   Breakage breakage{.failure = AttemptBroken(transfer ? kStageTransfer : kStagePrefill, worker.name,
                                              transfer ? kReasonKvTransferFailed : kReasonWorkerLost,
-                                             cause)};
+                                             cause, LinkOf(attempt))};
   breakage.avoid.push_back(worker.id);
   const std::optional<uint32_t> computed_tokens = attempt.calls.computed_tokens;
   if (IsDeath(cause) && computed_tokens.has_value() && !prompt_computed) {
@@ -102,7 +109,8 @@ Breakage DecodeBroken(const Attempt& attempt, const absl::Status& cause) {
   const char* stage = kStageQueue;
   if (attempt.accepted()) stage = attempt.local() ? kStagePrefill : kStageTransfer;
   if (attempt.committed()) stage = kStageDecode;
-  Breakage breakage{.failure = AttemptBroken(stage, worker.name, kReasonWorkerLost, cause)};
+  Breakage breakage{
+      .failure = AttemptBroken(stage, worker.name, kReasonWorkerLost, cause, LinkOf(attempt))};
   if (IsDistrust(cause)) {
     if (!attempt.local()) breakage.avoid.push_back(attempt.workers.prefill->id);
   } else if (!IsTransferFailure(cause)) {
@@ -129,6 +137,10 @@ Breakage CommitMissed(const Attempt& attempt, bool prompt_computed) {
 
 absl::StatusOr<WorkerNeeds> NextNeeds(Breakage breakage, const Attempt& broken,
                                       size_t output_tokens, absl::Time now, PastAttempts& past) {
+  if (IsTransferFailure(breakage.failure) && !broken.local() && broken.has_decode()) {
+    past.links.Failed(broken.workers.prefill->id, broken.workers.decode->id,
+                      PushFaultOf(breakage.failure) == kPushUnprotected, now);
+  }
   const absl::Status failure = breakage.failure;
   if (!AnotherMayServe(failure, past.last_failure)) return failure;
   if (breakage.died.has_value()) breakage.died->output_index = output_tokens;
@@ -141,7 +153,8 @@ absl::StatusOr<WorkerNeeds> NextNeeds(Breakage breakage, const Attempt& broken,
       return PoisonRequest(failure);
   }
   WorkerNeeds needs{.resumed = true,
-                    .avoid = WorkersToAvoid(std::move(breakage), broken, past.last_failure)};
+                    .avoid = WorkersToAvoid(std::move(breakage), broken, past.last_failure),
+                    .spent_links = past.links.spent()};
   if (broken.has_decode() &&
       std::count(needs.avoid.begin(), needs.avoid.end(), broken.workers.decode->id) == 0) {
     needs.prefer_decode = broken.workers.decode->id;

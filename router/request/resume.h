@@ -14,6 +14,7 @@
 #include "router/request/attempt.h"
 #include "router/request/attempt_history.h"
 #include "router/request/events.h"
+#include "router/request/link_tries.h"
 
 namespace baton {
 
@@ -41,6 +42,7 @@ Breakage CommitMissed(const Attempt& attempt, bool prompt_computed);
 // What the attempts at some choices leave behind for the next one.
 struct PastAttempts {
   AttemptHistory history;
+  LinkTries links{};
   absl::Status last_failure{};  // what ended the last attempt; OK before the first break
   absl::Status why_it_waits{};  // what ended the last attempt that a worker had taken
 };

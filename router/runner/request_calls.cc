@@ -54,7 +54,7 @@ void RequestCalls::AttemptsBroke(const RequestMachine& machine, const absl::Stat
   }
   ++failed_hand_offs_;
   for (const auto& [attempt, lease] : leases_) {
-    if (!machine.running(attempt)) parts_.reports.HandOffFailed(lease);
+    if (!machine.running(attempt)) parts_.reports.HandOffFailed(lease, failure);
   }
 }
 

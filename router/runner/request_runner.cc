@@ -9,6 +9,7 @@
 #include "common/base/hash.h"
 #include "common/base/log.h"
 #include "common/base/version.h"
+#include "common/protocol/identity.h"
 #include "common/rpc/duration.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
@@ -106,7 +107,11 @@ void LogEnd(uint64_t number, const absl::Status& status) {
 RequestRunner::RequestRunner(const Parts& parts, const Options& options)
     : parts_(parts),
       options_(WithTimesOfTheQueue(options, parts.admission.limits())),
-      reports_(parts.fleet),
+      reports_(parts.fleet,
+               [&metrics = parts.metrics](const WorkerTarget& prefill, const WorkerTarget& decode,
+                                          const std::string& fault) {
+                 metrics.LinkFailed(prefill.address, decode.address, fault);
+               }),
       dispatcher_({.loop = parts.loop,
                    .fleet = parts.fleet,
                    .view = parts.view,

@@ -256,6 +256,7 @@ void Coverage::Add(const Coverage& other) {
   untold_kills += other.untold_kills;
   opening_kills += other.opening_kills;
   opened_alone += other.opened_alone;
+  spent_links += other.spent_links;
   standstills += other.standstills;
   runs_by_grammar += other.runs_by_grammar;
   replayed_grammars += other.replayed_grammars;
@@ -312,9 +313,10 @@ std::string Coverage::Table() const {
       " further attempts that compute them, ", deaths_in_runs, " deaths of a step with guesses, ",
       told_kills, " deaths by an output where the router knew, ", untold_kills,
       " where it did not, ", opening_kills, " deaths of opening a request, ", opened_alone,
-      " of them alone, ", standstills, " ends after two standstills, ", blocks_of_refused,
-      " blocks of refused guesses, ", stops_in_runs, " stop strings with tokens behind them, ",
-      blocks_behind_windows, " blocks given back behind a window, ", window_pages_left_out,
+      " of them alone, ", spent_links, " links spent by a request, ", standstills,
+      " ends after two standstills, ", blocks_of_refused, " blocks of refused guesses, ",
+      stops_in_runs, " stop strings with tokens behind them, ", blocks_behind_windows,
+      " blocks given back behind a window, ", window_pages_left_out,
       " pages before a window not sent, ", messages, " messages delivered, ", steps,
       " steps of engines, ", copies, " copies, ", cached_tokens, " tokens held already, ",
       resumed_tokens, " resumed, ", joins, " streams joined, ", joined_streams_lost,
@@ -371,6 +373,7 @@ std::string Coverage::Missing() const {
   want(untold_kills, "a worker that dies of an output where the router does not know");
   want(opening_kills, "a worker that dies of opening a request");
   want(opened_alone, "a worker that dies of opening a request alone");
+  want(spent_links, "a link on which two hand-offs of one request fail");
   want(standstills, "a request that ends because two workers stood still of it");
   want(blocks_of_refused, "a block given back with refused guesses");
   want(blocks_behind_windows, "a block given back because it is out of the window");

@@ -273,5 +273,48 @@ TEST_F(DispatcherTest, NobodyGoesElsewhereBeforeThoseThatHaveNoWorkersYet) {
   });
 }
 
+TEST_F(DispatcherTest, ARequestWaitsBesideOthersUntilTheOnlyLinkThatItHasSpentHasRested) {
+  const auto ask = [this](uint32_t attempt, absl::Time rests_until) {
+    ChooseWorkers asked = AskFor(attempt);
+    asked.needs.resumed = true;
+    asked.needs.spent_links = {
+        {.prefill = prefill_.id(), .decode = other_decode_.id(), .rests_until = rests_until}};
+    return asked;
+  };
+  loop_->Run([&] {
+    decode_.SetReady(false);
+    Make({.placement = {}, .resume_grace = absl::InfiniteDuration()});
+    Enter(1);
+    dispatcher_->Ask(1, ask(2, loop_->Now() + absl::Hours(1)));
+    EnterAndAsk(2);
+  });
+  loop_->Run([&] {
+    EXPECT_EQ(order_, (std::vector<uint64_t>{2})) << "others take the link";
+    Enter(3);
+    dispatcher_->Ask(3, ask(2, loop_->Now()));
+  });
+  loop_->Run([&] {
+    EXPECT_EQ(order_, (std::vector<uint64_t>{2, 3}));
+    EXPECT_TRUE(given_up_.empty());
+  });
+}
+
+TEST_F(DispatcherTest, ARequestWhoseOnlyLinkFailsForGoodIsGivenUpSoon) {
+  loop_->Run([this] {
+    decode_.SetReady(false);
+    Make({.placement = {},
+          .no_worker_grace = absl::ZeroDuration(),
+          .resume_grace = absl::InfiniteDuration()});
+    Enter(1);
+    ChooseWorkers ask = AskFor(3);
+    ask.needs.resumed = true;
+    ask.needs.spent_links = {{.prefill = prefill_.id(),
+                              .decode = other_decode_.id(),
+                              .rests_until = absl::InfiniteFuture()}};
+    dispatcher_->Ask(1, ask);
+  });
+  loop_->Run([this] { EXPECT_EQ(given_up_.count(1), 1u); });
+}
+
 }  // namespace
 }  // namespace baton

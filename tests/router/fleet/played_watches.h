@@ -47,6 +47,8 @@ class PlayedWatches {
   bool IsOpen(const std::string& address) const { return streams_.count(address) != 0; }
   // Sets where connections to the worker lead, as gRPC writes it; unknown unless it is set.
   void LeadTo(const std::string& address, const std::string& peer) { led_to_[address] = peer; }
+  // Sets the SPIFFE id of the worker's certificate; there is none unless it is set.
+  void Certify(const std::string& address, const std::string& id) { ids_[address] = id; }
   // Streams to the worker that were opened so far.
   int opened(const std::string& address) const {
     const auto found = opened_.find(address);
@@ -91,7 +93,10 @@ class PlayedWatches {
         events.OnDone(status);
       });
     }
-    std::string PeerId() const override { return ""; }
+    std::string PeerId() const override {
+      const auto found = watches_.ids_.find(address_);
+      return found == watches_.ids_.end() ? "" : found->second;
+    }
     std::string PeerAddress() const override {
       const auto found = watches_.led_to_.find(address_);
       return found == watches_.led_to_.end() ? "" : found->second;
@@ -132,6 +137,7 @@ class PlayedWatches {
   std::map<std::string, int> connected_;
   std::map<std::string, std::string> led_to_;
   std::map<std::string, absl::Status> failures_, not_allowed_;
+  std::map<std::string, std::string> ids_;
 };
 
 }  // namespace baton

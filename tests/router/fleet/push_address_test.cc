@@ -122,5 +122,38 @@ TEST(PushAddress, PatternsOfHostsAreChecked) {
   }
 }
 
+TEST(PushAddress, AnAddressThatCannotBeDialledIsRefusedWhateverTheOperatorAllows) {
+  for (const std::vector<std::string>& others :
+       {std::vector<std::string>{}, std::vector<std::string>{"*"}}) {
+    for (const char* all : {"0.0.0.0:50061", "[::]:50061"}) {
+      EXPECT_THAT(PushesGoTo({.target = "unix:/run/decode", .advertised = all}, others),
+                  AllOf(HasSubstr(all), HasSubstr("unix:/run/decode"), HasSubstr("--advertise")))
+          << all;
+    }
+    EXPECT_THAT(PushesGoTo({.target = "unix:/run/decode"}, others),
+                AllOf(HasSubstr("no address"), HasSubstr("--advertise")));
+  }
+}
+
+TEST(PushAddress, AWorkerThatIsReachedByLoopbackMayAdvertiseAnAddressOfThisMachine) {
+  // All of 127.0.0.0/8 is this machine's; what is an address of its own elsewhere is tested with
+  // real interfaces (tests/integration/test_addresses.py).
+  EXPECT_EQ(PushesGoTo({.target = "127.0.0.1:1", .advertised = "127.0.0.9:2"}), "127.0.0.9:2");
+  EXPECT_THAT(PushesGoTo({.target = "127.0.0.1:1", .advertised = "192.0.2.9:2"}),
+              HasSubstr("--advertised-host=192.0.2.9"));
+}
+
+TEST(PushAddress, WhereAWorkerRunsIsKnownByItsTargetAndItsConnection) {
+  for (const WorkerAddresses& here :
+       {WorkerAddresses{.target = "127.0.0.1:1"}, WorkerAddresses{.target = "unix:/run/prefill"},
+        WorkerAddresses{.target = "localhost:1", .connected = "ipv6:%5B::1%5D:1"},
+        WorkerAddresses{.target = "prefill-1:1"}}) {
+    EXPECT_TRUE(RunsHere(here)) << here.target;
+  }
+  EXPECT_FALSE(RunsHere({.target = "192.0.2.9:1"}));
+  EXPECT_FALSE(RunsHere({.target = "prefill-1:1", .connected = "ipv4:192.0.2.9:1"}));
+  EXPECT_FALSE(RunsHere({.target = "prefill-1:1", .connected = "ipv6:%5B2001:db8::9%5D:1"}));
+}
+
 }  // namespace
 }  // namespace baton

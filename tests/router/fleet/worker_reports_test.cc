@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "common/protocol/worker_status.h"
 #include "common/rpc/duration.h"
 #include "router/calls/thread_loop.h"
 #include "tests/router/fleet/ready_worker.h"
@@ -31,7 +35,9 @@ class WorkerReportsTest : public testing::Test {
 
   ThreadLoop loop_;
   Fleet fleet_{loop_};
-  WorkerReports reports_{fleet_};
+  std::vector<std::string> failed_;  // faults of links
+  WorkerReports reports_{fleet_, [this](const WorkerTarget&, const WorkerTarget&,
+                                        const std::string& fault) { failed_.push_back(fault); }};
   ReadyWorker prefill_{loop_, fleet_, WORKER_ROLE_PREFILL};
   ReadyWorker decode_{loop_, fleet_, WORKER_ROLE_DECODE};
 };
@@ -120,15 +126,31 @@ TEST_F(WorkerReportsTest, OneThatFailsInARowIsGivenNothingUntilItServes) {
   EXPECT_TRUE(decode_.seen().takes_requests);
 }
 
-TEST_F(WorkerReportsTest, AHandOffThatFailedMakesTheLinkBadUnlessAWorkerIsGone) {
+TEST_F(WorkerReportsTest, AHandOffThatFailedMakesTheLinkBadAndIsNamedUnlessAWorkerIsGone) {
+  prefill_.worker().info.set_name("p");
+  decode_.worker().info.set_name("d");
   const Lease lease = LeaseOf(prefill_.id(), decode_.id());
-  reports_.HandOffFailed(lease);
+  const absl::Status failure = TransferFailed(
+      WithPushFault(absl::UnavailableError("connection refused"), kPushUnreachable), "p");
+  testing::internal::CaptureStderr();
+  reports_.HandOffFailed(lease, failure);
+  reports_.HandOffFailed(lease, failure);
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+  EXPECT_NE(
+      log.find("hand-offs fail from prefill worker 'p' at worker:1 to decode worker 'd', which "
+               "takes them at worker:1: fault=unreachable failures=1: connection refused"),
+      std::string::npos)
+      << log;
+  EXPECT_EQ(failed_, (std::vector<std::string>{"unreachable", "unreachable"}));
+  EXPECT_EQ(fleet_.link_failures().Get(fleet_.Now()).size(), 1u);
   EXPECT_TRUE(fleet_.Link(prefill_.id(), decode_.id()).bad);
   const uint64_t gone = decode_.id();
   const Lease of_gone = LeaseOf(prefill_.id(), gone);
   decode_.ComeAgain();
   fleet_.links().Forget(gone);
-  reports_.HandOffFailed(of_gone);
+  EXPECT_TRUE(fleet_.link_failures().Get(fleet_.Now()).empty());
+  reports_.HandOffFailed(of_gone, failure);
   EXPECT_FALSE(fleet_.Link(prefill_.id(), gone).bad);
 }
 

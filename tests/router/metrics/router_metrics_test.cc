@@ -271,5 +271,15 @@ TEST_F(RouterMetricsTest, CountsRetriesByTheLegThatBroke) {
   EXPECT_EQ(Sample("baton_retries_total", R"("prefill")"), "2");
 }
 
+TEST_F(RouterMetricsTest, CountsFailuresOfEachLinkByReasonAndThoseOfTooManyTogether) {
+  router_.LinkFailed("p:1", "d:1", "silent");
+  router_.LinkFailed("p:1", "d:1", "silent");
+  router_.LinkFailed("p:1", "d:2", "broke");
+  EXPECT_EQ(Sample("baton_router_link_failures_total", R"(reason="silent")"), "2");
+  EXPECT_EQ(Sample("baton_router_link_failures_total", R"(decode="d:2")"), "1");
+  for (int i = 0; i < 2000; ++i) router_.LinkFailed(absl::StrCat("p:", i), "d:9", "broke");
+  EXPECT_EQ(Sample("baton_router_link_failures_total", R"(prefill="other")"), "978");
+}
+
 }  // namespace
 }  // namespace baton

@@ -361,5 +361,64 @@ TEST(Placement, AutoPrefillsLocallyWhereThatIsFasterForAll) {
   EXPECT_FALSE(is_local());
 }
 
+TEST(Placement, ALinkThatTheRequestHasSpentIsLeftForAnotherPairOrALocalPrefill) {
+  const std::vector<WorkerSnapshot> p{IdleWorker(1), IdleWorker(2)}, d{IdleWorker(3)};
+  WorkerNeeds needs = kNeeds;
+  needs.spent_links = {{.prefill = 1, .decode = 3}};
+  const auto to_three = [](uint64_t prefill, uint64_t decode) {
+    return LinkEstimate{.spent = prefill == 1 && decode == 3};
+  };
+  for (const auto policy : kPolicies) {
+    for (const auto mode : {Disaggregation::kAuto, Disaggregation::kAlways}) {
+      const PlacementOptions options{.policy = policy, .disaggregation = mode};
+      EXPECT_EQ(Place(needs, p, d, options, 0, to_three).prefill, 1u);
+    }
+    std::vector<WorkerSnapshot> one{IdleWorker(1)}, busy{IdleWorker(3)};
+    const PlacementOptions options{.policy = policy};
+    const Placement local = Place(needs, one, d, options, 0, to_three);
+    EXPECT_EQ(local.decode, 0u);
+    EXPECT_FALSE(local.prefill.has_value());
+    busy[0].own_prompts = kMaxQueuedPrompts;
+    EXPECT_EQ(Place(needs, one, busy, options, 0, to_three).outcome, Outcome::kWait)
+        << "it waits for the decode worker rather than try the link again";
+  }
+}
+
+TEST(Placement, ASpentLinkIsTheLastResortOnceItHasRested) {
+  const std::vector<WorkerSnapshot> p{IdleWorker(1)}, d{IdleWorker(3)};
+  const PlacementOptions always{.disaggregation = Disaggregation::kAlways};
+  WorkerNeeds needs = kNeeds;
+  needs.spent_links = {{.prefill = 1, .decode = 3}};
+  const auto rests = [](uint64_t, uint64_t) { return LinkEstimate{.spent = true, .rests = true}; };
+  EXPECT_EQ(Place(needs, p, d, always, 0, rests).outcome, Outcome::kNoneIsReady)
+      << "others go on meanwhile";
+  const auto rested = [](uint64_t, uint64_t) { return LinkEstimate{.spent = true}; };
+  EXPECT_EQ(Place(needs, p, d, always, 0, rested).outcome, Outcome::kPlaced);
+  const std::vector<WorkerSnapshot> busy_p{IdleWorker(1), [] {
+                                             WorkerSnapshot busy = IdleWorker(2);
+                                             busy.own_prompts = kMaxQueuedPrompts;
+                                             return busy;
+                                           }()};
+  const auto first_rested = [](uint64_t prefill, uint64_t) {
+    return LinkEstimate{.spent = prefill == 1};
+  };
+  EXPECT_EQ(Place(needs, busy_p, d, always, 0, first_rested).outcome, Outcome::kWait)
+      << "another pair is possible";
+}
+
+TEST(Placement, APairBetweenWhichNoPushGetsThroughIsNeverTaken) {
+  const std::vector<WorkerSnapshot> p{IdleWorker(1), IdleWorker(2)}, d{IdleWorker(3)};
+  const auto from_one = [](uint64_t prefill, uint64_t) {
+    return LinkEstimate{.impossible = prefill == 1};
+  };
+  const auto none = [](uint64_t, uint64_t) { return LinkEstimate{.impossible = true}; };
+  const PlacementOptions always{.disaggregation = Disaggregation::kAlways};
+  EXPECT_EQ(Place(kNeeds, p, d, always, 0, from_one).prefill, 1u);
+  EXPECT_EQ(Place(kNeeds, p, d, always, 0, none).outcome, Outcome::kNoneIsReady);
+  const Placement local = Place(kNeeds, p, d, {}, 0, none);
+  EXPECT_EQ(local.decode, 0u);
+  EXPECT_FALSE(local.prefill.has_value());
+}
+
 }  // namespace
 }  // namespace baton

@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 
+#include "common/protocol/worker_status.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -165,6 +166,25 @@ TEST(RequestErrors, ABrokenProtocolNamesTheWorkerAndWhatItDid) {
 TEST(RequestErrors, ADurationIsCutToMilliseconds) {
   EXPECT_EQ(InMilliseconds(absl::Microseconds(1234567)), "1.234s");
   EXPECT_EQ(InMilliseconds(absl::Microseconds(999)), "0");
+}
+
+TEST(RequestErrors, AHandOffThatFailedOnItsLinkNamesBothEndsAndTheReason) {
+  const absl::Status cause = TransferFailed(
+      WithPushFault(absl::UnavailableError("connection refused"), kPushUnreachable), "raw name");
+  const LinkEnds ends{.prefill = "prefill-1", .decode = "decode-2"};
+  const absl::Status told =
+      AttemptBroken(kStagePrefill, "prefill-1", kReasonWorkerLost, cause, ends);
+  EXPECT_EQ(told.message(),
+            "hand-off from worker 'prefill-1' to worker 'decode-2' failed: connection refused");
+  EXPECT_EQ(PushFaultOf(told), kPushUnreachable);
+  EXPECT_EQ(WithoutWorkersWords(told).message(),
+            "hand-off from worker 'prefill-1' to worker 'decode-2' failed; the router's log tells "
+            "why");
+  // Whatever else ends an attempt is no matter of the link.
+  EXPECT_EQ(AttemptBroken(kStageDecode, "decode-2", kReasonWorkerLost,
+                          absl::UnavailableError("gone"), ends)
+                .message(),
+            "decode on worker 'decode-2' failed: gone");
 }
 
 }  // namespace

@@ -218,5 +218,31 @@ TEST(NextNeeds, ARefusalDoesNotHideTheBreakThatItFollows) {
   EXPECT_EQ(past.last_failure, refusal.failure);
 }
 
+TEST(NextNeeds, ALinkOnWhichTwoTransfersFailedIsSpent) {
+  PastAttempts past = Past();
+  const Breakage breakage = DecodeBroken(Taken(), kTransferFailed);
+  EXPECT_TRUE(Next(breakage, Taken(), past)->spent_links.empty());
+  EXPECT_TRUE(Next(DecodeBroken(Taken(), kDied), Taken(), past)->spent_links.empty())
+      << "a worker that died says nothing of the link";
+  const WorkerNeeds needs = *Next(PrefillBroken(Taken(), false, kTransferFailed), Taken(), past);
+  ASSERT_EQ(needs.spent_links.size(), 1u);
+  EXPECT_EQ(needs.spent_links[0].prefill, 1u);
+  EXPECT_EQ(needs.spent_links[0].decode, 2u);
+  EXPECT_EQ(needs.spent_links[0].rests_until, absl::UnixEpoch() + LinkTries::kFirstRest);
+  EXPECT_EQ(Next(DecodeBroken(Taken(), kDied), Taken(), past)->spent_links.size(), 1u)
+      << "whatever ends the attempts that follow";
+}
+
+TEST(NextNeeds, ALinkThatThePrefillWorkersFlagsForbidRestsForEver) {
+  PastAttempts past = Past();
+  const absl::Status forbidden = TransferFailed(
+      WithPushFault(absl::PermissionDeniedError("no --insecure"), kPushUnprotected), "p");
+  const Breakage breakage = PrefillBroken(Taken(), false, forbidden);
+  EXPECT_EQ(PushFaultOf(breakage.failure), kPushUnprotected);
+  EXPECT_TRUE(Next(breakage, Taken(), past)->spent_links.empty());
+  ASSERT_EQ(Next(breakage, Taken(), past)->spent_links.size(), 1u);
+  EXPECT_EQ(Next(breakage, Taken(), past)->spent_links[0].rests_until, absl::InfiniteFuture());
+}
+
 }  // namespace
 }  // namespace baton

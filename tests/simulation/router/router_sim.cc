@@ -14,6 +14,7 @@
 #include "router/runner/request_runner.h"
 #include "tests/simulation/router/sim_rpcs.h"
 #include "tests/simulation/router/told_kills.h"
+#include "tests/simulation/router/told_links.h"
 #include "tests/simulation/router/virtual_loop.h"
 
 namespace baton {
@@ -41,7 +42,7 @@ namespace {
 class TransitionObserver final : public RequestObserver {
  public:
   TransitionObserver(Sim& sim, RequestObserver& metrics)
-      : sim_(sim), metrics_(metrics), kills_(sim) {}
+      : sim_(sim), metrics_(metrics), kills_(sim), links_(sim) {}
 
   void Handled(const RequestMachine& machine, const RequestEvent& event, Seen& seen,
                absl::Time now) override {
@@ -50,6 +51,7 @@ class TransitionObserver final : public RequestObserver {
     const size_t before = std::exchange(phase, RequestMachineState::Phase(machine));
     if (machine.spec().sampling.n() == 1) {
       sim_.coverage.CountMachine(before, event.index(), phase);
+      links_.Handled(machine, RequestMachineState::AttemptAt(machine, 0));
     }
     sim_.Trace(90 + event.index(), request, phase);
     NoteDistrust(machine, event);
@@ -88,6 +90,7 @@ class TransitionObserver final : public RequestObserver {
   std::map<uint64_t, size_t> phases_;  // [request]: 0, kChoosing, before its first event
   std::set<uint64_t> done_;            // requests
   ToldKills kills_;
+  ToldLinks links_;
 };
 
 // Place. Counts where a worker that holds some of the prompt was taken that would not have been by
