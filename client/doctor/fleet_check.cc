@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -77,6 +78,45 @@ Finding WorkerFinding(const FleetWorker& worker) {
     finding.verdict = Verdict::kWarning;  // of a later version
   }
   return finding;
+}
+
+// What is to be done about a link by the reason of its failures (docs/page.md).
+struct LinkAdvice {
+  const char* reason;
+  const char* remedy;
+};
+constexpr LinkAdvice kLinkReasons[] = {
+    {"unprotected", "give the prefill worker certificates, or --insecure for plain text"},
+    {"unreachable",
+     "let the prefill worker's machine reach that address, or give the decode worker another "
+     "--advertise"},
+    {"large_packets",
+     "lower the MTU of both machines' interfaces, or let ICMP 'fragmentation needed' pass"},
+    {"silent", "look for what drops packets between the two, and at the decode worker's log"},
+};
+
+Findings LinkFindings(const Json& fleet) {
+  Findings findings;
+  const auto links = fleet.find("links");
+  if (links == fleet.end() || !links->is_array()) return findings;
+  for (const Json& link : *links) {
+    if (!link.is_object()) continue;
+    const std::string reason = MemberText(link, "reason");
+    const auto advice = std::find_if(std::begin(kLinkReasons), std::end(kLinkReasons),
+                                     [&](const LinkAdvice& one) { return reason == one.reason; });
+    findings.push_back(
+        {.check = "fleet.link",
+         .subject = absl::StrCat("prefill ", MemberText(link, "prefill_worker"), " ",
+                                 MemberText(link, "prefill_address"), " to decode ",
+                                 MemberText(link, "decode_worker"), " ",
+                                 MemberText(link, "decode_address")),
+         .verdict = Verdict::kFailed,
+         .found = absl::StrCat("hand-offs fail (", reason, "): ", MemberText(link, "problem")),
+         .remedy = advice != std::end(kLinkReasons)
+                       ? advice->remedy
+                       : "see the logs of both workers and the network between"});
+  }
+  return findings;
 }
 
 size_t UsedOf(const std::vector<FleetWorker>& workers, const char* role) {
@@ -170,6 +210,7 @@ Findings FleetFindings(const std::string& router, const Json& fleet) {
   const std::vector<FleetWorker> workers = WorkersOf(fleet);
   Findings findings;
   for (const FleetWorker& worker : workers) findings.push_back(WorkerFinding(worker));
+  for (Finding& link : LinkFindings(fleet)) findings.push_back(std::move(link));
   findings.push_back(RolesFinding(router, workers));
   findings.push_back(ModelFinding(router, workers));
   findings.push_back(SameFinding(router, "fleet.kv_type", workers, &FleetWorker::kv_dtype,

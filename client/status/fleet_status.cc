@@ -57,6 +57,14 @@ void JoinWorker(Json other, Json& worker) {
   }
 }
 
+// Each router counts the failures of its own requests.
+void JoinLinks(const Json& other, Json& joined) {
+  if (!IsListOfObjects(other) || other.empty()) return;
+  Json& links = joined["links"];
+  if (!links.is_array()) links = Json::array();
+  for (const Json& link : other) links.push_back(link);
+}
+
 constexpr const char* kRoles[] = {"prefill", "decode"};
 
 // What the routers' loads need together. A router that does not know adds nothing; what it would
@@ -161,6 +169,20 @@ std::string WorkerRows(const Json& fleet) {
   return AlignedTable(rows);
 }
 
+// The links on which hand-offs fail. Empty if there are none.
+std::string LinkRows(const Json& fleet) {
+  const Json& links = MemberOf(fleet, "links");
+  if (!IsListOfObjects(links) || links.empty()) return "";
+  std::vector<std::vector<std::string>> rows = {
+      {"FAILING LINK FROM", "TO", "TAKES PUSHES AT", "FAILURES", "REASON", "PROBLEM"}};
+  for (const Json& link : links) {
+    rows.push_back({TextOf(link, "prefill_worker"), TextOf(link, "decode_worker"),
+                    TextOf(link, "decode_address"), CountOf(link, "failures"),
+                    TextOf(link, "reason"), TextOf(link, "problem")});
+  }
+  return absl::StrCat("\n", AlignedTable(rows));
+}
+
 // Empty where the router gives none.
 std::string AdviceRows(const Json& fleet) {
   const Json& advice = MemberOf(fleet, "advice");
@@ -222,6 +244,7 @@ Json JoinFleets(const std::vector<Json>& fleets) {
     for (const char* key : kSums) AddTo(joined, fleet, key);
     if (joined.contains("advice")) JoinAdvice(MemberOf(fleet, "advice"), joined["advice"]);
     for (const Json& router : fleet["routers"]) joined["routers"].push_back(router);
+    JoinLinks(MemberOf(fleet, "links"), joined);
     for (const Json& event : fleet["events"]) joined["events"].push_back(event);
     for (const Json& worker : fleet["workers"]) {
       const auto [place, is_new] = places.emplace(key_of(worker), joined["workers"].size());
@@ -239,12 +262,12 @@ Json JoinFleets(const std::vector<Json>& fleets) {
 }
 
 std::string FleetTable(const Json& fleet, size_t events) {
-  std::string text = absl::StrCat(TextOf(fleet, "model"), ", Baton ", TextOf(fleet, "version"),
-                                  ": ", RateOf(fleet, "tokens_per_second"), " tokens/s, ",
-                                  RateOf(fleet, "prompt_tokens_per_second"), " prompt tokens/s, ",
-                                  RateOf(fleet, "handoffs_per_second"), " hand-offs/s of ",
-                                  RateOf(fleet, "handoff_bytes_per_second", 1e6), " MB/s\n\n",
-                                  RouterRows(fleet), "\n", AdviceRows(fleet), WorkerRows(fleet));
+  std::string text = absl::StrCat(
+      TextOf(fleet, "model"), ", Baton ", TextOf(fleet, "version"), ": ",
+      RateOf(fleet, "tokens_per_second"), " tokens/s, ", RateOf(fleet, "prompt_tokens_per_second"),
+      " prompt tokens/s, ", RateOf(fleet, "handoffs_per_second"), " hand-offs/s of ",
+      RateOf(fleet, "handoff_bytes_per_second", 1e6), " MB/s\n\n", RouterRows(fleet), "\n",
+      AdviceRows(fleet), WorkerRows(fleet), LinkRows(fleet));
   const std::string rows = EventRows(fleet, events);
   return rows.empty() ? text : absl::StrCat(text, "\n", rows);
 }

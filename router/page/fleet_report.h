@@ -58,6 +58,18 @@ struct WorkerReport {
   size_t prefix_pages = 0;                               // that placement knows of
 };
 
+// Hand-offs that fail between two workers for one reason.
+struct LinkReport {
+  std::string prefill{};  // names of workers
+  std::string decode{};
+  std::string prefill_address{};
+  std::string decode_address{};  // where the decode worker takes pushes
+  std::string reason{};          // one of kPush... (worker_status.h)
+  std::string problem{};         // what the last one failed with
+  uint64_t failures = 0;         // since one succeeded
+  absl::Duration since_last{};
+};
+
 // A page of prompts that placement has found held.
 struct PrefixPageReport {
   uint64_t page = 0;
@@ -72,6 +84,7 @@ struct FleetReport {
   FleetRates rates{};
   Advice advice{};
   std::vector<WorkerReport> workers{};
+  std::vector<LinkReport> links{};
   std::vector<PrefixPageReport> prefixes{};
 };
 

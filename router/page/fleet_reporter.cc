@@ -103,6 +103,25 @@ std::vector<PrefixPageReport> DescribePrefixes(const WorkerPages& pages) {
   return reports;
 }
 
+std::vector<LinkReport> DescribeLinks(Fleet& fleet) {
+  std::vector<LinkReport> reports;
+  for (const LinkFailure& failure : fleet.link_failures().Get(fleet.Now())) {
+    const Worker* const prefill = fleet.Find(failure.prefill);
+    const Worker* const decode = fleet.Find(failure.decode);
+    if (prefill == nullptr || decode == nullptr) continue;
+    reports.push_back({.prefill = LogSafe(prefill->info.name()),
+                       .decode = LogSafe(decode->info.name()),
+                       .prefill_address = prefill->target.address,
+                       .decode_address = decode->push_address.empty() ? decode->target.address
+                                                                      : decode->push_address,
+                       .reason = failure.fault,
+                       .problem = failure.text,
+                       .failures = failure.count,
+                       .since_last = fleet.Now() - failure.last});
+  }
+  return reports;
+}
+
 bool IsUsed(const std::string& state) { return state == kReady || state == kSuspected; }
 
 }  // namespace
@@ -134,6 +153,7 @@ void FleetReporter::Tick(const WorkersByTarget& workers, const Advice& advice) {
   report->advice = advice;
   FleetRates& all = report->rates;
   for (const auto& [target, worker] : workers) {
+    if (!worker->spare_of.empty()) continue;
     Told& told = told_[target];
     WorkerReport& one = report->workers.emplace_back(Describe(*worker, now));
     one.rates = told.rates.Take(worker->traffic, now);
@@ -148,6 +168,7 @@ void FleetReporter::Tick(const WorkersByTarget& workers, const Advice& advice) {
   for (auto it = told_.begin(); it != told_.end();) {
     it = workers.count(it->first) == 0 ? told_.erase(it) : std::next(it);
   }
+  report->links = DescribeLinks(fleet_);
   TellRefusals();
   if (ticks_++ % kTicksOfPrefixes == 0) prefixes_ = DescribePrefixes(fleet_.pages());
   report->prefixes = prefixes_;

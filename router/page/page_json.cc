@@ -61,6 +61,17 @@ Json WorkerJson(const WorkerReport& worker) {
   return json;
 }
 
+Json LinkJson(const LinkReport& link) {
+  return {{"prefill_worker", link.prefill},
+          {"decode_worker", link.decode},
+          {"prefill_address", link.prefill_address},
+          {"decode_address", link.decode_address},
+          {"reason", link.reason},
+          {"problem", link.problem},
+          {"failures", link.failures},
+          {"since_last_ms", Ms(link.since_last)}};
+}
+
 Json RouterJson(const RouterReport& router) {
   Json refused = Json::object();
   for (const auto& [reason, count] : router.refused) {
@@ -170,6 +181,7 @@ std::string FleetJson(double now, const RouterReport& router, const FleetReport&
                {"workers", Json::array()},
                {"events", Json::array()}};
   for (const WorkerReport& worker : fleet.workers) json["workers"].push_back(WorkerJson(worker));
+  for (const LinkReport& link : fleet.links) json["links"].push_back(LinkJson(link));
   for (const FleetEvent& event : events) json["events"].push_back(EventJson(event));
   return Text(json);
 }

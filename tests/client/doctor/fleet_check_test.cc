@@ -77,6 +77,23 @@ TEST(FleetFindings, SayWhatIsWrongWithEachWorker) {
             Verdict::kWarning);
 }
 
+TEST(FleetFindings, NameALinkOnWhichHandOffsFailWithBothEndsTheReasonAndTheRemedy) {
+  Json fleet = Pair();
+  fleet["links"] = Json::array({{{"prefill_worker", "p"},
+                                 {"decode_worker", "d"},
+                                 {"prefill_address", "10.0.0.1:1"},
+                                 {"decode_address", "10.0.0.2:2"},
+                                 {"reason", "large_packets"},
+                                 {"problem", "no KV was acknowledged"}}});
+  Finding link = InFleet(fleet, "fleet.link");
+  EXPECT_EQ(link.verdict, Verdict::kFailed);
+  EXPECT_EQ(link.subject, "prefill p 10.0.0.1:1 to decode d 10.0.0.2:2");
+  EXPECT_EQ(link.found, "hand-offs fail (large_packets): no KV was acknowledged");
+  EXPECT_THAT(link.remedy, HasSubstr("MTU"));
+  fleet["links"][0]["reason"] = "of a later version";
+  EXPECT_THAT(InFleet(fleet, "fleet.link").remedy, HasSubstr("logs of both workers"));
+}
+
 TEST(FleetFindings, WarnOfAFleetWithoutPrefillWorkers) {
   EXPECT_EQ(InFleet(Fleet({Worker("decode", "d")}), "fleet.roles").verdict, Verdict::kWarning);
   EXPECT_EQ(InFleet(Fleet({}), "fleet.roles").verdict, Verdict::kFailed);

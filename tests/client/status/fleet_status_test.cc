@@ -45,6 +45,28 @@ TEST(FleetStatus, OneFleetIsATableOfRoutersWorkersAndEvents) {
   EXPECT_THAT(FleetTable(Fleet("r0", 100), 0), Not(HasSubstr("It is ready")));
 }
 
+TEST(FleetStatus, LinksOnWhichHandOffsFailHaveARowEach) {
+  Json fleet = Fleet("r0", 100);
+  EXPECT_THAT(FleetTable(fleet, 8), Not(HasSubstr("FAILING LINK")));
+  Json link = {{"prefill_worker", "prefill-0"},
+               {"decode_worker", "decode-0"},
+               {"decode_address", "10.0.0.1:50061"},
+               {"failures", 3},
+               {"reason", "unreachable"},
+               {"problem", "connection refused"}};
+  fleet["links"] = Json::array({link});
+  EXPECT_THAT(FleetTable(fleet, 8),
+              testing::ContainsRegex(
+                  "prefill-0 +decode-0 +10.0.0.1:50061 +3 +unreachable +connection refused\n"));
+  Json other = Fleet("r1", 100);
+  link["prefill_worker"] = "prefill-1";
+  other["links"] = Json::array({link});
+  EXPECT_EQ(JoinFleets({fleet, other})["links"].size(), 2u);
+  EXPECT_EQ(JoinFleets({Fleet("r0", 100), other})["links"].size(), 1u);
+  fleet["links"] = "none";
+  EXPECT_EQ(JoinFleets({fleet, other})["links"].size(), 1u);
+}
+
 TEST(FleetStatus, SeveralRoutersAreOneFleetWithEachWorkerOnce) {
   const Json joined = JoinFleets({Fleet("r0", 200), Fleet("r1", 100)});
   ASSERT_EQ(joined["routers"].size(), 2u);

@@ -52,6 +52,22 @@ TEST(PageJson, OfAWorkerThatIsNotKnownNothingElseIsTold) {
   EXPECT_EQ(Json::parse(KvJson(fleet))["workers"][0]["blocks"], blocks);
 }
 
+TEST(PageJson, ALinkOnWhichHandOffsFailNamesBothEndsAndTheReason) {
+  EXPECT_FALSE(FleetOf({}).contains("links"));
+  const FleetReport fleet{.links = {{.prefill = "p",
+                                     .decode = "d",
+                                     .prefill_address = "10.0.0.1:1",
+                                     .decode_address = "10.0.0.2:2",
+                                     .reason = "unreachable",
+                                     .problem = "refused",
+                                     .failures = 3,
+                                     .since_last = absl::Seconds(2)}}};
+  EXPECT_EQ(FleetOf(fleet)["links"].dump(),
+            R"([{"prefill_worker":"p","decode_worker":"d","prefill_address":"10.0.0.1:1",)"
+            R"("decode_address":"10.0.0.2:2","reason":"unreachable","problem":"refused",)"
+            R"("failures":3,"since_last_ms":2000.0}])");
+}
+
 TEST(PageJson, AWorkersTokensAreThoseOfItsRole) {
   WorkerReport worker{.role = "prefill", .known = true};
   worker.rates = {.output_tokens = 1, .prompt_tokens = 2, .exposed_transfer = absl::Seconds(1)};
