@@ -281,5 +281,24 @@ TEST_F(RouterMetricsTest, CountsFailuresOfEachLinkByReasonAndThoseOfTooManyToget
   EXPECT_EQ(Sample("baton_router_link_failures_total", R"(prefill="other")"), "978");
 }
 
+TEST_F(RouterMetricsTest, FailuresOfALinkEndWithTheSeriesOfEitherEnd) {
+  Pass(absl::Seconds(1));
+  for (const std::string end : {"1", "2"}) {
+    router_.SetUp(absl::StrCat("p:", end), "prefill", true);
+    router_.SetUp(absl::StrCat("d:", end), "decode", true);
+  }
+  router_.LinkFailed("p:1", "d:1", "broke");
+  router_.LinkFailed("p:1", "d:2", "broke");
+  router_.LinkFailed("p:2", "d:1", "broke");
+  router_.WorkerLeft("p:1", "prefill");
+  EXPECT_EQ(Count("baton_router_link_failures_total"), 3);
+  Pass(absl::Minutes(15));
+  EXPECT_EQ(Count("baton_router_link_failures_total"), 1);
+  EXPECT_EQ(Sample("baton_router_link_failures_total", R"(prefill="p:2")"), "1");
+  router_.WorkerLeft("d:1", "decode");
+  Pass(absl::Minutes(15));
+  EXPECT_EQ(Count("baton_router_link_failures_total"), 0);
+}
+
 }  // namespace
 }  // namespace baton
