@@ -56,7 +56,7 @@ class WorkerNamesTest : public testing::Test {
 
   WorkerRegistry::Options Options() {
     return {
-        .tokenizer_digest = "digest",
+        .model = {.tokenizer_digest = "digest"},
         .connect = watches_.Connect(),
         .on_change = [] {},
         .on_lost = [this](uint64_t, const absl::Status& why) { told_.emplace_back(why.message()); },
