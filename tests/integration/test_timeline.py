@@ -9,9 +9,7 @@ TOKEN_BYTES = 23040  # bytes of a token's KV in f16: 2 x 30 layers x 3 heads x 6
 # Time outside all durations: calls between the processes, detokenising, and threads that wake up late on a busy machine.
 GAP_S = 0.05
 GAP_RATIO = 0.05
-# The clocks of two workers measure neighbouring durations, which may overlap: the decode worker may begin before the prefill
-# worker has heard of the commit.
-OVERLAP_S = 0.02
+CLOCKS_S = 0.001  # by which the clocks of two workers may disagree about neighbouring durations
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +30,9 @@ def assert_adds_up(done):
     total, first = seconds(t, "total"), seconds(t, "time_to_first_token")
     assert all(value >= 0 for value in parts.values()), parts
     gap = total - sum(parts.values())
-    assert -OVERLAP_S <= gap <= GAP_S + GAP_RATIO * total, (gap, total, parts)
+    # The decode worker may begin before the prefill worker has heard of the commit, and counts its hand-off until then.
+    overlap = parts["exposed_kv_transfer"] + CLOCKS_S
+    assert -overlap <= gap <= GAP_S + GAP_RATIO * total, (gap, total, parts)
     to_first = sum(parts[name] for name in ("queue", "prefill_queue", "prefill"))
     assert 0 < first <= total and -0.001 <= first - to_first <= GAP_S + GAP_RATIO * total, (first, to_first)
     assert parts["exposed_kv_transfer"] <= seconds(t, "kv_transfer") + 1e-9, t
