@@ -19,6 +19,10 @@ namespace {
 // The ends of a link in the ErrorInfo of a hand-off that failed there.
 constexpr char kPrefillWorker[] = "prefill_worker";
 constexpr char kDecodeWorker[] = "decode_worker";
+// The beginning of a call is one small packet, and its message may be several large ones.
+constexpr char kSmallOnes[] =
+    "; the call has arrived, so if this repeats, small packets pass and large ones do not: compare "
+    "the MTU of both machines and of the path between";
 
 absl::StatusCode CodeForClient(absl::StatusCode cause) {
   switch (cause) {
@@ -88,8 +92,9 @@ absl::Status AttemptBroken(const char* stage, const std::string& worker, const c
   const bool unfounded = SpeaksOfTheRequest(cause.code()) && !info.has_value();
   absl::StatusCode code = silent ? absl::StatusCode::kUnavailable : CodeForClient(cause.code());
   if (unfounded) code = absl::StatusCode::kInternal;
-  const std::string why =
+  std::string why =
       cause.ok() ? "it ended the call before its work was done" : WordsOf(cause.message());
+  if (silent) absl::StrAppend(&why, kSmallOnes);
   const ErrorInfo told =
       info.value_or(ErrorInfo{.reason = unfounded ? kReasonProtocolError : default_reason});
   const std::string where = told.stage.empty() ? stage : told.stage;

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "common/protocol/worker_status.h"
@@ -11,6 +12,8 @@
 
 namespace baton {
 namespace {
+
+using ::testing::HasSubstr;
 
 // What a worker of Baton's says of the request.
 absl::Status Said(absl::StatusCode code, const std::string& reason = "SEQUENCE_FAILED") {
@@ -68,7 +71,9 @@ TEST(RequestErrors, AWorkersTextsAreShortAndPrintAndItsNumbersAreBounded) {
 TEST(RequestErrors, AStreamOnWhichTheWorkerHeardNothingSaysNothingAboutTheRequest) {
   const absl::Status silent = WithErrorInfo(absl::DeadlineExceededError("no message came"),
                                             {.reason = kReasonSilentStream});
-  EXPECT_TRUE(absl::IsUnavailable(AttemptBroken(kStageDecode, "d", kReasonWorkerLost, silent)));
+  const absl::Status broken = AttemptBroken(kStageDecode, "d", kReasonWorkerLost, silent);
+  EXPECT_TRUE(absl::IsUnavailable(broken));
+  EXPECT_THAT(std::string(broken.message()), HasSubstr("MTU")) << "the call's beginning arrived";
 }
 
 TEST(RequestErrors, WhatAWorkerSaysOfItsOwnFailureIsLeftOutAndTheDetailsStay) {
