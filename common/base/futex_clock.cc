@@ -69,7 +69,9 @@ extern "C" long syscall(long number, ...) noexcept {
   timespec until = {};
   if (number == SYS_futex && (operation & ~FUTEX_PRIVATE_FLAG) == kUntilWallTime &&
       arguments[3] != 0) {
-    until = baton::MonotonicTimeOf(*reinterpret_cast<const timespec*>(arguments[3]));
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a system call's arguments are integers
+    const auto* const wall = reinterpret_cast<const timespec*>(arguments[3]);
+    until = baton::MonotonicTimeOf(*wall);
     arguments[1] = operation & ~FUTEX_CLOCK_REALTIME;
     arguments[3] = reinterpret_cast<long>(&until);
   }

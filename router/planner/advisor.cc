@@ -5,7 +5,6 @@
 namespace baton {
 namespace {
 
-using internal::v1::WORKER_ROLE_DECODE;
 using internal::v1::WORKER_ROLE_PREFILL;
 
 constexpr int kTicksOfAdvice = 4;

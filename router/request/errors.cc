@@ -64,8 +64,8 @@ std::optional<ErrorInfo> InfoOf(const absl::Status& cause) {
                            return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
                          });
   if (!is_reason) return std::nullopt;
-  const char* const kStages[] = {kStageQueue, kStagePrefill, kStageTransfer, kStageDecode};
-  if (std::find(std::begin(kStages), std::end(kStages), info->stage) == std::end(kStages)) {
+  const char* const stages[] = {kStageQueue, kStagePrefill, kStageTransfer, kStageDecode};
+  if (std::find(std::begin(stages), std::end(stages), info->stage) == std::end(stages)) {
     info->stage.clear();
   }
   return info;

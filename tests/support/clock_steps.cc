@@ -100,8 +100,9 @@ long syscall(long number, ...) noexcept {
   constexpr int kUntilWallTime = FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME;
   if (number == SYS_futex && (operation & ~FUTEX_PRIVATE_FLAG) == kUntilWallTime &&
       arguments[3] != 0) {
-    return WaitUntilWallTime(arguments[0], operation, arguments[2],
-                             *reinterpret_cast<const timespec*>(arguments[3]));
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a system call's arguments are integers
+    const auto* const until = reinterpret_cast<const timespec*>(arguments[3]);
+    return WaitUntilWallTime(arguments[0], operation, arguments[2], *until);
   }
   return next_syscall.Find()(number, arguments[0], arguments[1], arguments[2], arguments[3],
                              arguments[4], arguments[5]);
