@@ -109,10 +109,9 @@ void LogBanner(const std::string& text) {
   if (LogsInfo()) WriteNotice(absl::StrCat(text, "\n"));
 }
 
-std::string LogSafe(absl::string_view text) {
-  constexpr size_t kMaxBytes = 200;
+std::string LogSafe(absl::string_view text, size_t most_bytes) {
   std::string safe;
-  for (const char c : text.substr(0, kMaxBytes)) {
+  for (const char c : text.substr(0, most_bytes)) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\') {
       safe.push_back(c);
@@ -120,7 +119,7 @@ std::string LogSafe(absl::string_view text) {
       absl::StrAppendFormat(&safe, "\\u%04x", byte);
     }
   }
-  if (text.size() > kMaxBytes) safe.append("...");
+  if (text.size() > most_bytes) safe.append("...");
   return safe;
 }
 

@@ -8,6 +8,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -22,10 +23,10 @@ namespace baton {
 absl::Status InitLogging(const std::string& role, const std::string& level,
                          const std::string& format);
 
-// The first 200 bytes of `text`, then "..." when there are more. Each byte but printable ASCII, and
-// the quote and the backslash, is written \u00NN, so that the result may stand inside a JSON string
-// or between quotes.
-std::string LogSafe(absl::string_view text);
+// The first `most_bytes` of `text`, then "..." when there are more. Each byte but printable ASCII,
+// and the quote and the backslash, is written \u00NN, so that the result may stand inside a JSON
+// string or between quotes.
+std::string LogSafe(absl::string_view text, size_t most_bytes = 200);
 
 // The logger of all messages. Until InitLogging it writes level info and above as text to stderr.
 spdlog::logger& CurrentLogger();

@@ -47,9 +47,8 @@ struct Worker {
 
   uint64_t id = 0;  // 0: the worker has not introduced itself, or was given up
   internal::v1::WorkerInfo info;
-  std::string peer_id;  // the SPIFFE id in its certificate; empty without TLS
-  // decode: host:port where prefill workers reach it; empty: at the target
-  std::string push_address;
+  std::string peer_id;       // the SPIFFE id in its certificate; empty without TLS
+  std::string push_address;  // decode: as FindPushAddress returned it; empty: the target's
   // decode: only prefill workers that run on the router's machine reach that address
   bool takes_pushes_here_only = false;
   bool runs_here = true;  // on the router's machine, as far as addresses tell
@@ -88,6 +87,10 @@ struct Worker {
   // What clients are told of it: by its own name, or, unless `exposed`, by its role and its id
   // here.
   std::string told_name(bool exposed) const;
+  // decode: host:port where prefill workers reach it
+  const std::string& pushes_go_to() const {
+    return push_address.empty() ? target.address : push_address;
+  }
   // What decode workers call it in WatchResponse.quarantined_pushers.
   const std::string& pusher_key() const { return peer_id.empty() ? info.name() : peer_id; }
   // The worker has had work and not advanced for kProgressTimeout.

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/string_view.h"
-
 #include "common/base/log.h"
 #include "common/protocol/identity.h"
 #include "common/protocol/worker_status.h"
@@ -19,16 +17,6 @@ constexpr uint32_t kLeastMeasuredTokens = 64;
 // No worker is faster or slower. Who claims so could draw all requests to itself.
 constexpr double kMostTokensPerSecond = 1e6;
 constexpr double kLeastTokensPerSecond = 1e-2;
-
-// All of `text`, of which LogSafe takes a part.
-std::string WholeText(absl::string_view text) {
-  constexpr size_t kPart = 200;
-  std::string safe;
-  for (; !text.empty(); text.remove_prefix(std::min(kPart, text.size()))) {
-    safe += LogSafe(text.substr(0, kPart));
-  }
-  return safe;
-}
 
 }  // namespace
 
@@ -148,14 +136,14 @@ void WorkerReports::HandOffFailed(const Lease& lease, const absl::Status& failur
   const std::string fault = PushFaultOf(failure);
   if (on_link_failed_) on_link_failed_(prefill->target, decode->target, fault);
   const LinkFailure* const due = fleet_.link_failures().Failed(
-      prefill->id, decode->id, fault, WholeText(failure.message()), fleet_.Now());
+      prefill->id, decode->id, fault, LogSafe(failure.message(), failure.message().size()),
+      fleet_.Now());
   if (due == nullptr) return;
   LogWarning(
       "hand-offs fail from prefill worker '{}' at {} to decode worker '{}', which takes them at "
       "{}: fault={} failures={}: {}",
       LogSafe(prefill->info.name()), prefill->target.address, LogSafe(decode->info.name()),
-      decode->push_address.empty() ? decode->target.address : decode->push_address, fault,
-      due->count, due->text);
+      decode->pushes_go_to(), fault, due->count, due->text);
 }
 
 }  // namespace baton

@@ -112,8 +112,7 @@ std::vector<LinkReport> DescribeLinks(Fleet& fleet) {
     reports.push_back({.prefill = LogSafe(prefill->info.name()),
                        .decode = LogSafe(decode->info.name()),
                        .prefill_address = prefill->target.address,
-                       .decode_address = decode->push_address.empty() ? decode->target.address
-                                                                      : decode->push_address,
+                       .decode_address = decode->pushes_go_to(),
                        .reason = failure.fault,
                        .problem = failure.text,
                        .failures = failure.count,

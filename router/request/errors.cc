@@ -1,6 +1,7 @@
 #include "router/request/errors.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -19,6 +20,8 @@ namespace {
 // The ends of a link in the ErrorInfo of a hand-off that failed there.
 constexpr char kPrefillWorker[] = "prefill_worker";
 constexpr char kDecodeWorker[] = "decode_worker";
+// Of a worker's own text.
+constexpr size_t kMostWorkerBytes = 400;
 // The beginning of a call is one small packet, and its message may be several large ones.
 constexpr char kSmallOnes[] =
     "; the call has arrived, so if this repeats, small packets pass and large ones do not: compare "
@@ -71,12 +74,6 @@ std::optional<ErrorInfo> InfoOf(const absl::Status& cause) {
   return info;
 }
 
-std::string WordsOf(absl::string_view text) {
-  constexpr size_t kHalf = 200;  // which LogSafe takes
-  if (text.size() <= kHalf) return LogSafe(text);
-  return absl::StrCat(LogSafe(text.substr(0, kHalf)), LogSafe(text.substr(kHalf)));
-}
-
 absl::Duration RetryAfter(absl::Duration wait) {
   if (wait <= absl::ZeroDuration()) return kRetryDelay;
   return std::clamp(wait, kMinRetryDelay, kMaxRetryDelay);
@@ -92,8 +89,8 @@ absl::Status AttemptBroken(const char* stage, const std::string& worker, const c
   const bool unfounded = SpeaksOfTheRequest(cause.code()) && !info.has_value();
   absl::StatusCode code = silent ? absl::StatusCode::kUnavailable : CodeForClient(cause.code());
   if (unfounded) code = absl::StatusCode::kInternal;
-  std::string why =
-      cause.ok() ? "it ended the call before its work was done" : WordsOf(cause.message());
+  std::string why = cause.ok() ? "it ended the call before its work was done"
+                               : LogSafe(cause.message(), kMostWorkerBytes);
   if (silent) absl::StrAppend(&why, kSmallOnes);
   const ErrorInfo told =
       info.value_or(ErrorInfo{.reason = unfounded ? kReasonProtocolError : default_reason});

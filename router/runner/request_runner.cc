@@ -37,8 +37,7 @@ WorkersChosen Describe(const Assignment& assignment, std::string capability, boo
   if (decode != nullptr) {
     chosen.decode = WorkerName{.id = decode->id, .name = decode->told_name(expose)};
     chosen.decode_numerics = decode->info.shape().numerics();
-    chosen.decode_address =
-        decode->push_address.empty() ? decode->target.address : decode->push_address;
+    chosen.decode_address = decode->pushes_go_to();
     chosen.decode_identity = decode->info.identity();
   }
   chosen.model = (decode != nullptr ? decode : prefill)->seen.identity;
