@@ -7,10 +7,7 @@
 #include "gtest/gtest.h"
 
 #include "common/rpc/limits.h"
-#include "router/fleet/worker_registry.h"
-#include "tests/router/fleet/played_watches.h"
-#include "tests/simulation/event_queue.h"
-#include "tests/simulation/router/virtual_loop.h"
+#include "tests/router/fleet/registry_fixture.h"
 
 namespace baton {
 namespace {
@@ -20,66 +17,10 @@ using internal::v1::WORKER_ROLE_DECODE;
 using internal::v1::WORKER_ROLE_PREFILL;
 using ::testing::IsEmpty;
 
-// A little more than kWatchInterval: by then the registry has looked at all its workers again.
-constexpr absl::Duration kLook = absl::Milliseconds(251);
-constexpr char kGivenPrefill[] = "p:1", kGivenDecode[] = "d:1";
-
-// A ready worker introduces itself.
-WatchResponse ReadyMessage(internal::v1::WorkerRole role, uint64_t incarnation = 1) {
-  WatchResponse message;
-  internal::v1::WorkerInfo& info = *message.mutable_info();
-  info.set_name(role == WORKER_ROLE_DECODE ? "d" : "p");
-  info.set_role(role);
-  info.set_incarnation(incarnation);
-  info.mutable_identity()->set_protocol_version(kProtocolVersion);
-  info.mutable_identity()->set_tokenizer_digest("digest");
-  info.mutable_shape()->set_layers(2);
-  info.mutable_shape()->set_kv_heads(1);
-  info.mutable_shape()->set_head_dim(64);
-  info.mutable_shape()->set_dtype("f16");
-  info.mutable_shape()->set_block_size(16);
-  info.set_total_blocks(100);
-  info.set_max_model_len(1000);
-  message.set_state(internal::v1::WORKER_STATE_READY);
-  return message;
-}
-
-// A registry and a prefill worker that it is given by address.
-class WorkerNamesTest : public testing::Test {
+// A registry that knows a prefill worker by its address.
+class WorkerNamesTest : public RegistryFixture {
  protected:
-  WorkerNamesTest() { registry_.Start(); }
-  ~WorkerNamesTest() override {
-    bool closed = false;
-    registry_.Close([&closed] { closed = true; });
-    while (!closed) queue_.RunNext();
-  }
-
-  WorkerRegistry::Options Options() {
-    return {
-        .model = {.tokenizer_digest = "digest"},
-        .connect = watches_.Connect(),
-        .on_change = [] {},
-        .on_lost = [this](uint64_t, const absl::Status& why) { told_.emplace_back(why.message()); },
-        .on_up = [this](
-                     const WorkerTarget& target,
-                     bool up) { told_.push_back(target.address + (up ? " is up" : " is down")); },
-        .on_quarantine = nullptr,
-        .on_pages = nullptr};
-  }
-  void RunFor(absl::Duration duration) {
-    bool over = false;
-    queue_.After(absl::ToInt64Microseconds(duration), [&over] { over = true; });
-    while (!over) queue_.RunNext();
-  }
-
-  const WorkerTarget prefill_{WORKER_ROLE_PREFILL, kGivenPrefill};
-  EventQueue queue_;
-  VirtualLoop loop_{queue_};
-  Fleet fleet_{loop_};
-  FleetView view_;
-  PlayedWatches watches_{queue_};
-  std::vector<std::string> told_;  // what the registry reports
-  WorkerRegistry registry_{loop_, fleet_, view_, Options()};
+  const WorkerTarget prefill_{WORKER_ROLE_PREFILL, kPrefillAddress};
 };
 
 // A registry whose decode worker was found by a dns:/// name.
@@ -90,8 +31,8 @@ class NamedWorkerTest : public WorkerNamesTest {
 
   NamedWorkerTest() {
     registry_.SetTargets({prefill_, pod_}, {{pod_, {.source = kName, .alone = true}}});
-    watches_.Say(kGivenPrefill, ReadyMessage(WORKER_ROLE_PREFILL));
-    watches_.Say(kPod, ReadyMessage(WORKER_ROLE_DECODE));
+    watches_.Say(kPrefillAddress, Introduction(WORKER_ROLE_PREFILL));
+    watches_.Say(kPod, Introduction(WORKER_ROLE_DECODE));
   }
   void Vanish() { registry_.SetTargets({prefill_}, {{pod_, {.source = kName, .vanished = true}}}); }
   // Both workers answer meanwhile.
@@ -100,7 +41,7 @@ class NamedWorkerTest : public WorkerNamesTest {
     message.set_state(internal::v1::WORKER_STATE_READY);
     for (absl::Duration run; run < duration; run += kWatchInterval) {
       RunFor(kWatchInterval);
-      watches_.Say(kGivenPrefill, message);
+      watches_.Say(kPrefillAddress, message);
       watches_.Say(kPod, message);
     }
   }
@@ -116,12 +57,13 @@ TEST_F(NamedWorkerTest, AWorkerThatAnswersStaysWhileItsNameIsGone) {
   EXPECT_EQ(view_.Get().ready_decode, 1u);
   EXPECT_EQ(watches_.opened(kPod), 1);
   EXPECT_THAT(told_, IsEmpty());
+  EXPECT_THAT(lost_, IsEmpty());
 }
 
 TEST_F(NamedWorkerTest, AWorkerThatIsRememberedNoMoreGoesAtOnce) {
   Vanish();
   registry_.SetTargets({prefill_});
-  RunFor(kLook);
+  RunFor(kTurn);
   EXPECT_FALSE(watches_.IsOpen(kPod));
   EXPECT_EQ(view_.Get().ready_decode, 0u);
 }
@@ -131,7 +73,7 @@ TEST_F(NamedWorkerTest, AWorkerWithoutANameGoesWhenItDrains) {
   WatchResponse message;
   message.set_state(internal::v1::WORKER_STATE_DRAINING);
   watches_.Say(kPod, message);
-  RunFor(2 * kLook);
+  RunFor(2 * kTurn);
   EXPECT_FALSE(watches_.IsOpen(kPod));
   EXPECT_EQ(watches_.opened(kPod), 1);
 }
@@ -142,7 +84,7 @@ TEST_F(NamedWorkerTest, AWorkerWithoutANameGoesWhenItsWatchEnds) {
   RunFor(absl::Seconds(3));
   EXPECT_EQ(watches_.opened(kPod), 1) << "it is not called again";
   Vanish();
-  RunFor(kLook);
+  RunFor(kTurn);
   EXPECT_EQ(watches_.opened(kPod), 1);
 }
 
@@ -154,7 +96,7 @@ TEST_F(NamedWorkerTest, AWorkerWithoutANameGoesWhenItIsSilent) {
 }
 
 TEST_F(NamedWorkerTest, PushesMayGoToTheNameThatLedToTheWorkerAlone) {
-  WatchResponse message = ReadyMessage(WORKER_ROLE_DECODE, /*incarnation=*/2);
+  WatchResponse message = Introduction(WORKER_ROLE_DECODE, /*incarnation=*/2);
   message.mutable_info()->set_address("d:50051");
   watches_.Say(kPod, message);
   EXPECT_EQ(view_.Get().ready_decode, 1u);
@@ -180,10 +122,10 @@ TEST_F(NamedWorkerTest, AFamilyThatNeverAnswersDoesNotCountBesideTheOther) {
   EXPECT_TRUE(found({pod_, v6}));
   EXPECT_FALSE(found({pod_, pod, v6})) << "a worker of the family that answers is missing";
   EXPECT_TRUE(found({pod_, v6, v6_pod}));
-  watches_.Say(v6_pod.address, ReadyMessage(WORKER_ROLE_DECODE));
+  watches_.Say(v6_pod.address, Introduction(WORKER_ROLE_DECODE));
   EXPECT_FALSE(found({pod_, v6, v6_pod})) << "the family answers";
   registry_.SetTargets({prefill_, v6}, {{v6, {.source = kName}}});
-  RunFor(2 * kLook);
+  RunFor(2 * kTurn);
   EXPECT_FALSE(view_.Get().all_ready) << "no other family is ready";
 }
 
@@ -202,39 +144,39 @@ class PlainNameTest : public WorkerNamesTest {
     registry_.SetTargets(targets_, {{targets_[1], {.addresses = {address}}}});
   }
 
-  const std::vector<WorkerTarget> targets_ = {prefill_, {WORKER_ROLE_DECODE, kGivenDecode}};
+  const std::vector<WorkerTarget> targets_ = {prefill_, {WORKER_ROLE_DECODE, kDecodeAddress}};
 };
 
 TEST_F(PlainNameTest, CallsAWorkerThatIsGoneOnNewConnectionsWhenItsNameLeadsElsewhere) {
   LeadTo("10.0.0.1");
-  watches_.Say(kGivenDecode, ReadyMessage(WORKER_ROLE_DECODE));
+  watches_.Say(kDecodeAddress, Introduction(WORKER_ROLE_DECODE));
   LeadTo("10.0.0.2");
-  RunFor(kLook);
-  EXPECT_EQ(watches_.connected(kGivenDecode), 1) << "it still answers";
+  RunFor(kTurn);
+  EXPECT_EQ(watches_.connected(kDecodeAddress), 1) << "it still answers";
   EXPECT_EQ(view_.Get().ready_decode, 1u);
-  watches_.End(kGivenDecode);
-  RunFor(2 * kLook);
-  EXPECT_EQ(watches_.connected(kGivenDecode), 2);
-  EXPECT_EQ(watches_.opened(kGivenDecode), 2);
+  watches_.End(kDecodeAddress);
+  RunFor(2 * kTurn);
+  EXPECT_EQ(watches_.connected(kDecodeAddress), 2);
+  EXPECT_EQ(watches_.opened(kDecodeAddress), 2);
   RunFor(
       absl::Seconds(4));  // no worker is there: it is lost, and called again more and more rarely
-  EXPECT_EQ(watches_.connected(kGivenDecode), 2) << "the name leads where it led";
-  const int opened = watches_.opened(kGivenDecode);
-  watches_.End(kGivenDecode);
+  EXPECT_EQ(watches_.connected(kDecodeAddress), 2) << "the name leads where it led";
+  const int opened = watches_.opened(kDecodeAddress);
+  watches_.End(kDecodeAddress);
   RunFor(absl::Microseconds(2));
   LeadTo("10.0.0.3");
-  RunFor(kLook);
-  EXPECT_EQ(watches_.opened(kGivenDecode), opened + 1);
-  EXPECT_EQ(watches_.connected(kGivenDecode), 3);
+  RunFor(kTurn);
+  EXPECT_EQ(watches_.opened(kDecodeAddress), opened + 1);
+  EXPECT_EQ(watches_.connected(kDecodeAddress), 3);
 }
 
 TEST_F(PlainNameTest, ACallThatWaitsForDnsIsMadeAnewWhenTheNameIsKnown) {
   RunFor(absl::Seconds(2));
-  EXPECT_EQ(watches_.opened(kGivenDecode), 1);
+  EXPECT_EQ(watches_.opened(kDecodeAddress), 1);
   LeadTo("10.0.0.1");
-  RunFor(2 * kLook);
-  EXPECT_EQ(watches_.opened(kGivenDecode), 2);
-  EXPECT_EQ(watches_.connected(kGivenDecode), 2);
+  RunFor(2 * kTurn);
+  EXPECT_EQ(watches_.opened(kDecodeAddress), 2);
+  EXPECT_EQ(watches_.connected(kDecodeAddress), 2);
 }
 
 }  // namespace

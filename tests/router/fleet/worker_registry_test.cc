@@ -4,17 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
-#include "tests/router/fleet/played_watches.h"
-#include "tests/simulation/event_queue.h"
-#include "tests/simulation/router/virtual_loop.h"
+#include "tests/router/fleet/registry_fixture.h"
 
 namespace baton {
 namespace {
@@ -27,100 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// A little more than kWatchInterval: by then the registry has looked at all its workers again.
-constexpr absl::Duration kTurn = absl::Milliseconds(251);
-constexpr char kPrefillAddress[] = "p:1", kDecodeAddress[] = "d:1";
-
-// A ready worker introduces itself.
-WatchResponse Introduction(internal::v1::WorkerRole role, uint64_t incarnation = 1) {
-  WatchResponse message;
-  internal::v1::WorkerInfo& info = *message.mutable_info();
-  info.set_name(role == WORKER_ROLE_DECODE ? "d" : "p");
-  info.set_role(role);
-  info.set_incarnation(incarnation);
-  info.mutable_identity()->set_protocol_version(kProtocolVersion);
-  info.mutable_identity()->set_architecture("llama");
-  info.mutable_identity()->set_tokenizer_digest("digest");
-  info.mutable_shape()->set_layers(2);
-  info.mutable_shape()->set_kv_heads(1);
-  info.mutable_shape()->set_head_dim(64);
-  info.mutable_shape()->set_dtype("f16");
-  info.mutable_shape()->set_block_size(16);
-  info.set_total_blocks(100);
-  info.set_max_model_len(1000);
-  message.set_state(internal::v1::WORKER_STATE_READY);
-  return message;
-}
-
-// A registry that looks for a prefill worker and a decode worker.
-class WorkerRegistryTest : public testing::Test {
- protected:
-  WorkerRegistryTest() {
-    registry_.Start();
-    registry_.SetTargets(
-        {{WORKER_ROLE_PREFILL, kPrefillAddress}, {WORKER_ROLE_DECODE, kDecodeAddress}});
-  }
-  ~WorkerRegistryTest() override {
-    bool closed = false;
-    registry_.Close([&closed] { closed = true; });
-    while (!closed) queue_.RunNext();
-    EXPECT_FALSE(watches_.IsOpen(kPrefillAddress) || watches_.IsOpen(kDecodeAddress));
-  }
-
-  WorkerRegistry::Options Options() {
-    return {
-        .model = {.tokenizer_digest = "digest", .name = "m", .architecture = "llama"},
-        .connect = watches_.Connect(),
-        .advertised_hosts = {"10.8.0.0/16"},
-        .on_change = [] {},
-        .on_lost = [this](uint64_t, const absl::Status& why) { lost_.emplace_back(why.message()); },
-        .on_stood_still =
-            [this](const Worker& worker, absl::Time since) {
-              lost_.push_back(worker.target.address + " stands still");
-              stood_since_ = since;
-            },
-        .on_up = [this](
-                     const WorkerTarget& target,
-                     bool up) { told_.push_back(target.address + (up ? " is up" : " is down")); },
-        .on_quarantine =
-            [this](const WorkerTarget& target, bool quarantined) {
-              told_.push_back(target.address + (quarantined ? " is wrong" : " is right"));
-            },
-        .on_pages = nullptr,
-        .on_gone =
-            [this](const WorkerTarget& target) { told_.push_back(target.address + " is gone"); }};
-  }
-  void Introduce() {
-    watches_.Say(kPrefillAddress, Introduction(WORKER_ROLE_PREFILL));
-    watches_.Say(kDecodeAddress, Introduction(WORKER_ROLE_DECODE));
-  }
-  void RunFor(absl::Duration duration) {
-    bool over = false;
-    queue_.After(absl::ToInt64Microseconds(duration), [&over] { over = true; });
-    while (!over) queue_.RunNext();
-  }
-
-  // Returns the lines about the address that the log gets meanwhile.
-  std::vector<std::string> LinesAbout(const std::string& address, absl::Duration duration) {
-    testing::internal::CaptureStderr();
-    RunFor(duration);
-    const std::string log = testing::internal::GetCapturedStderr();
-    std::vector<std::string> lines;
-    for (const absl::string_view line : absl::StrSplit(log, '\n')) {
-      if (absl::StrContains(line, address)) lines.emplace_back(line);
-    }
-    return lines;
-  }
-
-  EventQueue queue_;
-  VirtualLoop loop_{queue_};
-  Fleet fleet_{loop_};
-  FleetView view_;
-  PlayedWatches watches_{queue_};
-  std::vector<std::string> told_, lost_;
-  absl::Time stood_since_ = absl::InfinitePast();
-  WorkerRegistry registry_{loop_, fleet_, view_, Options()};
-};
+class WorkerRegistryTest : public PairRegistryFixture {};
 
 TEST_F(WorkerRegistryTest, MayUseWorkersThatSayThatTheyAreReady) {
   EXPECT_EQ(view_.Get().ready_decode, 0u);
@@ -187,68 +89,6 @@ TEST_F(WorkerRegistryTest, LosesAWorkerThatHasWorkAndDoesNotAdvanceAndTellsThatI
   message.set_progress(1);
   watches_.Say(kDecodeAddress, message);
   EXPECT_EQ(view_.Get().ready_decode, 1u) << "it has advanced";
-}
-
-TEST_F(WorkerRegistryTest, AWorkerThatWasNeverReachedIsOneLineForEachReasonAndAgainInFiveMinutes) {
-  watches_.Fail(kDecodeAddress,
-                absl::UnavailableError("failed to connect to all addresses; last error: UNKNOWN: "
-                                       "ipv4:127.0.0.1:1: Failed to connect to remote host: "
-                                       "Connection refused"));
-  const auto refused = HasSubstr("decode worker d:1 is not reached: connection refused");
-  EXPECT_THAT(LinesAbout("d:1", absl::Minutes(4)), ElementsAre(refused));
-  EXPECT_LE(watches_.opened(kDecodeAddress), 4 * 60 + 4) << "it backs off to once a second";
-  EXPECT_THAT(LinesAbout("d:1", absl::Minutes(2)), ElementsAre(refused));
-  watches_.Fail(kDecodeAddress,
-                absl::UnavailableError("DNS resolution failed for d:1: C-ares status is not "
-                                       "ARES_SUCCESS qtype=A name=d is_balancer=0: Domain name "
-                                       "not found"));
-  EXPECT_THAT(LinesAbout("d:1", absl::Seconds(10)),
-              ElementsAre(HasSubstr("decode worker d:1 is not reached: no such host")));
-  watches_.Fail(kDecodeAddress, absl::OkStatus());
-  RunFor(absl::Seconds(3));
-  watches_.Say(kDecodeAddress, Introduction(WORKER_ROLE_DECODE));
-  EXPECT_EQ(view_.Get().ready_decode, 1u);
-}
-
-TEST_F(WorkerRegistryTest, AWorkerThatNeverSaysAnythingIsNamedOnce) {
-  EXPECT_THAT(LinesAbout("d:1", absl::Minutes(4)),
-              ElementsAre(HasSubstr("decode worker d:1 is not reached: the port is open and "
-                                    "silent")));
-}
-
-TEST_F(WorkerRegistryTest, AnAddressThatMayNotBeCalledIsOneLineAndAWorkerThatIsNotReady) {
-  Introduce();
-  EXPECT_TRUE(view_.Get().all_ready);
-  watches_.Forbid("x:1", absl::PermissionDeniedError("connection to x:1 is beyond loopback"));
-  std::vector<std::string> lines;
-  for (int poll = 0; poll < 60; ++poll) {
-    registry_.SetTargets({{WORKER_ROLE_PREFILL, kPrefillAddress},
-                          {WORKER_ROLE_DECODE, kDecodeAddress},
-                          {WORKER_ROLE_DECODE, "x:1"}});
-    const std::vector<std::string> more = LinesAbout("x:1", absl::Seconds(2));
-    lines.insert(lines.end(), more.begin(), more.end());
-  }
-  EXPECT_THAT(lines, ElementsAre(HasSubstr("decode worker x:1 is not reached: connection to x:1 "
-                                           "is beyond loopback")));
-  Introduce();
-  RunFor(kTurn);
-  EXPECT_EQ(view_.Get().ready_decode, 1u);
-  EXPECT_FALSE(view_.Get().all_ready);
-}
-
-TEST_F(WorkerRegistryTest, AWorkerThatIsNeverUsedIsLoggedAgainWhileItAnswers) {
-  WatchResponse message = Introduction(WORKER_ROLE_DECODE);
-  message.mutable_info()->mutable_identity()->set_tokenizer_digest("other");
-  watches_.Say(kDecodeAddress, message);
-  message.clear_info();
-  std::vector<std::string> lines;
-  for (int i = 0; i < 11 * 60; ++i) {
-    const std::vector<std::string> more = LinesAbout("d:1", absl::Seconds(1));
-    lines.insert(lines.end(), more.begin(), more.end());
-    watches_.Say(kDecodeAddress, message);
-  }
-  const auto again = HasSubstr("decode worker 'd' at d:1 is still not used: it has another");
-  EXPECT_THAT(lines, ElementsAre(again, again));
 }
 
 TEST_F(WorkerRegistryTest, AWorkerThatWasRestartedIsANewOne) {
@@ -458,98 +298,6 @@ TEST_F(WorkerRegistryTest, HearsAWorkerThatFloodsItsStreamNoMoreForAWhile) {
   EXPECT_EQ(watches_.opened(kDecodeAddress), 1);
   RunFor(absl::Seconds(2));
   EXPECT_TRUE(watches_.IsOpen(kDecodeAddress));
-}
-
-constexpr char kOtherAddress[] = "d:2";
-
-// The decode worker is a target at two addresses.
-class TwoAddressesTest : public WorkerRegistryTest {
- protected:
-  TwoAddressesTest() {
-    registry_.SetTargets({{WORKER_ROLE_PREFILL, kPrefillAddress},
-                          {WORKER_ROLE_DECODE, kDecodeAddress},
-                          {WORKER_ROLE_DECODE, kOtherAddress}});
-    Introduce();
-  }
-  // It says at its addresses that it is ready, for some time.
-  void KeepSaying(const std::vector<std::string>& addresses, absl::Duration time) {
-    WatchResponse message;
-    message.set_state(internal::v1::WORKER_STATE_READY);
-    for (absl::Duration said; said < time; said += kWatchInterval) {
-      RunFor(kWatchInterval);
-      for (const std::string& address : addresses) {
-        if (watches_.IsOpen(address)) watches_.Say(address, message);
-      }
-    }
-  }
-};
-
-TEST_F(TwoAddressesTest, OneWorkerAtTwoAddressesIsOneAndTheOtherAddressIsNamedOnce) {
-  testing::internal::CaptureStderr();
-  for (int i = 0; i < 3; ++i) watches_.Say(kOtherAddress, Introduction(WORKER_ROLE_DECODE));
-  const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(log, HasSubstr("decode worker 'd' at d:2 is the one at d:1"));
-  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
-  RunFor(kTurn);
-  EXPECT_EQ(view_.Get().ready_decode, 1u);
-  EXPECT_TRUE(view_.Get().all_ready);
-  EXPECT_THAT(told_, ElementsAre("p:1 is up", "d:1 is up"));
-}
-
-TEST_F(TwoAddressesTest, TheSpareAddressIsUsedWhenTheFirstIsLost) {
-  watches_.Say(kOtherAddress, Introduction(WORKER_ROLE_DECODE));
-  KeepSaying({kPrefillAddress, kOtherAddress}, absl::Seconds(4));
-  EXPECT_THAT(lost_, ElementsAre(HasSubstr("no message")));
-  EXPECT_EQ(view_.Get().ready_decode, 0u);
-  ASSERT_EQ(watches_.opened(kOtherAddress), 2) << "it is asked to introduce itself";
-  watches_.Say(kOtherAddress, Introduction(WORKER_ROLE_DECODE));
-  EXPECT_EQ(view_.Get().ready_decode, 1u);
-  watches_.Say(kDecodeAddress, Introduction(WORKER_ROLE_DECODE));
-  RunFor(kTurn);
-  EXPECT_EQ(view_.Get().ready_decode, 1u) << "now the first address is spare";
-  EXPECT_EQ(fleet_.ready().size(), 2u);
-}
-
-TEST_F(TwoAddressesTest, TheSpareAddressIsUsedWhenTheFirstIsNoTargetAnyMore) {
-  watches_.Say(kOtherAddress, Introduction(WORKER_ROLE_DECODE));
-  registry_.SetTargets(
-      {{WORKER_ROLE_PREFILL, kPrefillAddress}, {WORKER_ROLE_DECODE, kOtherAddress}});
-  RunFor(3 * kTurn);
-  ASSERT_EQ(watches_.opened(kOtherAddress), 2);
-  watches_.Say(kOtherAddress, Introduction(WORKER_ROLE_DECODE));
-  EXPECT_EQ(view_.Get().ready_decode, 1u);
-}
-
-TEST_F(TwoAddressesTest, AWorkerThatWasRestartedIsOneAgain) {
-  watches_.Say(kOtherAddress, Introduction(WORKER_ROLE_DECODE));
-  watches_.Say(kOtherAddress, Introduction(WORKER_ROLE_DECODE, /*incarnation=*/2));
-  watches_.Say(kDecodeAddress, Introduction(WORKER_ROLE_DECODE, /*incarnation=*/2));
-  RunFor(kTurn);
-  EXPECT_EQ(view_.Get().ready_decode, 1u);
-}
-
-TEST_F(TwoAddressesTest, WhoTellsAnothersNameAndIncarnationPushesNobodyOut) {
-  const std::vector<WatchResponse> others = [] {
-    std::vector<WatchResponse> told(3, Introduction(WORKER_ROLE_DECODE));
-    told[0].mutable_info()->set_incarnation(9);
-    told[1].mutable_info()->set_name("e");
-    told[2].mutable_info()->set_address("d:50051");
-    return told;
-  }();
-  for (const WatchResponse& other : others) {
-    watches_.Say(kOtherAddress, other);
-    EXPECT_EQ(view_.Get().ready_decode, 2u) << "that is another worker";
-    registry_.SetTargets(
-        {{WORKER_ROLE_PREFILL, kPrefillAddress}, {WORKER_ROLE_DECODE, kDecodeAddress}});
-    RunFor(kTurn);
-    registry_.SetTargets({{WORKER_ROLE_PREFILL, kPrefillAddress},
-                          {WORKER_ROLE_DECODE, kDecodeAddress},
-                          {WORKER_ROLE_DECODE, kOtherAddress}});
-  }
-  watches_.Certify(kOtherAddress, "spiffe://baton/decode/stolen");
-  watches_.Say(kOtherAddress, Introduction(WORKER_ROLE_DECODE));
-  EXPECT_EQ(view_.Get().ready_decode, 2u) << "it has another certificate";
-  EXPECT_THAT(lost_, IsEmpty());
 }
 
 TEST_F(WorkerRegistryTest, APairBetweenMachinesIsNoneIfPushesWouldGoToLoopback) {
