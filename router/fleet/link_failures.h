@@ -17,7 +17,7 @@ struct LinkFailure {
   uint64_t prefill = 0;  // ids of workers
   uint64_t decode = 0;
   std::string fault;  // one of kPush... (worker_status.h)
-  std::string text;   // what the last one failed with
+  std::string text;   // error of the last failed hand-off
   uint64_t count = 0;
   absl::Time last{};
 };
@@ -27,15 +27,14 @@ struct LinkFailure {
 class LinkFailures {
  public:
   static constexpr size_t kMaxFailures = 256;
-  // How long the log says nothing of a link and reason after a line, twice as long after each
-  // further line.
+  // Pause between two log lines about a link and reason. It doubles with each line.
   static constexpr absl::Duration kFirstPause = absl::Seconds(10);
   static constexpr absl::Duration kLongestPause = absl::Minutes(5);
   // How long a failure is reported if nothing else happens on the link.
   static constexpr absl::Duration kReported = absl::Minutes(10);
 
-  // A hand-off has failed. Returns it if a line of the log is due, else null. Valid until the next
-  // call of a function that is not const.
+  // Counts a failed hand-off. Returns the link's failures if a log line is due, else null. The
+  // result is valid until the next call of a function that is not const.
   const LinkFailure* Failed(uint64_t prefill, uint64_t decode, const std::string& fault,
                             const std::string& text, absl::Time now);
   void Succeeded(uint64_t prefill, uint64_t decode);

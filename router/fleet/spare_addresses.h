@@ -15,7 +15,7 @@ namespace baton {
 // name and incarnation gains nothing: whichever came first stays.
 bool TakeSpare(const WorkersByTarget& workers, Worker& worker, const internal::v1::WorkerInfo& info,
                absl::Time now);
-// Whether the worker at the spare address is used at its other address no more.
+// Whether the worker at the spare address is no longer used at its other address.
 bool IsNeeded(const WorkersByTarget& workers, const Worker& spare);
 
 }  // namespace baton

@@ -27,7 +27,7 @@ void TakeName(Worker& worker, bool listed, const TargetNames& names) {
   const auto found = names.find(worker.target);
   TargetName name = found == names.end() ? TargetName() : found->second;
   if (listed) name.vanished = false;
-  // Not known any more is no change.
+  // A lookup that failed leaves no addresses, which does not mean that they have changed.
   if (name.addresses.empty()) name.addresses = worker.name.addresses;
   worker.moved |= name.addresses != worker.name.addresses;
   worker.name = std::move(name);

@@ -41,7 +41,7 @@ struct TargetName {
   // `source` led to the target and ceased to exist less than kVanishedHold ago. The target is not
   // listed.
   bool vanished = false;
-  // Of the target's own host if that is a name: sorted, as numbers. Empty: not known yet.
+  // Addresses of the target's own host if that is a name: sorted, as numbers. Empty: not known yet.
   std::vector<std::string> addresses{};
 
   friend bool operator==(const TargetName&, const TargetName&) = default;
@@ -71,7 +71,8 @@ class TargetLookup {
   void Ask(absl::Time now);
   // Returns what is known by now.
   FoundTargets Found(absl::Time now);
-  // Returns how many lookups are complete. Found changes after Ask, with this number and with time.
+  // Returns how many lookups are complete. Found may return something else after Ask, after this
+  // number has changed, and later.
   uint64_t answers() const { return resolver_.answers(); }
 
  private:

@@ -36,10 +36,9 @@ uint64_t AboutPromptTokens(const v1::GenerateRequest& request);
 // Immutable after Load and thread-safe.
 class ServedModel {
  public:
-  // `file` may be cut off after its metadata; then workers' weights are not compared with it.
-  // `served_name` empty: the file's name without
-  // directory and ".gguf". `defaults`: of requests' sampling parameters; what is unset in both has
-  // the default of baton.v1.SamplingParams.
+  // `file` may be cut off after its metadata; then the weights of workers are not compared with it.
+  // `served_name` empty: the file's name without directory and ".gguf". `defaults`: of requests'
+  // sampling parameters; what is unset in both has the default of baton.v1.SamplingParams.
   static absl::StatusOr<std::unique_ptr<ServedModel>> Load(const GgufFile& file,
                                                            const std::string& served_name,
                                                            v1::SamplingParams defaults = {});
@@ -84,7 +83,8 @@ class ServedModel {
 
   const std::string& name() const { return name_; }
   const std::string& tokenizer_digest() const { return tokenizer_->digest(); }
-  const ExpectedModel& expected() const { return expected_; }  // with which workers are compared
+  // The model's facts that the identities of workers are compared with.
+  const ExpectedModel& expected() const { return expected_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const TokenTable& token_table() const { return table_; }
   bool adds_bos() const { return adds_bos_; }  // before a prompt that does not begin with it

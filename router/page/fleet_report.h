@@ -65,7 +65,7 @@ struct LinkReport {
   std::string prefill_address{};
   std::string decode_address{};  // where the decode worker takes pushes
   std::string reason{};          // one of kPush... (worker_status.h)
-  std::string problem{};         // what the last one failed with
+  std::string problem{};         // error of the last failed hand-off
   uint64_t failures = 0;         // since one succeeded
   absl::Duration since_last{};
 };

@@ -1,5 +1,5 @@
-"""A load balancer cuts what is silent for some seconds, as those in the field do after a minute. A stream outlives its silence, and a
-client that never reads hurts nobody else."""
+"""A load balancer cuts connections that are silent for some seconds; those in the field wait for a minute. A stream is not cut while it
+waits for tokens, and other clients are answered while one never reads."""
 import concurrent.futures
 import contextlib
 import http.client
