@@ -127,7 +127,7 @@ void MessagesFormat::Write(const BlockEvent& event, std::string& out) {
 }
 
 Json MessagesFormat::Message() const {
-  return {{"id", absl::StrCat("msg_", options_.request_id)},
+  return {{"id", absl::StrCat("msg_", options_.answer_id)},
           {"type", "message"},
           {"role", "assistant"},
           {"model", options_.model},

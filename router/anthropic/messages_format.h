@@ -17,7 +17,8 @@ namespace baton {
 class MessagesFormat final : public AnswerFormat {
  public:
   struct Options {
-    std::string request_id;
+    std::string request_id;  // in errors
+    std::string answer_id;
     std::string model;
     bool stream = false;
   };

@@ -122,8 +122,10 @@ absl::StatusOr<ApiRequest> ReadMessagesRequest(absl::string_view body, const Api
   LeaveMarkers(context.tool_form, request);
   ApiRequest result{.stream = request.stream()};
   result.format = std::make_unique<MessagesFormat>(
-      MessagesFormat::Options{
-          .request_id = context.request_id, .model = context.model, .stream = request.stream()},
+      MessagesFormat::Options{.request_id = context.request_id,
+                              .answer_id = context.answer_id,
+                              .model = context.model,
+                              .stream = request.stream()},
       ParserOf(context, request.chat()));
   result.prompts.push_back(std::move(request));
   return result;

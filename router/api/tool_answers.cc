@@ -15,7 +15,7 @@ void LeaveMarkers(const ToolForm& tool_form, v1::GenerateRequest& request) {
 
 std::vector<std::unique_ptr<AnswerParser>> ParsersOf(const ApiContext& context,
                                                      const v1::ChatInput& chat, int choices) {
-  const Hash128 hash = ChainHash({}, context.request_id);
+  const Hash128 hash = ChainHash({}, context.answer_id);
   return context.ToolFormFor(chat).NewParsers(chat, hash.low, choices);
 }
 

@@ -13,8 +13,8 @@ namespace baton {
 // tokens.
 void LeaveMarkers(const ToolForm& tool_form, v1::GenerateRequest& request);
 
-// The parsers of so many choices. The ids of their calls follow from the id of the HTTP request:
-// those of two answers in one conversation differ, even with one seed.
+// The parsers of so many choices. The ids of their calls follow from the answer's id, so those of
+// two answers differ, even with one seed and one x-request-id.
 std::vector<std::unique_ptr<AnswerParser>> ParsersOf(const ApiContext& context,
                                                      const v1::ChatInput& chat, int choices);
 // The parser of the only choice.

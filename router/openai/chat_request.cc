@@ -51,7 +51,7 @@ absl::StatusOr<ApiRequest> ReadChatRequest(absl::string_view body, const ApiCont
   ReadMaxTokens(fields, params);
   ReadFormFields(fields, request);
   ChatAnswerOptions options{
-      .answer = {.id = absl::StrCat("chatcmpl-", context.request_id),
+      .answer = {.id = absl::StrCat("chatcmpl-", context.answer_id),
                  .model = context.model,
                  .created = context.created,
                  .stream = ReadStreamFields(fields),

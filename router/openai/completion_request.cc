@@ -92,7 +92,7 @@ absl::StatusOr<ApiRequest> ReadCompletionRequest(absl::string_view body,
   ReadMaxTokens(fields, params);
   ReadFormFields(fields, request);
   request.set_parse_special(fields.Bool("parse_special").value_or(true));
-  AnswerOptions options{.id = absl::StrCat("cmpl-", context.request_id),
+  AnswerOptions options{.id = absl::StrCat("cmpl-", context.answer_id),
                         .model = context.model,
                         .created = context.created,
                         .stream = ReadStreamFields(fields),

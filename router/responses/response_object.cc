@@ -64,7 +64,7 @@ Json ToolsOf(const Json& body) {
 Json NewResponse(const Json& body, const ApiContext& context) {
   const Json reasoning = Echo(body, "reasoning", Json::object());
   return {
-      {"id", absl::StrCat("resp_", context.request_id)},
+      {"id", absl::StrCat("resp_", context.answer_id)},
       {"object", "response"},
       {"created_at", context.created},
       {"status", "in_progress"},
@@ -99,23 +99,23 @@ Json NewResponse(const Json& body, const ApiContext& context) {
   };
 }
 
-std::string OutputItemId(const AnswerBlock& block, const std::string& request_id, size_t index) {
+std::string OutputItemId(const AnswerBlock& block, const std::string& answer_id, size_t index) {
   switch (block.kind) {
     case AnswerBlock::Kind::kCall:
       return absl::StrCat("fc_", block.id);
     case AnswerBlock::Kind::kReasoning:
-      return absl::StrCat("rs_", request_id, "_", index);
+      return absl::StrCat("rs_", answer_id, "_", index);
     case AnswerBlock::Kind::kText:
       break;
   }
-  return absl::StrCat("msg_", request_id, "_", index);
+  return absl::StrCat("msg_", answer_id, "_", index);
 }
 
 absl::Cord OutputItem(const AnswerBlock& block, const ItemContent& content,
-                      const std::string& request_id, size_t index, const std::string& status) {
+                      const std::string& answer_id, size_t index, const std::string& status) {
   const bool begins = status == "in_progress";
   SharedObject item;
-  item.Set("id", OutputItemId(block, request_id, index));
+  item.Set("id", OutputItemId(block, answer_id, index));
   const auto set_content = [&] {  // of the kinds that have any
     item.Set("content",
              begins ? absl::Cord("[]") : Enclosed("[", ContentPart(block.kind, content), "]"));

@@ -25,10 +25,10 @@ struct ItemContent {
 };
 
 // Returns the item as JSON. `status` is in_progress (then without content), completed or
-// incomplete. `request_id` and the item's `index` make up the ids of messages and reasoning.
+// incomplete. `answer_id` and the item's `index` make up the ids of messages and reasoning.
 absl::Cord OutputItem(const AnswerBlock& block, const ItemContent& content,
-                      const std::string& request_id, size_t index, const std::string& status);
-std::string OutputItemId(const AnswerBlock& block, const std::string& request_id, size_t index);
+                      const std::string& answer_id, size_t index, const std::string& status);
+std::string OutputItemId(const AnswerBlock& block, const std::string& answer_id, size_t index);
 
 // Returns the only part of a message or of reasoning as JSON.
 absl::Cord ContentPart(AnswerBlock::Kind kind, const ItemContent& content);

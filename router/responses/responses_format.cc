@@ -15,7 +15,7 @@ constexpr char kInProgress[] = "in_progress";
 constexpr char kCompleted[] = "completed";
 constexpr char kIncomplete[] = "incomplete";
 
-std::string RequestIdOf(const Json& response) {
+std::string AnswerIdOf(const Json& response) {
   const auto& id = response.at("id").get_ref<const std::string&>();
   return std::string(absl::StripPrefix(id, "resp_"));
 }
@@ -49,7 +49,7 @@ Growth GrowthOf(AnswerBlock::Kind kind) {
 }  // namespace
 
 ResponsesFormat::ResponsesFormat(Json response, bool stream, std::unique_ptr<AnswerParser> parser)
-    : id_(RequestIdOf(response)),
+    : id_(AnswerIdOf(response)),
       created_at_(response.at("created_at").get<int64_t>()),
       response_(response),
       stream_(stream),

@@ -26,10 +26,12 @@ std::string NewIdOf(const HttpRequest& head) {
   }
   const auto parent = ParseTraceParent(head.Header(kTraceParentHeader));
   if (parent.has_value()) return std::string(parent->trace_id);
-  return absl::StrFormat("%016x%016x", RandomUint64(), RandomUint64());
+  return NewId();
 }
 
 }  // namespace
+
+std::string NewId() { return absl::StrFormat("%016x%016x", RandomUint64(), RandomUint64()); }
 
 std::string RequestIdOf(const HttpRequest& head) {
   if (head.access == nullptr) return NewIdOf(head);

@@ -19,7 +19,8 @@ using ::testing::IsEmpty;
 using Json = nlohmann::ordered_json;
 
 MessagesFormat FormatOf(bool stream) {
-  return MessagesFormat({.request_id = "q", .model = "m", .stream = stream}, NewScriptedParser());
+  return MessagesFormat({.request_id = "q", .answer_id = "a", .model = "m", .stream = stream},
+                        NewScriptedParser());
 }
 
 Json WholeMessage(const PlayedAnswer& answer) {
@@ -39,7 +40,7 @@ TEST(MessagesFormat, StreamsATextAsNamedEvents) {
                                            "content_block_delta", "content_block_delta",
                                            "content_block_stop", "message_delta", "message_stop"));
   EXPECT_EQ(events[0], Json::parse(R"({"type": "message_start", "message": {
-      "id": "msg_q", "type": "message", "role": "assistant", "model": "m", "content": [],
+      "id": "msg_a", "type": "message", "role": "assistant", "model": "m", "content": [],
       "stop_reason": null, "stop_sequence": null, "usage": {
           "input_tokens": 7, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
           "output_tokens": 0}}})"));

@@ -31,8 +31,11 @@ PlayedAnswer AnswerOf(const Json& line) {
 
 Json Answer(const Json& line) {
   const ToolForm form{};
-  const ApiContext context = {
-      .model = "m", .request_id = "req1", .created = 1700000000, .tool_form = form};
+  const ApiContext context = {.model = "m",
+                              .request_id = "req1",
+                              .answer_id = "ans1",
+                              .created = 1700000000,
+                              .tool_form = form};
   const bool responses = line.at("path") == "/v1/responses";
   const Json body = Json::parse(line.at("body").get<std::string>());
   const auto request =
@@ -48,7 +51,8 @@ Json Answer(const Json& line) {
                                                NewScriptedParser());
   } else {
     format = std::make_unique<MessagesFormat>(
-        MessagesFormat::Options{.request_id = "req1", .model = "m", .stream = request->stream()},
+        MessagesFormat::Options{
+            .request_id = "req1", .answer_id = "ans1", .model = "m", .stream = request->stream()},
         NewScriptedParser());
   }
   const PlayedAnswer answer = AnswerOf(line);

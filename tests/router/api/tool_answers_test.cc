@@ -46,12 +46,13 @@ TEST(ToolAnswers, MarkersStayInTheTextWhereTheyAreSpecialTokensAndMayCome) {
   EXPECT_TRUE(leaves(reasoning, 0)) << "reasoning comes without tools";
 }
 
-TEST(ToolAnswers, IdsOfCallsFollowFromTheIdOfTheRequest) {
+TEST(ToolAnswers, IdsOfCallsFollowFromTheIdOfTheAnswer) {
   const ToolForm form = FormWithMarkers(/*special=*/false);
   const v1::ChatInput chat = RequestWithTools(1).chat();
-  const auto ids = [&](const std::string& request_id, int choices) {
+  const auto ids = [&](const std::string& answer_id, int choices) {
     return IdsOfCalls(
-        ParsersOf({.model = "m", .request_id = request_id, .tool_form = form}, chat, choices));
+        ParsersOf({.model = "m", .request_id = "same", .answer_id = answer_id, .tool_form = form},
+                  chat, choices));
   };
   const std::vector<std::string> two = ids("a", 2);
   ASSERT_EQ(two.size(), 2u);

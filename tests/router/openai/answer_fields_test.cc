@@ -60,7 +60,7 @@ constexpr char kModels[] = R"(
 
 const std::map<std::string, std::string>& ToldOtherwise() {
   static const auto& fields = *new std::map<std::string, std::string>{
-      {"GenerateResponse.request_id", "the HTTP request's id is in the answer's header and id"},
+      {"GenerateResponse.request_id", "the HTTP request's id is in the answer's header"},
       {"TokenLogprob.token_id", "OpenAI names tokens by their text; return_token_ids has the ids"},
       {"TopLogprob.token_id", "OpenAI names tokens by their text"},
       {"Usage.total_tokens", "it is summed over the prompts of a request"},

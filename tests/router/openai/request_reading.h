@@ -19,7 +19,10 @@ inline ApiContext ContextOf(const std::string& chat_template) {
   static const ToolForm& none = *new ToolForm(ToolForm::OfTemplate(""));
   static const ToolForm& special = *new ToolForm(ToolForm::OfTemplate(
       "{{ tools }}[TOOL_CALLS]", [](absl::string_view text) { return text == "[TOOL_CALLS]"; }));
-  return {.model = "m", .request_id = "req", .tool_form = chat_template.empty() ? none : special};
+  return {.model = "m",
+          .request_id = "req",
+          .answer_id = "ans",
+          .tool_form = chat_template.empty() ? none : special};
 }
 
 // The only prompt of the request.

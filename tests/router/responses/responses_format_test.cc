@@ -22,7 +22,9 @@ using Json = nlohmann::ordered_json;
 
 Json InProgress(const Json& body = {{"input", "Hi"}}) {
   const ToolForm form{};
-  return NewResponse(body, {.model = "m", .request_id = "q", .created = 1000, .tool_form = form});
+  return NewResponse(
+      body,
+      {.model = "m", .request_id = "r", .answer_id = "q", .created = 1000, .tool_form = form});
 }
 
 Json WholeResponse(const PlayedAnswer& answer) {

@@ -27,5 +27,10 @@ TEST(RequestId, AnIdThatALogOrAHeaderCannotHoldIsReplaced) {
   }
 }
 
+TEST(RequestId, IdsThatAreDrawnDiffer) {
+  EXPECT_EQ(NewId().size(), 32u);
+  EXPECT_NE(NewId(), NewId());
+}
+
 }  // namespace
 }  // namespace baton

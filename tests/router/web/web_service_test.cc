@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <set>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
@@ -312,6 +315,47 @@ TEST_F(WebServiceTest, AnswersOfTheServerItselfHaveTheRequestsIdToo) {
   ASSERT_TRUE(long_headers);
   EXPECT_EQ(long_headers->status, 431);
   EXPECT_FALSE(long_headers->get_header_value("x-request-id").empty());
+}
+
+// The id of the answer, in a stream that of its first event which has one.
+std::string AnswerIdOf(const std::string& body) {
+  const size_t at = body.find("\"id\":\"");
+  if (at == std::string::npos) return "";
+  const size_t begin = at + std::string("\"id\":\"").size();
+  return body.substr(begin, body.find('"', begin) - begin);
+}
+
+TEST_F(WebServiceTest, AnswersThatShareARequestIdOrATraceHaveIdsOfTheirOwn) {
+  AddPrefill();
+  AddDecode();
+  StartHttp();
+  constexpr char kTrace[] = "0af7651916cd43dd8448eb211c80319c";
+  const Json hi = {{{"role", "user"}, {"content", "hi"}}};
+  const std::vector<std::pair<std::string, Json>> asked = {
+      {"/v1/completions", {{"prompt", "abc"}, {"max_tokens", 2}}},
+      {"/v1/chat/completions", {{"messages", hi}, {"max_tokens", 2}}},
+      {"/v1/responses", {{"input", "hi"}, {"max_output_tokens", 2}}},
+      {"/v1/messages", {{"messages", hi}, {"max_tokens", 2}}}};
+  const std::vector<std::pair<std::string, httplib::Headers>> shared = {
+      {"mine", {{"x-request-id", "mine"}}},
+      {kTrace, {{"traceparent", std::string("00-") + kTrace + "-b7ad6b7169203331-01"}}}};
+  for (const auto& [path, body] : asked) {
+    for (const auto& [id, headers] : shared) {
+      std::set<std::string> ids;
+      for (const bool stream : {false, false, true, true}) {
+        Json request = body;
+        request["stream"] = stream;
+        request["temperature"] = 0;
+        const auto answer = Post(path, request, headers);
+        ASSERT_TRUE(answer);
+        ASSERT_EQ(answer->status, 200) << answer->body;
+        EXPECT_EQ(answer->get_header_value("x-request-id"), id) << path;
+        const std::string own = AnswerIdOf(answer->body);
+        EXPECT_EQ(own.find(id), std::string::npos) << own;
+        EXPECT_TRUE(ids.insert(own).second) << path << " has " << own << " twice";
+      }
+    }
+  }
 }
 
 TEST_F(WebServiceTest, AChatWithoutATemplateOrAKeyIsRefusedByName) {
