@@ -27,6 +27,7 @@ constexpr FieldHandling kMessagesFields[] = {
     {"metadata"},
     {"model"},
     {"output_config"},
+    {"output_format"},
     {"stop_sequences"},
     {"stream"},
     {"system"},
@@ -74,16 +75,23 @@ void ReadStops(JsonFields& fields, v1::SamplingParams& params) {
   }
 }
 
+// A form of the answer, such as output_config.format.
+void ReadFormat(JsonFields& fields, absl::string_view name, v1::GenerateRequest& request) {
+  const Json* const format = fields.Object(name);
+  if (format == nullptr) return;
+  JsonFields typed(*format, fields.PathOf(name));
+  ReadTypedForm(typed, /*schema_is_inside=*/false, request);
+  fields.Adopt(typed.status());
+}
+
 void ReadOutputConfig(JsonFields& fields, v1::GenerateRequest& request) {
-  const Json* const config = fields.Object("output_config");
-  if (config == nullptr) return;
-  JsonFields inner(*config, fields.PathOf("output_config"));
-  if (const Json* const format = inner.Object("format")) {
-    JsonFields typed(*format, inner.PathOf("format"));
-    ReadTypedForm(typed, /*schema_is_inside=*/false, request);
-    inner.Adopt(typed.status());
+  if (const Json* const config = fields.Object("output_config")) {
+    JsonFields inner(*config, fields.PathOf("output_config"));
+    ReadFormat(inner, "format", request);
+    fields.Adopt(inner.status());
   }
-  fields.Adopt(inner.status());
+  ReadFormat(fields, "output_format", request);
+  ReadFormFields(fields, request);
 }
 
 void ReadAll(JsonFields& fields, const ApiContext& context, v1::GenerateRequest& request) {
@@ -121,12 +129,12 @@ absl::StatusOr<ApiRequest> ReadMessagesRequest(absl::string_view body, const Api
   BATON_ASSIGN_OR_RETURN(v1::GenerateRequest request, ReadMessagesPrompt(json, context));
   LeaveMarkers(context.tool_form, request);
   ApiRequest result{.stream = request.stream()};
-  result.format = std::make_unique<MessagesFormat>(
-      MessagesFormat::Options{.request_id = context.request_id,
-                              .answer_id = context.answer_id,
-                              .model = context.model,
-                              .stream = request.stream()},
-      ParserOf(context, request.chat()));
+  result.format =
+      std::make_unique<MessagesFormat>(MessagesFormat::Options{.request_id = context.request_id,
+                                                               .answer_id = context.answer_id,
+                                                               .model = context.model,
+                                                               .stream = request.stream()},
+                                       ParserOf(context, request.chat()));
   result.prompts.push_back(std::move(request));
   return result;
 }

@@ -52,6 +52,7 @@ class JsonFields {
   // The field's name in errors, such as "stream_options.include_usage".
   std::string PathOf(absl::string_view name) const;
 
+  const nlohmann::ordered_json& object() const { return object_; }
   const absl::Status& status() const { return status_; }
 
  private:

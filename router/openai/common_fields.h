@@ -28,11 +28,12 @@ void ReadRoutingFields(JsonFields& fields, const ApiContext& context, v1::Genera
 
 // response_format as OpenAI's chat API has it, vLLM's structured_outputs, its older guided_json,
 // guided_regex, guided_grammar and guided_choice, and llama-server's grammar and json_schema. At
-// most one of them.
+// most one of them, and none beside a form that `request` has already. A part of a form that is not
+// read is an error that names it.
 void ReadFormFields(JsonFields& fields, v1::GenerateRequest& request);
 // The form {"type": "text" | "json_object" | "json_schema"} that `format` tells; nothing set for
 // text. `schema_is_inside`: the schema is in an object "json_schema" (chat), or beside the type
-// (responses).
+// (responses). Type json_schema must have a schema, and the others refuse one that they do not read.
 void ReadTypedForm(JsonFields& format, bool schema_is_inside, v1::GenerateRequest& request);
 
 struct StreamFields {

@@ -164,6 +164,7 @@ absl::StatusOr<v1::GenerateRequest> ReadResponsesPrompt(const Json& body,
   }
   ReadLogprobs(fields, params);
   ReadText(fields, request);
+  ReadFormFields(fields, request);
   CheckMetadata(fields);
   CheckIdentifiers(fields);
   CheckToolChoice(fields);

@@ -113,6 +113,13 @@ TEST(MessagesRequest, NamesTheFieldThatIsWrong) {
       {R"({"stop_sequences": [1]})", "stop_sequences"},
       {R"({"metadata": {"user_id": 1}})", "metadata.user_id"},
       {R"({"output_config": {"format": {"type": "xml"}}})", "output_config.format.type"},
+      {R"({"output_config": {"format": {"type": "json_schema"}}})", "output_config.format.schema"},
+      {R"({"output_format": {"type": "json_schema", "json_schema": {"schema": {}}}})",
+       "output_format.json_schema"},
+      {R"({"output_format": {"type": "json_object"},
+           "output_config": {"format": {"type": "json_object"}}})",
+       "output_format.type"},
+      {R"({"structured_outputs": {}})", "structured_outputs.json"},
   };
   for (const auto& [fields, name] : cases) EXPECT_EQ(WrongFieldOfMessages(fields), name) << fields;
 }

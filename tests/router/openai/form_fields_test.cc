@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "common/rpc/status.h"
 #include "router/openai/common_fields.h"
@@ -35,8 +36,6 @@ TEST(FormFields, EveryTypeOfResponseFormat) {
   const char* const schema = R"({"response_format": {"type": "json_schema", "json_schema":
       {"name": "n", "strict": false, "schema": {"b": 1, "a": 2}}}})";
   EXPECT_EQ(Form(schema).json_schema(), R"({"b":1,"a":2})") << "the order is the client's";
-  EXPECT_TRUE(Form(R"({"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}})")
-                  .has_json_object());
   EXPECT_EQ(WrongForm(R"({"response_format": {"type": "xml"}})"), "response_format.type");
   EXPECT_EQ(WrongForm(R"({"response_format": {}})"), "response_format.type");
   EXPECT_EQ(WrongForm(R"({"response_format": {"type": "json_schema"}})"),
@@ -44,6 +43,61 @@ TEST(FormFields, EveryTypeOfResponseFormat) {
   EXPECT_EQ(WrongForm(R"({"response_format": {"type": "json_schema",
                           "json_schema": {"schema": 3}}})"),
             "response_format.json_schema.schema");
+}
+
+TEST(FormFields, ASchemaThatIsNotWhereItIsReadIsRefusedByName) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {R"({"type": "json_schema", "json_schema": {"name": "n"}})", "json_schema.schema"},
+      {R"({"type": "json_schema", "json_schema": {}})", "json_schema.schema"},
+      {R"({"type": "json_schema", "json_schema": {"name": "n", "schema": null}})",
+       "json_schema.schema"},
+      {R"({"type": "json_schema", "json_schema": {"type": "object", "required": ["city"]}})",
+       "json_schema.schema"},
+      {R"({"type": "json_schema", "json_schema": {"name": "n", "json_schema": {}}})",
+       "json_schema.schema"},
+      {R"({"type": "json_schema", "json_schema": {"name": "n", "Schema": {}}})",
+       "json_schema.schema"},
+      {R"({"type": "json_schema", "schema": {"const": 1}})", "json_schema"},
+      {R"({"type": "json_schema", "schema": {}, "json_schema": {"schema": {}}})", "schema"},
+      {R"({"type": "json_object", "json_schema": {"schema": {}}})", "json_schema"},
+      {R"({"type": "text", "json_schema": {"schema": {}}})", "json_schema"},
+      {R"({"type": "text", "schema": {}})", "schema"},
+  };
+  for (const auto& [format, field] : wrong) {
+    EXPECT_EQ(WrongForm(std::string(R"({"response_format": )") + format + "}"),
+              std::string("response_format.") + field)
+        << format;
+  }
+  EXPECT_EQ(
+      Form(R"({"response_format": {"type": "json_object", "schema": {"a": 1}}})").json_schema(),
+      R"({"a":1})")
+      << "as llama.cpp has it";
+}
+
+TEST(FormFields, AKeyOfAFormThatIsNotReadIsRefusedByName) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {R"({"structured_outputs": {}})", "structured_outputs.json"},
+      {R"({"structured_outputs": {"json": null}})", "structured_outputs.json"},
+      {R"({"structured_outputs": {"json_object": false}})", "structured_outputs.json"},
+      {R"({"structured_outputs": {"jsn": {"const": 1}}})", "structured_outputs.jsn"},
+      {R"({"structured_outputs": {"json": {}, "whitespace_pattern": " "}})",
+       "structured_outputs.whitespace_pattern"},
+      {R"({"structured_outputs": {"json": {}, "disable_any_whitespace": true}})",
+       "structured_outputs.disable_any_whitespace"},
+      {R"({"structured_outputs": {"json": {}, "regex": "a"}})", "structured_outputs.json"},
+      {R"({"guided_jsn": {"const": 1}})", "guided_jsn"},
+      {R"({"guided_json": {}, "guided_whitespace_pattern": " "})", "guided_whitespace_pattern"},
+      {R"({"guided_json": {}, "structured_outputs": {"regex": "a"}})", "guided_json"},
+  };
+  for (const auto& [body, field] : wrong) EXPECT_EQ(WrongForm(body), field) << body;
+  EXPECT_EQ(Form(R"({"structured_outputs": {"regex": "a", "disable_fallback": true,
+                      "disable_any_whitespace": false}})")
+                .regex(),
+            "a");
+  EXPECT_EQ(Form(R"({"guided_regex": "a", "guided_decoding_backend": "xgrammar",
+                      "guided_json": null})")
+                .regex(),
+            "a");
 }
 
 TEST(FormFields, FormsOfVllmInBothSpellings) {
@@ -90,7 +144,8 @@ TEST(FormFields, ASchemaStandsInsideOrBesideItsType) {
   EXPECT_EQ(typed(inside, true), R"({"a":1})");
   EXPECT_EQ(typed(beside, false), R"({"a":1})");
   EXPECT_EQ(typed(beside, true), "text.format.json_schema");
-  EXPECT_EQ(typed(inside, false), "") << "any object";
+  EXPECT_EQ(typed(inside, false), "text.format.json_schema");
+  EXPECT_EQ(typed(R"({"type": "json_schema", "name": "n"})", false), "text.format.schema");
   EXPECT_EQ(typed(R"({"type": "json_schema", "schema": 3})", false), "text.format.schema");
 }
 

@@ -99,8 +99,29 @@ TEST(ResponsesRequest, NamesTheItemThatIsWrong) {
       {R"({"input": "x", "top_logprobs": 21})", "top_logprobs"},
       {R"({"input": "x", "max_output_tokens": 0})", "max_output_tokens"},
       {R"({"input": "x", "text": {"format": {"type": "xml"}}})", "text.format.type"},
+      {R"({"input": "x", "text": {"format": {"type": "json_schema", "name": "n"}}})",
+       "text.format.schema"},
+      {R"({"input": "x", "text": {"format": {"type": "json_schema",
+           "json_schema": {"schema": {}}}}})",
+       "text.format.json_schema"},
+      {R"({"input": "x", "text": {"format": {"type": "text", "schema": {}}}})",
+       "text.format.schema"},
+      {R"({"input": "x", "text": {"format": {"type": "json_object"}}, "guided_regex": "a"})",
+       "guided_json"},
   };
   for (const auto& [body, field] : cases) EXPECT_EQ(WrongFieldOfResponses(body), field) << body;
+}
+
+TEST(ResponsesRequest, TakesTheFormsOfTheChatApi) {
+  EXPECT_EQ(ReadGoodResponses(R"({"input": "x", "structured_outputs": {"regex": "a"}})")
+                .response_format()
+                .regex(),
+            "a");
+  EXPECT_EQ(ReadGoodResponses(R"({"input": "x", "response_format": {"type": "json_schema",
+                                  "json_schema": {"schema": {"a": 1}}}})")
+                .response_format()
+                .json_schema(),
+            R"({"a":1})");
 }
 
 TEST(ResponsesRequest, ReadsToolsAndTheirChoice) {
