@@ -144,6 +144,7 @@ Json MessagesFormat::Stop() const {
     if (block.kind == AnswerBlock::Kind::kCall) reason = "tool_use";
   }
   if (complete.has_matched_stop_str()) {
+  if (blocks_.has_cut_call()) reason = "end_turn";  // by a stop token: it cannot be made
     reason = "stop_sequence";
     sequence = complete.matched_stop_str();
   }

@@ -55,6 +55,7 @@ void AnswerBlocks::AddPieces(bool last) {
 void AnswerBlocks::AddParts(std::vector<AnswerPart> parts) {
   for (AnswerPart& part : parts) {
     std::vector<v1::TokenLogprob> tokens = TakeTokensOf(part.text);
+    last_call_.Add(part);
     switch (part.kind) {
       case AnswerPart::Kind::kText:
         AddText(std::move(part.text), std::move(tokens));

@@ -10,6 +10,7 @@
 
 #include "baton/v1/generation.pb.h"
 #include "router/api/token_pieces.h"
+#include "router/tools/last_call.h"
 #include "router/tools/tool_form.h"
 
 namespace baton {
@@ -46,6 +47,8 @@ class AnswerBlocks {
   const std::vector<AnswerBlock>& blocks() const { return blocks_; }
   // The end of the choice once it was added, without text and log probabilities.
   const std::optional<v1::GenerateComplete>& complete() const { return complete_; }
+  // Whether the last call's arguments are a beginning of JSON alone.
+  bool has_cut_call() const { return last_call_.is_cut(); }
 
  private:
   void AddPieces(bool last);
@@ -65,6 +68,7 @@ class AnswerBlocks {
   std::vector<AnswerBlock> blocks_;
   std::vector<BlockEvent> events_;
   std::optional<v1::GenerateComplete> complete_;
+  LastCall last_call_;
 };
 
 }  // namespace baton

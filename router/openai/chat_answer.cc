@@ -4,6 +4,7 @@
 
 #include "common/base/check.h"
 #include "router/openai/logprobs_json.h"
+#include "router/tools/last_call.h"
 
 namespace baton {
 namespace {
@@ -61,6 +62,7 @@ struct Choice {
   std::unique_ptr<AnswerParser> parser;
   bool has_role = false;
   bool has_calls = false;
+  LastCall last_call;
   bool has_reasoning = false;
   uint64_t tokens_before_answer = 0;  // before the first text or call, in a stream
   bool has_answer = false;            // that text or call
@@ -138,7 +140,9 @@ class ChatAnswer final : public AnswerFormat {
   }
 
   const char* Reason(const Choice& choice, v1::FinishReason reason) const {
-    if (reason != v1::FINISH_REASON_STOP || !choice.has_calls) return FinishReasonName(reason);
+    // A stop string or token within a call leaves no call that can be made.
+    const bool calls = choice.has_calls && !choice.last_call.is_cut();
+    if (reason != v1::FINISH_REASON_STOP || !calls) return FinishReasonName(reason);
     return options_.old_functions ? "function_call" : "tool_calls";
   }
 
@@ -162,6 +166,7 @@ class ChatAnswer final : public AnswerFormat {
     Json calls = Json::array();
     for (const AnswerPart& part : Joined(std::move(parts))) {
       if (part.kind == Kind::kText) {
+      choice.last_call.Add(part);
         content += part.text;
       } else if (part.kind == Kind::kReasoning) {
         choice.has_reasoning = true;
@@ -192,6 +197,7 @@ class ChatAnswer final : public AnswerFormat {
     const bool tells_tokens = options_.answer.logprobs || options_.answer.return_token_ids;
     for (const AnswerPart& part : Joined(std::move(parts))) {
       if (part.kind == Kind::kText && choice.has_role && !tells_tokens) {
+      choice.last_call.Add(part);
         choice.has_answer = true;
         events_.TextChoice(index, "\"delta\":{\"content\":", part.text, "}", usage_, out);
         continue;

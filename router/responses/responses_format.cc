@@ -193,7 +193,9 @@ ItemContent ResponsesFormat::ContentOf(size_t index) {
 const char* ResponsesFormat::StatusOf(size_t index) const {
   if (!blocks_.blocks()[index].ended) return kIncomplete;
   const bool last = blocks_.complete().has_value() && index + 1 == blocks_.blocks().size();
-  const bool cut = last && blocks_.complete()->finish_reason() == v1::FINISH_REASON_LENGTH;
+  const bool is_call = blocks_.blocks()[index].kind == AnswerBlock::Kind::kCall;
+  const bool cut = last && (blocks_.complete()->finish_reason() == v1::FINISH_REASON_LENGTH ||
+                            (is_call && blocks_.has_cut_call()));
   return cut ? kIncomplete : kCompleted;
 }
 

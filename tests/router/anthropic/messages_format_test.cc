@@ -78,6 +78,9 @@ TEST(MessagesFormat, TellsWhyTheAnswerEnded) {
       {{.text = "~cget~a{}"}, {"tool_use", nullptr}},
       {{.text = "~cget~a{}~tdone"}, {"tool_use", nullptr}},
       {{.text = "~cget~a{", .finish_reason = v1::FINISH_REASON_LENGTH}, {"max_tokens", nullptr}},
+      {{.text = "~cget~a{ ", .stop = "\""}, {"stop_sequence", "\""}},
+      {{.text = "~cget~a{\"a\": "}, {"end_turn", nullptr}},
+      {{.text = "~cget~a{}~cput~a{\"a"}, {"end_turn", nullptr}},
   };
   for (const auto& [answer, expected] : cases) {
     const Json message = WholeMessage(answer);

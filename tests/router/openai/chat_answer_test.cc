@@ -116,6 +116,34 @@ TEST(ChatAnswer, ACallThatIsCutOffEndsByItsLength) {
   EXPECT_EQ(body["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"], "{\"a\"");
 }
 
+TEST(ChatAnswer, ACallThatAStopCutsIsNoCallToMake) {
+  const auto reason = [](const std::string& text, bool stream, bool old_functions) {
+    ChatAnswerOptions options{.answer = {.stream = {.stream = stream}},
+                              .old_functions = old_functions};
+    if (!stream) {
+      return Json::parse(
+          Answer(std::move(options), {Complete(0, text)}))["choices"][0]["finish_reason"];
+    }
+    const auto events =
+        Events(Answer(std::move(options),
+                      {Chunk(0, text.substr(0, 9)), Chunk(0, text.substr(9)), Complete(0, "")}));
+    return events.back()["choices"][0]["finish_reason"];
+  };
+  for (const bool stream : {false, true}) {
+    for (const bool old : {false, true}) {
+      for (const char* cut : {"<call f>{ ", "<call f>{\"a\": \"b", "<call f>{\"a\": [1",
+                              "<call f>{}</call><call g>{\"a"}) {
+        EXPECT_EQ(reason(cut, stream, old), "stop") << cut;
+      }
+      const char* const calls = old ? "function_call" : "tool_calls";
+      for (const char* whole : {"<call f>{}", "<call f>{\"a\": \"{\"}</call>",
+                                "<call f>{}</call><call g>{}</call> and so"}) {
+        EXPECT_EQ(reason(whole, stream, old), calls) << whole;
+      }
+    }
+  }
+}
+
 TEST(ChatAnswer, FunctionsInTheOldFormAreAnsweredInIt) {
   const ChatAnswerOptions whole{.old_functions = true};
   const Json body = Json::parse(Answer(whole, {Complete(0, "<call f>{}</call>")}));

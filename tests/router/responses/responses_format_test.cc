@@ -197,6 +197,20 @@ TEST(ResponsesFormat, IsIncompleteWhereTheTokensWereTooFew) {
   EXPECT_EQ(response.at("output").at(1).at("status"), "incomplete");
 }
 
+TEST(ResponsesFormat, ACallThatAStopStringCutsIsIncomplete) {
+  for (const char* cut : {"~cget~a{ ", "~cget~a{\"city\": \"Os", "~cget~a{}~cput~a{\"a\": [1"}) {
+    const PlayedAnswer answer{.text = cut, .stop = "lo"};
+    const Json whole = WholeResponse(answer);
+    const std::vector<Json> events = StreamOf(Whole(answer));
+    for (const Json& response : {whole, events.back().at("response")}) {
+      EXPECT_EQ(response.at("status"), "completed") << cut;
+      EXPECT_EQ(response.at("output").back().at("status"), "incomplete") << cut;
+    }
+  }
+  EXPECT_EQ(WholeResponse({.text = "~cget~a{}", .stop = "lo"}).at("output").at(0).at("status"),
+            "completed");
+}
+
 TEST(ResponsesFormat, EndsABrokenStreamWithResponseFailed) {
   const std::vector<std::pair<int, std::string>> codes = {
       {400, "invalid_prompt"}, {429, "rate_limit_exceeded"}, {503, "server_error"}};
