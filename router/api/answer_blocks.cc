@@ -22,6 +22,7 @@ AnswerBlocks::AnswerBlocks(std::unique_ptr<AnswerParser> parser) : parser_(std::
 std::vector<BlockEvent> AnswerBlocks::Add(const v1::GenerateResponse& response) {
   BATON_CHECK(!complete_.has_value(), "a response after the end of the choice");
   const bool last = response.has_complete();
+  parser_->AddTokens(last ? response.complete().token_ids() : response.chunk().token_ids());
   if (last) {
     pieces_.Add(response.complete().text(), response.complete().logprobs());
   } else {
@@ -54,8 +55,8 @@ void AnswerBlocks::AddPieces(bool last) {
 
 void AnswerBlocks::AddParts(std::vector<AnswerPart> parts) {
   for (AnswerPart& part : parts) {
-    std::vector<v1::TokenLogprob> tokens = TakeTokensOf(part.text);
     last_call_.Add(part);
+    std::vector<v1::TokenLogprob> tokens = TakeTokensOf(part.text);
     switch (part.kind) {
       case AnswerPart::Kind::kText:
         AddText(std::move(part.text), std::move(tokens));

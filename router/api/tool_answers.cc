@@ -10,6 +10,7 @@ void LeaveMarkers(const ToolForm& tool_form, v1::GenerateRequest& request) {
   const bool has_markers = request.chat().tools_size() > 0 || tool_form.has_reasoning();
   if (has_markers && tool_form.needs_special_tokens()) {
     request.mutable_sampling_params()->set_skip_special_tokens(false);
+    if (tool_form.needs_token_ids()) request.set_return_token_ids(true);
   }
 }
 

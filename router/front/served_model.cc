@@ -114,6 +114,11 @@ void ServedModel::LearnTemplate() {
       with_tools.empty() ? tokenizer_->chat_template() : with_tools, [&](absl::string_view text) {
         return std::find(special.begin(), special.end(), text) != special.end();
       });
+  const auto is_known = [this](uint32_t id) { return id < table_.vocab_size(); };
+  tool_form_ = tool_form_.WithTokens(
+      {.bytes = [this, is_known](
+                    uint32_t id) { return is_known(id) ? table_.bytes[id] : absl::string_view(); },
+       .is_special = [this, is_known](uint32_t id) { return is_known(id) && table_.special[id]; }});
   chat_shape_ = ShapeOf(*chat_template_, tool_form_.kind(), TemplateOptions({}));
   if (tool_form_.has_reasoning()) {
     tool_form_ = tool_form_.WithOpenReasoning(OpensReasoning({}));

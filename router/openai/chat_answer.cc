@@ -121,6 +121,7 @@ class ChatAnswer final : public AnswerFormat {
   template <typename Message>
   void KeepTokens(const Message& message, Choice& choice) {
     usage_.Count(message.token_ids_size());
+    choice.parser->AddTokens(message.token_ids());
     if (options_.answer.logprobs) AppendChatLogprobs(message.logprobs(), choice.logprobs);
     if (options_.answer.return_token_ids) {
       for (const uint32_t id : message.token_ids()) choice.token_ids.push_back(id);
@@ -165,8 +166,8 @@ class ChatAnswer final : public AnswerFormat {
     Json message = {{"role", "assistant"}, {"content", nullptr}, {"refusal", nullptr}};
     Json calls = Json::array();
     for (const AnswerPart& part : Joined(std::move(parts))) {
-      if (part.kind == Kind::kText) {
       choice.last_call.Add(part);
+      if (part.kind == Kind::kText) {
         content += part.text;
       } else if (part.kind == Kind::kReasoning) {
         choice.has_reasoning = true;
@@ -196,8 +197,8 @@ class ChatAnswer final : public AnswerFormat {
     Choice& choice = At(index);
     const bool tells_tokens = options_.answer.logprobs || options_.answer.return_token_ids;
     for (const AnswerPart& part : Joined(std::move(parts))) {
-      if (part.kind == Kind::kText && choice.has_role && !tells_tokens) {
       choice.last_call.Add(part);
+      if (part.kind == Kind::kText && choice.has_role && !tells_tokens) {
         choice.has_answer = true;
         events_.TextChoice(index, "\"delta\":{\"content\":", part.text, "}", usage_, out);
         continue;

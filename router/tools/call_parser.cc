@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 
 #include "router/tools/call_id.h"
@@ -28,10 +29,10 @@ void CallParser::Add(absl::string_view text, AnswerParts& parts) {
 }
 
 void CallParser::Finish(AnswerParts& parts) {
-  // What is held behind a call is a beginning of its form.
-  if (state_ == State::kText || state_ == State::kHead || state_ == State::kWhole) {
-    parts.AddText(Rest());
-  }
+  // What is held behind a call is a beginning of its form, or of the next call.
+  const bool may_be_text =
+      state_ == State::kText || state_ == State::kHead || state_ == State::kWhole;
+  if (may_be_text && !is_behind_call_) parts.AddText(Rest());
   held_.clear();
   at_ = 0;
   state_ = State::kText;
@@ -64,7 +65,7 @@ bool CallParser::Enter(State state) {
 
 bool CallParser::StepText(AnswerParts& parts) {
   const MarkerSearch search = FindMarker(Rest(), syntax_.begins);
-  parts.AddText(Rest().substr(0, search.text_bytes));
+  AddText(Rest().substr(0, search.text_bytes), parts);
   if (search.marker < 0) {
     at_ += search.text_bytes;
     return false;
@@ -121,10 +122,15 @@ bool CallParser::StepHead(AnswerParts& parts) {
 }
 
 bool CallParser::Reject(AnswerParts& parts) {
-  parts.AddText(Rest().substr(0, prefix_));
+  AddText(Rest().substr(0, prefix_), parts);
   at_ += prefix_;
   prefix_ = 0;
   return Enter(State::kText);
+}
+
+void CallParser::AddText(absl::string_view text, AnswerParts& parts) {
+  if (!absl::StripAsciiWhitespace(text).empty()) is_behind_call_ = false;
+  parts.AddText(text);
 }
 
 Fit CallParser::ScanWhole() {
@@ -179,6 +185,7 @@ void CallParser::BeginCall(const std::string& name, AnswerParts& parts) {
   parts.BeginCall(calls_, CallId(seed_, choice_, calls_), name);
   ++calls_;
   in_list_ = true;
+  is_behind_call_ = true;
 }
 
 bool CallParser::StepArguments(AnswerParts& parts) {

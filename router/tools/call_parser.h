@@ -59,6 +59,7 @@ class CallParser {
   void BeginCall(const std::string& name, AnswerParts& parts);
   // The prefix is text, and so is what follows unless it begins another call.
   bool Reject(AnswerParts& parts);
+  void AddText(absl::string_view text, AnswerParts& parts);
   bool Enter(State state);
 
   const CallSyntax syntax_;
@@ -73,6 +74,7 @@ class CallParser {
   bool in_list_ = false;  // the section has had a call
   bool is_bare_ = false;  // the section has no marker
   int calls_ = 0;
+  bool is_behind_call_ = false;  // no text has come since the last call, but blanks
   JsonScanner scanner_;
   XmlCallScanner xml_;
   bool is_xml_ = false;

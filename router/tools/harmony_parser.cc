@@ -41,6 +41,12 @@ absl::string_view FunctionOf(absl::string_view header) {
 
 }  // namespace
 
+std::vector<std::string> HarmonyMarkers() {
+  std::vector<std::string> markers = Ends();
+  markers.emplace_back(kMessage);
+  return markers;
+}
+
 std::vector<AnswerPart> HarmonyParser::Add(absl::string_view text) {
   held_.append(text.data(), text.size());
   while (Step()) {

@@ -20,13 +20,17 @@ namespace baton {
 // Bytes of a message's header; what is longer is text.
 inline constexpr size_t kMaxHarmonyHeaderBytes = 512;
 
+// The control tokens that the parser looks for.
+std::vector<std::string> HarmonyMarkers();
+
 // The analysis channel is reasoning, a message to a function a call, everything else text. An
 // answer that begins with no header is text up to the first marker. Not thread-safe.
 class HarmonyParser : public AnswerParser {
  public:
-  // Without `has_tools` a message to a function is text, header and all.
-  HarmonyParser(bool has_tools, uint64_t seed, int choice)
-      : has_tools_(has_tools), seed_(seed), choice_(choice) {}
+  // Without `has_tools` a message to a function is text, header and all. With `single_call` the
+  // calls behind the first one are left out.
+  HarmonyParser(bool has_tools, uint64_t seed, int choice, bool single_call = false)
+      : has_tools_(has_tools), seed_(seed), choice_(choice), parts_(single_call) {}
 
   std::vector<AnswerPart> Add(absl::string_view text) override;
   std::vector<AnswerPart> Finish() override;

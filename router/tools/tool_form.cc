@@ -11,6 +11,7 @@
 #include "router/tools/call_parser.h"
 #include "router/tools/call_syntax.h"
 #include "router/tools/harmony_parser.h"
+#include "router/tools/marker_tokens.h"
 #include "router/tools/reasoning_splitter.h"
 
 namespace baton {
@@ -82,8 +83,8 @@ std::shared_ptr<const ToolSchemas> SharedSchemasOf(const v1::ChatInput& chat) {
 // Reasoning, then text and calls.
 class MarkedParser : public AnswerParser {
  public:
-  MarkedParser(ReasoningSplitter reasoning, CallParser calls)
-      : reasoning_(std::move(reasoning)), calls_(std::move(calls)) {}
+  MarkedParser(ReasoningSplitter reasoning, CallParser calls, bool single_call)
+      : reasoning_(std::move(reasoning)), calls_(std::move(calls)), parts_(single_call) {}
 
   std::vector<AnswerPart> Add(absl::string_view text) override {
     const std::string behind = reasoning_.Add(text, parts_);
@@ -114,6 +115,9 @@ ToolForm ToolForm::OfTemplate(absl::string_view chat_template,
   form.kind_ = KindOf(chat_template);
   if (form.kind_ == ToolFormKind::kHarmony) {
     form.needs_special_tokens_ = is_special("<|channel|>");
+    for (const std::string& marker : HarmonyMarkers()) {
+      if (is_special(marker)) form.special_markers_.push_back(marker);
+    }
     return form;
   }
   ReasoningMarkers markers = MarkersOf(chat_template);
@@ -124,11 +128,22 @@ ToolForm ToolForm::OfTemplate(absl::string_view chat_template,
   for (const auto* list : {&syntax.begins, &syntax.close, &syntax.trailing}) {
     texts.insert(texts.end(), list->begin(), list->end());
   }
-  if (form.kind_ == ToolFormKind::kMistralV13) texts.emplace_back("[ARGS]");
+  if (form.kind_ == ToolFormKind::kMistralV13) texts.insert(texts.end(), {"[ARGS]", "[CALL_ID]"});
   for (const std::string& text : texts) {
+    if (text.empty() || !is_special(text)) continue;
+    form.special_markers_.push_back(text);
     // A bare call needs no marker.
     const bool is_optional = syntax.is_bare && text != form.think_begin_ && text != form.think_end_;
-    if (!text.empty() && !is_optional && is_special(text)) form.needs_special_tokens_ = true;
+    if (!is_optional) form.needs_special_tokens_ = true;
+  }
+  return form;
+}
+
+ToolForm ToolForm::WithTokens(TokenTexts texts) const {
+  ToolForm form = *this;
+  if (needs_special_tokens_) {
+    form.tokens_ = std::make_shared<const MarkerTokens>(
+        MarkerTokens{.markers = special_markers_, .texts = std::move(texts)});
   }
   return form;
 }
@@ -165,15 +180,21 @@ std::unique_ptr<AnswerParser> ToolForm::NewParser(const v1::ChatInput& chat,
                                                   std::shared_ptr<const ToolSchemas> schemas,
                                                   uint64_t seed, int choice) const {
   const bool uses_tools = UsesTools(chat);
+  const bool single_call = chat.tool_choice().single_call();
+  std::unique_ptr<AnswerParser> parser;
   if (kind_ == ToolFormKind::kHarmony) {
-    return std::make_unique<HarmonyParser>(uses_tools, seed, choice);
+    parser = std::make_unique<HarmonyParser>(uses_tools, seed, choice, single_call);
+  } else {
+    // The forced form begins at once.
+    const bool is_open = reasoning_is_open_ && !(uses_tools && IsHeldToCalls(chat.tool_choice()));
+    parser = std::make_unique<MarkedParser>(
+        ReasoningSplitter({.begin = think_begin_, .end = think_end_}, is_open),
+        CallParser(uses_tools ? CallSyntaxOf(kind_) : CallSyntax(), std::move(schemas), seed,
+                   choice),
+        single_call);
   }
-  // The forced form begins at once.
-  const bool is_open = reasoning_is_open_ && !(uses_tools && IsHeldToCalls(chat.tool_choice()));
-  return std::make_unique<MarkedParser>(
-      ReasoningSplitter({.begin = think_begin_, .end = think_end_}, is_open),
-      CallParser(uses_tools ? CallSyntaxOf(kind_) : CallSyntax(), std::move(schemas), seed,
-                 choice));
+  if (tokens_ == nullptr) return parser;
+  return std::make_unique<TokenAwareParser>(tokens_, std::move(parser));
 }
 
 }  // namespace baton

@@ -12,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include <nlohmann/json_fwd.hpp>
 
 #include "baton/v1/generation.pb.h"
@@ -42,11 +43,21 @@ struct AnswerPart {
 class AnswerParser {
  public:
   virtual ~AnswerParser() = default;
+  // Tokens, each of which comes with its text or before it. They tell special tokens from texts
+  // that are spelled like them; without any, such texts are markers too.
+  virtual void AddTokens(absl::Span<const uint32_t> /*ids*/) {}
   // The parts that are certain after more text; cut anywhere between characters.
   virtual std::vector<AnswerPart> Add(absl::string_view text) = 0;
   // The rest, when the choice has ended.
   virtual std::vector<AnswerPart> Finish() = 0;
 };
+
+// What a vocabulary says of its tokens. Both functions are thread-safe and take every id.
+struct TokenTexts {
+  std::function<absl::string_view(uint32_t id)> bytes;
+  std::function<bool(uint32_t id)> is_special;
+};
+struct MarkerTokens;
 
 // The tools of a chat by name; the schemas of their arguments, or null. The parsers of its choices
 // share them.
@@ -84,13 +95,19 @@ class ToolForm {
   // text (skip_special_tokens false), and the parser takes out all of them.
   bool needs_special_tokens() const { return needs_special_tokens_; }
 
+  // The same form of a model with this vocabulary, which outlives all parsers: their markers that
+  // are special tokens are then looked for among tokens, not in text.
+  ToolForm WithTokens(TokenTexts texts) const;
+  // Whether a parser wants the tokens of its text, in which special ones are left.
+  bool needs_token_ids() const { return tokens_ != nullptr; }
+
   // Whether a prompt ends inside the reasoning, whose beginning the template wrote.
   bool OpensReasoning(absl::string_view prompt) const;
   // The same form of answers to prompts that do, or do not.
   ToolForm WithOpenReasoning(bool is_open) const;
 
   // A parser for an answer to a chat with these tools; without tools only reasoning is split off.
-  // `seed` decides the ids of the calls.
+  // Of a chat with single_call it shows the first call alone. `seed` decides the ids of the calls.
   std::unique_ptr<AnswerParser> NewParser(const v1::ChatInput& chat, uint64_t seed,
                                           int choice) const;
   // One for each of so many choices, which share the tools' schemas.
@@ -110,7 +127,9 @@ class ToolForm {
   ToolFormKind kind_ = ToolFormKind::kGeneric;
   std::string think_begin_;  // empty: no reasoning by markers
   std::string think_end_;
+  std::vector<std::string> special_markers_;  // markers that are special tokens
   bool needs_special_tokens_ = false;
+  std::shared_ptr<const MarkerTokens> tokens_;  // null: markers are looked for in text alone
   bool reasoning_is_open_ = false;  // the prompt ends inside the reasoning: "<think>" was written
 };
 

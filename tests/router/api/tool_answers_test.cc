@@ -46,6 +46,18 @@ TEST(ToolAnswers, MarkersStayInTheTextWhereTheyAreSpecialTokensAndMayCome) {
   EXPECT_TRUE(leaves(reasoning, 0)) << "reasoning comes without tools";
 }
 
+TEST(ToolAnswers, TokenIdsComeWhereTheyTellAMarkerFromAText) {
+  const TokenTexts texts = {.bytes = [](uint32_t) { return absl::string_view(); },
+                            .is_special = [](uint32_t) { return false; }};
+  for (const bool special : {false, true}) {
+    for (const int tools : {0, 1}) {
+      v1::GenerateRequest request = RequestWithTools(tools);
+      LeaveMarkers(FormWithMarkers(special).WithTokens(texts), request);
+      EXPECT_EQ(request.return_token_ids(), special && tools > 0);
+    }
+  }
+}
+
 TEST(ToolAnswers, IdsOfCallsFollowFromTheIdOfTheAnswer) {
   const ToolForm form = FormWithMarkers(/*special=*/false);
   const v1::ChatInput chat = RequestWithTools(1).chat();

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,14 +19,17 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 absl::StatusOr<std::unique_ptr<ServedModel>> Load(const std::string& chat_template,
-                                                  const v1::SamplingParams& defaults = {}) {
+                                                  const v1::SamplingParams& defaults = {},
+                                                  const std::vector<std::string>& tokens = {"a",
+                                                                                            "b"},
+                                                  const std::vector<int32_t>& types = {1, 1}) {
   GgufBuilder builder;
   builder.Text("general.architecture", "llama")
       .Uint32("llama.context_length", 100)
       .Text("tokenizer.ggml.model", "gpt2")
       .Text("tokenizer.ggml.pre", "gpt-2")
-      .Texts("tokenizer.ggml.tokens", {"a", "b"})
-      .Int32s("tokenizer.ggml.token_type", {1, 1})
+      .Texts("tokenizer.ggml.tokens", tokens)
+      .Int32s("tokenizer.ggml.token_type", types)
       .Texts("tokenizer.ggml.merges", {})
       .Text("tokenizer.chat_template", chat_template);
   const auto file = GgufFile::Parse(builder.Build(), "small.gguf", GgufFile::Part::kTokenizer);
@@ -190,6 +194,27 @@ TEST(ServedModel, AChatsToolsCallsAndVariablesReachTheTemplate) {
   variables["tools"].set_bool_value(true);
   EXPECT_THAT(std::string((*model)->Validate(request).message()),
               HasSubstr("chat.chat_template_kwargs"));
+}
+
+TEST(ServedModel, ItsParsersTellAControlTokenFromATextThatIsSpelledLikeIt) {
+  const auto model =
+      Load("{{ tools }}<|channel|><|message|>commentary", {},
+           {"a", "<|channel|>", "<|message|>", "<|end|>", "a<|end|>"}, {1, 3, 3, 3, 1});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const ToolForm& form = (*model)->tool_form();
+  ASSERT_EQ(form.kind(), ToolFormKind::kHarmony);
+  EXPECT_TRUE(form.needs_token_ids());
+  const auto text = [&](const std::vector<uint32_t>& ids) {
+    const auto parser = form.NewParser({}, 0, 0);
+    parser->AddTokens(ids);
+    std::string shown;
+    for (const AnswerPart& part : parser->Add("a<|end|>")) shown += part.text;
+    for (const AnswerPart& part : parser->Finish()) shown += part.text;
+    return shown;
+  };
+  EXPECT_EQ(text({0, 3}), "a");
+  EXPECT_EQ(text({4}), "a<|end|>");
+  EXPECT_EQ(text({4, 99}), "a<|end|>") << "no token has this id";
 }
 
 TEST(ServedModel, ReasoningIsOpenWhereTheTemplateWritesItsBeginning) {

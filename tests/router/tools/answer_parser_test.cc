@@ -132,6 +132,69 @@ TEST(AnswerParsers, TellCallsReasoningAndTextApartHoweverTheTextIsCut) {
   }
 }
 
+// Two calls as each form has them.
+std::vector<Case> TwoCalls() {
+  const std::string both =
+      R"([{"name": "f", "arguments": {"n": 1}}, {"name": "g", "arguments": {}}])";
+  const std::string f = R"({"name": "f", "arguments": {"n": 1}})";
+  const std::string g = R"({"name": "g", "arguments": {}})";
+  const std::string channel = "<|channel|>commentary to=functions.";
+  return {
+      {Kind::kGeneric, "{\"tool_calls\": " + both + "}", ""},
+      {Kind::kHermes, "<tool_call>\n" + f + "\n</tool_call>\n<tool_call>\n" + g + "\n</tool_call>",
+       ""},
+      {Kind::kQwenXml,
+       "<tool_call>\n<function=f>\n<parameter=n>\n1\n</parameter>\n</function>\n</tool_call>\n"
+       "<tool_call>\n<function=g>\n<parameter=s>\nab\n</parameter>\n</function>\n</tool_call>",
+       ""},
+      {Kind::kQwenXml, "<tool_call>\n" + f + "\n</tool_call>\n<tool_call>\n" + g + "\n</tool_call>",
+       ""},
+      {Kind::kLlama3, R"({"name": "f", "parameters": {"n": 1}}; {"name": "g", "parameters": {}})",
+       ""},
+      {Kind::kMistral, "[TOOL_CALLS]" + both, ""},
+      {Kind::kMistralV13, R"([TOOL_CALLS]f[ARGS]{"n": 1}[TOOL_CALLS]g[ARGS]{})", ""},
+      {Kind::kHarmony,
+       channel + "f<|message|>{\"n\": 1}<|call|><|start|>assistant" + channel +
+           "g<|message|>{}<|call|>",
+       ""},
+      {Kind::kGranite, "<|tool_call|>" + both, ""},
+      {Kind::kPhi4, "<|tool_call|>" + both + "<|/tool_call|>", ""},
+  };
+}
+
+TEST(AnswerParsers, TheBeginningOfACallBehindAnotherIsNoText) {
+  for (const Case& one : TwoCalls()) {
+    for (size_t size = 0; size <= one.text.size(); ++size) {
+      bool has_call = false;
+      for (const AnswerPart& part : PartsOf(SampleForm(one.kind), one.text.substr(0, size), 5)) {
+        has_call = has_call || part.kind == AnswerPart::Kind::kCall;
+        EXPECT_FALSE(has_call && part.kind == AnswerPart::Kind::kText)
+            << static_cast<int>(one.kind) << ": '" << part.text << "' of "
+            << one.text.substr(0, size);
+      }
+    }
+  }
+  EXPECT_EQ(Shown(PartsOf(SampleForm(Kind::kHermes),
+                          R"(<tool_call>{"name":"f","arguments":{}}</tool_call> I <tool_ca)", 0)),
+            "f#0{} | I <tool_ca")
+      << "text has come between";
+}
+
+TEST(AnswerParsers, OfAChatWithASingleCallOnlyTheFirstIsShown) {
+  v1::ChatInput single = SampleChat();
+  single.mutable_tool_choice()->set_single_call(true);
+  for (const Case& one : TwoCalls()) {
+    const std::string shown = Shown(PartsOf(SampleForm(one.kind), one.text, 3, single));
+    EXPECT_TRUE(shown == R"(f#0{"n": 1})") << static_cast<int>(one.kind) << ": " << shown;
+    EXPECT_NE(Shown(PartsOf(SampleForm(one.kind), one.text, 3)), shown);
+  }
+  EXPECT_EQ(Shown(PartsOf(SampleForm(Kind::kMistralV13),
+                          "a[TOOL_CALLS]f[ARGS]{}[TOOL_CALLS]g[ARGS]"
+                          "{\"s\": \"b\"}",
+                          1, single)),
+            "a | f#0{}");
+}
+
 TEST(AnswerParsers, WithoutToolsOnlyReasoningIsSplitOff) {
   v1::ChatInput none = SampleChat();
   none.mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_NONE);

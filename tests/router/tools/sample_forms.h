@@ -7,29 +7,36 @@
 
 namespace baton {
 
-inline ToolForm SampleForm(ToolFormKind kind) {
+inline std::string SampleTemplate(ToolFormKind kind) {
   const std::string think = "{{ tools }}<think></think>";
   switch (kind) {
     case ToolFormKind::kGeneric:
-      return ToolForm::OfTemplate("<think></think>");
+      return "<think></think>";
     case ToolFormKind::kHermes:
-      return ToolForm::OfTemplate(think + "<tool_call>{\"name\"</tool_call>");
+      return think + "<tool_call>{\"name\"</tool_call>";
     case ToolFormKind::kQwenXml:
-      return ToolForm::OfTemplate(think + "<tool_call>\\n<function=");
+      return think + "<tool_call>\\n<function=";
     case ToolFormKind::kLlama3:
-      return ToolForm::OfTemplate("{{ tools }}<|start_header_id|>ipython\"parameters\": ");
+      return "{{ tools }}<|start_header_id|>ipython\"parameters\": ";
     case ToolFormKind::kMistral:
-      return ToolForm::OfTemplate("{{ tools }}[TOOL_CALLS]");
+      return "{{ tools }}[TOOL_CALLS]";
     case ToolFormKind::kMistralV13:
-      return ToolForm::OfTemplate("{{ tools }}[TOOL_CALLS][ARGS][THINK][/THINK]");
+      return "{{ tools }}[TOOL_CALLS][ARGS][THINK][/THINK]";
     case ToolFormKind::kHarmony:
-      return ToolForm::OfTemplate("{{ tools }}<|channel|><|message|>commentary");
+      return "{{ tools }}<|channel|><|message|>commentary";
     case ToolFormKind::kGranite:
-      return ToolForm::OfTemplate("{{ tools }}<|tool_call|>");
+      return "{{ tools }}<|tool_call|>";
     case ToolFormKind::kPhi4:
-      return ToolForm::OfTemplate("{{ tools }}<|tool|><|/tool|>");
+      return "{{ tools }}<|tool|><|/tool|>";
   }
-  return ToolForm::OfTemplate("");
+  return "";
+}
+
+// `special`: all markers are special tokens, but brackets.
+inline ToolForm SampleForm(ToolFormKind kind, bool special = false) {
+  return ToolForm::OfTemplate(SampleTemplate(kind), [special](absl::string_view text) {
+    return special && text.size() > 1;
+  });
 }
 
 inline constexpr ToolFormKind kAllKinds[] = {
