@@ -7,19 +7,20 @@
 #include "router/api/json_fields.h"
 #include "router/api/named_event.h"
 #include "router/openai/common_fields.h"
+#include "router/tools/invalid_arguments.h"
 
 namespace baton {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The arguments of a call. Those that are no object stand in one, as Anthropic's documentation of
-// fine-grained tool streaming has it; so do those that are nested too deep to be walked.
+// The arguments of a call. Those that are no object stand in one, and so do those that are nested
+// too deep to be walked.
 Json InputOf(const std::string& arguments) {
   if (arguments.empty()) return Json::object();
   absl::StatusOr<Json> input = ParseJsonBody(arguments);
   if (input.ok()) return *std::move(input);
-  return {{"INVALID_JSON", arguments}};
+  return {{kInvalidArguments, arguments}};
 }
 
 Json ContentBlock(const AnswerBlock& block) {
@@ -143,8 +144,8 @@ Json MessagesFormat::Stop() const {
   for (const AnswerBlock& block : blocks_.blocks()) {
     if (block.kind == AnswerBlock::Kind::kCall) reason = "tool_use";
   }
-  if (complete.has_matched_stop_str()) {
   if (blocks_.has_cut_call()) reason = "end_turn";  // by a stop token: it cannot be made
+  if (complete.has_matched_stop_str()) {
     reason = "stop_sequence";
     sequence = complete.matched_stop_str();
   }

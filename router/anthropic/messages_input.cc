@@ -101,7 +101,7 @@ class BlockReader {
     v1::ToolCall& call = *Own().add_tool_calls();
     call.set_id(block.RequiredString("id"));
     call.set_name(block.RequiredString("name"));
-    const Json* const input = block.Object("input");
+    const Json* const input = block.Find("input");
     call.set_arguments(input == nullptr ? "{}" : DumpJson(*input));
   }
 

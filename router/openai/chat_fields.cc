@@ -37,13 +37,7 @@ void ReadCall(JsonFields& call, v1::ToolCall& result) {
   JsonFields fields(*function, call.PathOf("function"));
   result.set_name(fields.String("name").value_or(""));
   if (result.name().empty()) fields.Fail("name", "is missing");
-  const Json* const arguments = fields.Find("arguments");
-  // OpenAI's are JSON in a string; some clients send the object itself.
-  if (arguments != nullptr && arguments->is_object()) {
-    result.set_arguments(DumpJson(*arguments));
-  } else {
-    result.set_arguments(fields.String("arguments").value_or("{}"));
-  }
+  result.set_arguments(ReadArguments(fields, "arguments"));
   call.Adopt(fields.status());
 }
 
@@ -132,6 +126,12 @@ std::string ReadContent(JsonFields& message, absl::string_view name) {
     message.Adopt(part.status());
   }
   return absl::StrJoin(texts, "\n");
+}
+
+std::string ReadArguments(JsonFields& call, absl::string_view name) {
+  const Json* const arguments = call.Find(name);
+  if (arguments == nullptr) return "{}";
+  return arguments->is_string() ? arguments->get<std::string>() : DumpJson(*arguments);
 }
 
 void ReadMessages(JsonFields& fields, v1::ChatInput& chat) {

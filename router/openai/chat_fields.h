@@ -26,6 +26,10 @@ void ReadTemplateFields(JsonFields& fields, v1::ChatInput& chat);
 // The content `name` of a message: a string, a list of parts of text, or absent ("").
 std::string ReadContent(JsonFields& message, absl::string_view name);
 
+// The arguments `name` of a call in the history. OpenAI's are JSON in a string, which is kept as it
+// is; some clients send the JSON itself. Absent: "{}".
+std::string ReadArguments(JsonFields& call, absl::string_view name);
+
 void ToStruct(const nlohmann::ordered_json& object, google::protobuf::Struct& result);
 
 }  // namespace baton

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "router/openai/chat_fields.h"
 #include "router/openai/tool_fields.h"
 
 namespace baton {
@@ -96,7 +97,7 @@ class ItemReader {
     v1::ToolCall& call = *message.add_tool_calls();
     call.set_id(item.RequiredString("call_id"));
     call.set_name(item.RequiredString("name"));
-    call.set_arguments(item.String("arguments").value_or("{}"));
+    call.set_arguments(ReadArguments(item, "arguments"));
   }
 
   void ReadOutput(JsonFields& item) {

@@ -11,6 +11,7 @@
 #include "common/json/json_tree.h"
 #include "common/protocol/validate_chat.h"
 #include "router/tools/call_id.h"
+#include "router/tools/invalid_arguments.h"
 
 namespace baton {
 namespace {
@@ -44,11 +45,19 @@ Json ToolsOf(const v1::ChatInput& chat) {
   return tools;
 }
 
-// The arguments as the object that they are, or else as their text.
+// The arguments as the object that they are, or else as their text. Clients write null for none.
 Json ArgumentsOf(const v1::ToolCall& call) {
   if (absl::StripAsciiWhitespace(call.arguments()).empty()) return Json::object();
   Json arguments = ParseOrderedJson(call.arguments());
+  if (arguments.is_null()) return Json::object();
   return arguments.is_object() ? arguments : Json(call.arguments());
+}
+
+// An object in the place of arguments that are none.
+Json ObjectFor(const std::string& arguments) {
+  const Json json = ParseOrderedJson(arguments);
+  if (json == Json::array() || json == "") return Json::object();
+  return {{kInvalidArguments, arguments}};
 }
 
 // [{"name": ..., "arguments": {...}}, ...]
@@ -84,6 +93,8 @@ Json CallsOf(const v1::ChatMessage& message, const ChatShape& shape) {
     Json arguments = ArgumentsOf(call);
     if (shape.text_arguments && arguments.is_object()) {
       arguments = call.arguments().empty() ? std::string("{}") : call.arguments();
+    } else if (!shape.takes_text && !arguments.is_object()) {
+      arguments = ObjectFor(call.arguments());
     }
     calls.push_back({{"id", IdFor(shape.kind, call.id())},
                      {"type", "function"},
@@ -207,6 +218,7 @@ ChatShape ShapeOf(const ChatTemplate& chat_template, ToolFormKind kind,
   shape.text_arguments = true;
   const int with_text = ArgumentsScore(Rendered(chat_template, ChatJsonOf(chat, shape), options));
   shape.text_arguments = with_text > with_object;
+  shape.takes_text = with_text > 0;
   return shape;
 }
 

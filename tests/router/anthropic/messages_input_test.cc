@@ -55,6 +55,18 @@ TEST(MessagesInput, AnAssistantsBlocksAreOneMessage) {
               ElementsAre("assistant: There. (hm) 1=f({}) 2=g({\"b\":1,\"a\":2})", "user: Go on"));
 }
 
+TEST(MessagesInput, TheInputOfACallInTheHistoryIsTakenWhateverItIs) {
+  const auto [request, status] = InputOfMessages(R"({"messages": [
+      {"role": "assistant", "content": [
+          {"type": "tool_use", "id": "1", "name": "f", "input": null},
+          {"type": "tool_use", "id": "2", "name": "f", "input": []},
+          {"type": "tool_use", "id": "3", "name": "f", "input": "s"}]},
+      {"role": "user", "content": "Go on"}]})");
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_THAT(MessagesOf(request),
+              ElementsAre("assistant:  1=f({}) 2=f([]) 3=f(\"s\")", "user: Go on"));
+}
+
 TEST(MessagesInput, TheSystemComesFirstWithoutTheBillingLine) {
   const auto system = [](const std::string& text) {
     const Json body = {{"messages", Json::array({{{"role", "user"}, {"content", "Hi"}}})},

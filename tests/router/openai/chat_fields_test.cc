@@ -70,6 +70,24 @@ TEST(ChatFields, AnAssistantsCallsMayBeWrittenInTheOldWayAndAsObjects) {
   EXPECT_EQ(chat.messages(1).tool_calls(0).arguments(), "{}");
 }
 
+TEST(ChatFields, ArgumentsInTheHistoryAreTakenWhateverTheyAre) {
+  const auto arguments = [](const std::string& json) {
+    const auto [chat, wrong] =
+        ChatOf(ReadMessages, R"({"messages": [{"role": "assistant", "tool_calls": [
+            {"id": "1", "function": {"name": "f", "arguments": )" +
+                                 json + "}}]}]}");
+    EXPECT_EQ(wrong, "") << json;
+    return wrong.empty() ? chat.messages(0).tool_calls(0).arguments() : wrong;
+  };
+  EXPECT_EQ(arguments("null"), "{}");
+  EXPECT_EQ(arguments("[]"), "[]");
+  EXPECT_EQ(arguments("3"), "3");
+  EXPECT_EQ(arguments(R"("null")"), "null");
+  EXPECT_EQ(arguments(R"("")"), "");
+  EXPECT_EQ(arguments(R"("\"s\"")"), "\"s\"");
+  EXPECT_EQ(arguments(R"("{\"a\": ")"), "{\"a\": ") << "that of a call that was cut";
+}
+
 TEST(ChatFields, AnErrorNamesTheFieldFromTheBodyDown) {
   const auto wrong = [](const std::string& message) {
     return ChatOf(ReadMessages,

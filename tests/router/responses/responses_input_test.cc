@@ -49,6 +49,14 @@ TEST(ResponsesInput, CallsAndReasoningJoinTheMessageThatTheyBelongTo) {
                           "assistant:  3=f({})"));
 }
 
+TEST(ResponsesInput, ArgumentsInTheHistoryAreTakenWhateverTheyAre) {
+  EXPECT_THAT(MessagesOfItems(R"(
+      {"type": "function_call", "call_id": "1", "name": "f", "arguments": {"n": 1}},
+      {"type": "function_call", "call_id": "2", "name": "f", "arguments": null},
+      {"type": "function_call", "call_id": "3", "name": "f", "arguments": "{\"n"})"),
+              ElementsAre("assistant:  1=f({\"n\":1}) 2=f({}) 3=f({\"n)"));
+}
+
 TEST(ResponsesInput, ReasoningIsTheAssistantsAlone) {
   EXPECT_THAT(MessagesOfItems(R"(
       {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "hm"}]},

@@ -75,6 +75,77 @@ TEST(ChatJson, ArgumentsThatAreNoObjectStayText) {
             "{\"s\": \"cu");
 }
 
+// A template that walks the arguments of calls, as Qwen3-Coder's and Nemotron's do.
+constexpr char kWalks[] =
+    "{{ tools }}<tool_call>\\n<function={% for m in messages %}{% for c in m.tool_calls or [] %}"
+    "{{ c.function.name }}({% for k, v in c.function.arguments | items %}{{ k }}={{ v }};{% endfor "
+    "%})"
+    "{% endfor %}{% endfor %}";
+constexpr char kPrints[] =
+    "{{ tools }}<tool_call>{\"name\"</tool_call>{% for m in messages %}{% for c in m.tool_calls or "
+    "[] %}"
+    "{{ c.function.name }}({% if c.function.arguments is string %}{{ c.function.arguments }}"
+    "{% else %}{{ c.function.arguments | tojson }}{% endif %}){% endfor %}{% endfor %}";
+
+// How a template renders a call of f with these arguments.
+std::string RenderedCall(const char* source, const std::string& arguments) {
+  const auto compiled = ChatTemplate::Compile(source);
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
+  const ChatShape shape = ShapeOf(*compiled, ToolForm::OfTemplate(source).kind(), {});
+  v1::ChatInput chat = Conversation();
+  chat.mutable_messages(2)->mutable_tool_calls(0)->set_arguments(arguments);
+  const std::string text = Rendered(*compiled, ChatJsonOf(chat, shape), {});
+  const size_t begin = text.rfind("f(");
+  return begin == std::string::npos ? text : text.substr(begin);
+}
+
+TEST(ChatJson, ATemplateThatWalksArgumentsGetsAnObjectWhateverTheyAre) {
+  EXPECT_EQ(RenderedCall(kWalks, R"({"s": "a", "n": 1})"), "f(s=a;n=1;)");
+  for (const char* none : {"", " ", "{}", "null", " null ", "[]", "\"\""}) {
+    EXPECT_EQ(RenderedCall(kWalks, none), "f()") << none;
+  }
+  for (const char* text : {"\"s\"", "[1]", "3", "true", "{\"s\": \"cu", "cut", "{\"s\": 1}}"}) {
+    EXPECT_EQ(RenderedCall(kWalks, text), absl::StrCat("f(INVALID_JSON=", text, ";)"));
+  }
+}
+
+TEST(ChatJson, ATemplateThatPrintsTextsKeepsTheModelsOwnBytes) {
+  for (const char* text : {"\"s\"", "[]", "3", "{\"s\": \"cu", "cut", "{ \"s\" :1}}"}) {
+    EXPECT_EQ(RenderedCall(kPrints, text), absl::StrCat("f(", text, ")"));
+  }
+  EXPECT_EQ(RenderedCall(kPrints, "null"), "f({})");
+  EXPECT_EQ(RenderedCall(kPrints, ""), "f({})");
+}
+
+// None of the templates that render a call without arguments fails for what others left in its
+// place.
+TEST(ChatJson, EachPublicTemplateRendersArgumentsThatAreNoObject) {
+  std::ifstream file(absl::StrCat(BATON_TEST_DATA, "/templates/public.jsonl"));
+  ChatTemplateOptions options{.bos_token = "<s>", .eos_token = "</s>"};
+  options.today = absl::CivilDay(2026, 7, 6);
+  int rendered = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (!json.contains("template")) continue;
+    const std::string source = json["template"];
+    const auto compiled = ChatTemplate::Compile(source);
+    if (!compiled.ok()) continue;
+    const ChatShape shape = ShapeOf(*compiled, ToolForm::OfTemplate(source).kind(), options);
+    v1::ChatInput chat = Conversation();
+    const auto renders = [&](const std::string& arguments) {
+      chat.mutable_messages(2)->mutable_tool_calls(0)->set_arguments(arguments);
+      return compiled->Render(ChatJsonOf(chat, shape), options).status();
+    };
+    if (!renders("{}").ok()) continue;
+    ++rendered;
+    for (const char* arguments : {"null", "[]", "\"s\"", "3", "", "{\"s\": \"cu", "cut"}) {
+      EXPECT_TRUE(renders(arguments).ok())
+          << json["name"] << " " << arguments << ": " << renders(arguments);
+    }
+  }
+  EXPECT_GE(rendered, 40);
+}
+
 TEST(ChatJson, ToolsAreLeftOutWhereTheModelIsNotToKnowThem) {
   v1::ChatInput chat = Conversation();
   chat.mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_NONE);
