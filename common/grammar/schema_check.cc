@@ -12,6 +12,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/grammar/schema_disjoint.h"
+#include "common/grammar/schema_finite.h"
 #include "common/grammar/schema_keywords.h"
 #include "common/grammar/schema_scalars.h"
 #include "common/grammar/schema_text.h"
@@ -365,6 +366,7 @@ absl::StatusOr<CheckedSchema> SchemaChecker::Check(absl::string_view text) {
   BATON_ASSIGN_OR_RETURN(schema_, ParseSchemaText(text));
   BATON_ASSIGN_OR_RETURN(const Json checked, Node(schema_, ""));
   BATON_RETURN_IF_ERROR(CheckReferences());
+  BATON_RETURN_IF_ERROR(CheckFinite(schema_));
   return CheckedSchema{.text = checked.dump(), .patterns = std::move(patterns_)};
 }
 

@@ -1,5 +1,6 @@
 // Checks a JSON schema for what no grammar would hold an answer to. XGrammar ignores such keywords,
-// and others where they stand beside each other; a client is told instead.
+// and others where they stand beside each other; a client is told instead. So it is of a part whose
+// values never end.
 //
 // What is left is enforced as JSON Schema says, and is at most narrower:
 // - keywords about values of one type want that type, if no other is named;
