@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
@@ -20,7 +21,9 @@
 #include "common/grammar/dead_ends.h"
 #include "common/grammar/grammar_rules.h"
 #include "common/grammar/grammar_state.h"
+#include "common/grammar/pattern_states.h"
 #include "common/grammar/schema_check.h"
+#include "common/grammar/string_pattern.h"
 #include "common/grammar/taken_stderr.h"
 #include "xgrammar/compiler.h"
 #include "xgrammar/exception.h"
@@ -56,9 +59,36 @@ bool HoldsJsonStrings(const std::string& pattern) {
   return at != std::string::npos && at > 0 && rules[at - 1] != '\\';
 }
 
+// Counts the states that repetitions of a form add, and refuses those that would take too long to
+// compile. What is unrolled costs in proportion to it.
+class StateBudget {
+ public:
+  // INVALID_ARGUMENT says why the next expression, with so many states, is too large.
+  absl::Status Spend(double states) {
+    constexpr double kMost = double{kMaxRepeatedStates} * kMaxRepeatedStates;
+    if (states <= kMaxUnrolledRepetitions) return absl::OkStatus();
+    spent_ += states * states;
+    if (spent_ <= kMost) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "it repeats characters %.0f times%s, and a form may do so %d times in one place, or half "
+        "as often in four; lower the bound, or leave it out and check the answer",
+        states, states <= kMaxRepeatedStates ? " beside others" : "", kMaxRepeatedStates));
+  }
+
+ private:
+  double spent_ = 0;  // the sum of the squares
+};
+
 // The schema as XGrammar is to read it.
-absl::StatusOr<std::string> ReadySchema(absl::string_view text) {
+absl::StatusOr<std::string> ReadySchema(absl::string_view text, StateBudget& budget) {
   BATON_ASSIGN_OR_RETURN(const CheckedSchema schema, CheckSchema(text));
+  for (const CheckedSchema::Repetition& repetition : schema.repetitions) {
+    const absl::Status status = budget.Spend(repetition.states);
+    if (!status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(repetition.pointer, " is not supported: ", status.message()));
+    }
+  }
   for (const CheckedSchema::Pattern& pattern : schema.patterns) {
     if (!HoldsJsonStrings(pattern.expression)) {
       return absl::InvalidArgumentError(
@@ -107,8 +137,9 @@ absl::StatusOr<Json> TagsAlternatives(const GrammarSpec& spec,
                                       const GrammarVocabulary& vocabulary) {
   const std::vector<GrammarTag>& tags = spec.tags;
   Json alternatives = Json::array();
+  StateBudget budget;
   for (size_t i = 0; i < tags.size(); ++i) {
-    const absl::StatusOr<std::string> schema = ReadySchema(tags[i].schema);
+    const absl::StatusOr<std::string> schema = ReadySchema(tags[i].schema, budget);
     if (!schema.ok()) {
       return absl::Status(schema.status().code(),
                           absl::StrCat("tag ", i, ": ", schema.status().message()));
@@ -165,12 +196,13 @@ absl::StatusOr<xgrammar::Grammar> TagGrammar(const std::string& tag,
 
 absl::StatusOr<xgrammar::Grammar> GrammarOf(const GrammarSpec& spec,
                                             const GrammarVocabulary& vocabulary) {
+  StateBudget budget;
   switch (spec.kind) {
     case GrammarKind::kJsonObject:
     case GrammarKind::kJsonSchema: {
       const std::string text =
           spec.kind == GrammarKind::kJsonObject ? R"({"type":"object"})" : spec.text;
-      BATON_ASSIGN_OR_RETURN(const std::string schema, ReadySchema(text));
+      BATON_ASSIGN_OR_RETURN(const std::string schema, ReadySchema(text, budget));
       return xgrammar::Grammar::FromJSONSchema(schema, /*any_whitespace=*/true, std::nullopt,
                                                std::nullopt, /*strict_mode=*/true, kMaxWhitespace);
     }

@@ -96,7 +96,7 @@ class SchemaChecker {
   Json schema_;                                                  // the whole
   std::set<std::string> pointers_;                               // JSON pointers of all schemas
   std::vector<std::pair<std::string, std::string>> references_;  // from where, to where
-  std::vector<CheckedSchema::Pattern> patterns_;
+  CheckedSchema checked_;
   int64_t schemas_apart_ = 0;
 };
 
@@ -252,7 +252,7 @@ absl::StatusOr<Json> SchemaChecker::Typed(const Json& schema, const std::string&
   };
   if (has("object")) BATON_RETURN_IF_ERROR(Object(schema, pointer, out));
   if (has("array")) BATON_RETURN_IF_ERROR(Array(schema, pointer, out));
-  if (has("string")) BATON_RETURN_IF_ERROR(CheckString(schema, pointer, out, patterns_));
+  if (has("string")) BATON_RETURN_IF_ERROR(CheckString(schema, pointer, out, checked_));
   if (has("integer") || has("number")) {
     BATON_RETURN_IF_ERROR(CheckNumber(schema, types, pointer, out));
   }
@@ -367,7 +367,8 @@ absl::StatusOr<CheckedSchema> SchemaChecker::Check(absl::string_view text) {
   BATON_ASSIGN_OR_RETURN(const Json checked, Node(schema_, ""));
   BATON_RETURN_IF_ERROR(CheckReferences());
   BATON_RETURN_IF_ERROR(CheckFinite(schema_));
-  return CheckedSchema{.text = checked.dump(), .patterns = std::move(patterns_)};
+  checked_.text = checked.dump();
+  return std::move(checked_);
 }
 
 }  // namespace

@@ -36,6 +36,13 @@ struct CheckedSchema {
     std::string expression;
   };
   std::vector<Pattern> patterns;
+  // The keywords that bound strings or repeat parts of them, with the states that they want
+  // (pattern_states.h).
+  struct Repetition {
+    std::string pointer;
+    double states = 0;
+  };
+  std::vector<Repetition> repetitions;
 };
 
 // INVALID_ARGUMENT names what is wrong by its JSON pointer, as in "/properties/a/uniqueItems is not

@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 
 #include "common/base/status_macros.h"
+#include "common/grammar/pattern_states.h"
 #include "common/grammar/string_format.h"
 #include "common/grammar/string_pattern.h"
 
@@ -91,7 +92,7 @@ absl::StatusOr<int64_t> SchemaCount(const SchemaJson& schema, const char* keywor
 }
 
 absl::Status CheckString(const SchemaJson& schema, const std::string& pointer, SchemaJson& out,
-                         std::vector<CheckedSchema::Pattern>& patterns) {
+                         CheckedSchema& checked) {
   const bool has_length = schema.contains("minLength") || schema.contains("maxLength");
   const bool has_format = schema.contains("format");
   const bool has_pattern = schema.contains("pattern");
@@ -110,7 +111,8 @@ absl::Status CheckString(const SchemaJson& schema, const std::string& pointer, S
     absl::StatusOr<std::string> sound = SoundPattern(pattern);
     if (!sound.ok()) return SchemaNotSupported(at, sound.status().message());
     out["pattern"] = *sound;
-    patterns.push_back({.pointer = at, .expression = *std::move(sound)});
+    checked.repetitions.push_back({.pointer = at, .states = RepeatedStates(*sound)});
+    checked.patterns.push_back({.pointer = at, .expression = *std::move(sound)});
   } else if (has_format) {
     const SchemaJson& format = schema["format"];
     const auto pattern = format.is_string() ? FormatPattern(format.get<std::string>())
@@ -128,9 +130,13 @@ absl::Status CheckString(const SchemaJson& schema, const std::string& pointer, S
     if (least > most) {
       return SchemaFault(ChildPointer(pointer, "minLength"), "is more than maxLength");
     }
+    const bool bounded = most < kMaxSchemaCount;
+    checked.repetitions.push_back(
+        {.pointer = ChildPointer(pointer, bounded ? "maxLength" : "minLength"),
+         .states = static_cast<double>(bounded ? most : least)});
     // The class says what JSON escapes, since long repetitions forget it (string_pattern.h).
-    out["pattern"] = absl::StrCat(R"(^[^"\\\x00-\x1f]{)", least, ",",
-                                  most < kMaxSchemaCount ? absl::StrCat(most) : "", "}$");
+    out["pattern"] =
+        absl::StrCat(R"(^[^"\\\x00-\x1f]{)", least, ",", bounded ? absl::StrCat(most) : "", "}$");
   }
   return absl::OkStatus();
 }

@@ -32,9 +32,9 @@ absl::StatusOr<int64_t> SchemaCount(const SchemaJson& schema, const char* keywor
                                     const std::string& pointer, int64_t unset);
 
 // Add to `out` what XGrammar is to read of the keywords about strings, and about integers and
-// numbers. CheckString adds the client's pattern to `patterns`.
+// numbers. CheckString adds the client's pattern, and what it repeats, to `checked`.
 absl::Status CheckString(const SchemaJson& schema, const std::string& pointer, SchemaJson& out,
-                         std::vector<CheckedSchema::Pattern>& patterns);
+                         CheckedSchema& checked);
 absl::Status CheckNumber(const SchemaJson& schema, const SchemaTypes& types,
                          const std::string& pointer, SchemaJson& out);
 

@@ -1,6 +1,7 @@
 // The library holds answers to what schema_check.h lets pass.
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -292,6 +293,42 @@ TEST(CompiledSchemas, WhatNothingIsValidByIsAnError) {
                 ::testing::StartsWith("response_format.json_schema: "))
         << schema;
   }
+}
+
+// The time to compile them grows with the square of the bound.
+TEST(CompiledSchemas, LargeBoundsOfStringsAreRefusedAtOnceByName) {
+  const auto object = [](const std::string& string, int count) {
+    std::string properties;
+    for (int i = 0; i < count; ++i) {
+      absl::StrAppend(&properties, i > 0 ? "," : "", "\"p", i, R"(":{"type":"string",)", string,
+                      "}");
+    }
+    return absl::StrCat(R"({"type":"object","properties":{)", properties, "}}");
+  };
+  for (const auto& [string, count, pointer] : {
+           std::tuple(R"("maxLength":2049)", 1, "/properties/p0/maxLength"),
+           std::tuple(R"("maxLength":100000)", 1, "/properties/p0/maxLength"),
+           std::tuple(R"("minLength":1,"maxLength":4096)", 1, "/properties/p0/maxLength"),
+           std::tuple(R"("minLength":5000)", 1, "/properties/p0/minLength"),
+           std::tuple(R"("pattern":"^[a-z]{1,5000}$")", 1, "/properties/p0/pattern"),
+           std::tuple(R"("pattern":"^a(b[0-9]{1,200}){1,128}$")", 1, "/properties/p0/pattern"),
+           std::tuple(R"("maxLength":2000)", 5, "/properties/p1/maxLength"),
+           std::tuple(R"("minLength":1024)", 5, "/properties/p4/minLength"),
+       }) {
+    const std::string schema = object(string, count);
+    EXPECT_THAT(CompileError(SpecOf(GrammarKind::kJsonSchema, schema)),
+                ::testing::StartsWith(absl::StrCat("response_format.json_schema: ", pointer,
+                                                   " is not supported: it repeats characters ")))
+        << schema;
+  }
+  GrammarSpec tags{.kind = GrammarKind::kTags};
+  for (const char* name : {"f", "g"}) {
+    tags.tags.push_back({.begin = name, .schema = object(R"("maxLength":2000)", 1), .end = "."});
+  }
+  EXPECT_THAT(CompileError(tags),
+              ::testing::StartsWith("response_format.structural_tags: tag 1: "
+                                    "/properties/p0/maxLength is not supported: it repeats "
+                                    "characters 2000 times beside others"));
 }
 
 // A token may end what stands at the root within itself, and what is around it.

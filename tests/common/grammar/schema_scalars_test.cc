@@ -21,8 +21,8 @@ std::string NumberMade(const char* schema, const SchemaTypes& types) {
 // The keywords about strings that XGrammar is to read, or the error.
 std::string StringMade(const char* schema) {
   SchemaJson out = SchemaJson::object();
-  std::vector<CheckedSchema::Pattern> patterns;
-  const absl::Status status = CheckString(SchemaJson::parse(schema), "/a", out, patterns);
+  CheckedSchema checked;
+  const absl::Status status = CheckString(SchemaJson::parse(schema), "/a", out, checked);
   return status.ok() ? out.dump() : std::string(status.message());
 }
 
@@ -57,15 +57,14 @@ TEST(SchemaScalars, LengthsBecomeAPatternAndAPatternIsTheClients) {
               StartsWith("/a/pattern is not supported: "));
   EXPECT_THAT(StringMade(R"({"pattern": "é"})"), StartsWith("/a/pattern is not supported: "));
   SchemaJson out;
-  std::vector<CheckedSchema::Pattern> patterns;
-  ASSERT_TRUE(
-      CheckString(SchemaJson::parse(R"({"pattern": "^[ab]c$"})"), "/a", out, patterns).ok());
-  ASSERT_EQ(patterns.size(), 1u);
-  EXPECT_EQ(patterns[0].pointer, "/a/pattern");
-  EXPECT_EQ(patterns[0].expression, out["pattern"]);
-  patterns.clear();
-  ASSERT_TRUE(CheckString(SchemaJson::parse(R"({"format": "date"})"), "/a", out, patterns).ok());
-  EXPECT_TRUE(patterns.empty()) << "the pattern of a format is not the client's";
+  CheckedSchema checked;
+  ASSERT_TRUE(CheckString(SchemaJson::parse(R"({"pattern": "^[ab]c$"})"), "/a", out, checked).ok());
+  ASSERT_EQ(checked.patterns.size(), 1u);
+  EXPECT_EQ(checked.patterns[0].pointer, "/a/pattern");
+  EXPECT_EQ(checked.patterns[0].expression, out["pattern"]);
+  checked.patterns.clear();
+  ASSERT_TRUE(CheckString(SchemaJson::parse(R"({"format": "date"})"), "/a", out, checked).ok());
+  EXPECT_TRUE(checked.patterns.empty()) << "the pattern of a format is not the client's";
 }
 
 TEST(SchemaScalars, BoundsOfNumbersStayWithinWhatXGrammarWrites) {
