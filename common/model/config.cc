@@ -66,18 +66,9 @@ absl::Status ReadHeads(const ModelKeys& keys, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-// Whether the value of a key means that there is none.
-bool IsNone(const ModelKeys& keys, const char* name) {
-  const std::string key = keys.Key(name);
-  const auto count = keys.file().GetUint(key);
-  const auto number = keys.file().GetFloat(key);
-  const auto flag = keys.file().GetBool(key);
-  return (count.ok() && *count == 0) || (number.ok() && *number == 0) || (flag.ok() && !*flag);
-}
-
 absl::Status CheckKeys(const ModelKeys& keys, const Architecture& architecture) {
   for (const char* name : OptionalKeys()) {
-    if (!keys.Has(name) || MayHave(architecture, name) || IsNone(keys, name)) continue;
+    if (!keys.Has(name) || MayHave(architecture, name) || keys.IsNone(name)) continue;
     return keys.Unsupported(name, absl::StrCat("is set, which no supported model of architecture '",
                                                architecture.name, "' needs"));
   }

@@ -1,5 +1,8 @@
 #include "common/model/model_keys.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 
 #include "common/base/status_macros.h"
@@ -13,8 +16,37 @@ std::string ModelKeys::Key(absl::string_view name) const { return absl::StrCat(p
 
 bool ModelKeys::Has(absl::string_view name) const { return file_.Has(Key(name)); }
 
+absl::StatusOr<uint64_t> ModelKeys::Uint(absl::string_view name) const {
+  const absl::StatusOr<std::vector<int64_t>> values = file_.GetInts(Key(name));
+  if (!values.ok()) return file_.GetUint(Key(name));
+  BATON_ASSIGN_OR_RETURN(const uint64_t layers, file_.GetUint(Key("block_count")));
+  if (values->empty() || values->size() != layers) {
+    return Invalid(name,
+                   absl::StrCat("has ", values->size(), " values; there are ", layers, " layers"));
+  }
+  const int64_t first = values->front();
+  const auto other = std::find_if(values->begin(), values->end(),
+                                  [first](int64_t value) { return value != first; });
+  if (other != values->end()) {
+    return Unsupported(
+        name, absl::StrCat("differs among layers: it is ", first, " in layer 0 and ", *other,
+                           " in layer ", other - values->begin(),
+                           "; served are models whose layers are of one size, so choose another "
+                           "model: to convert this one again changes nothing"));
+  }
+  if (first < 0) return Invalid(name, absl::StrCat("is ", first, " in each layer; it is a count"));
+  return static_cast<uint64_t>(first);
+}
+
+bool ModelKeys::IsNone(absl::string_view name) const {
+  const absl::StatusOr<uint64_t> count = Uint(name);
+  const absl::StatusOr<double> number = file_.GetFloat(Key(name));
+  const absl::StatusOr<bool> flag = file_.GetBool(Key(name));
+  return (count.ok() && *count == 0) || (number.ok() && *number == 0) || (flag.ok() && !*flag);
+}
+
 absl::StatusOr<int> ModelKeys::Count(absl::string_view name, int max) const {
-  BATON_ASSIGN_OR_RETURN(const uint64_t value, file_.GetUint(Key(name)));
+  BATON_ASSIGN_OR_RETURN(const uint64_t value, Uint(name));
   if (value < 1 || value > static_cast<uint64_t>(max)) {
     return Invalid(name, absl::StrCat("is ", value, "; must be 1 to ", max));
   }
@@ -27,7 +59,7 @@ absl::StatusOr<int> ModelKeys::CountOr(absl::string_view name, int max, int othe
 
 absl::StatusOr<int> ModelKeys::CountOrNone(absl::string_view name, int max) const {
   if (!Has(name)) return 0;
-  BATON_ASSIGN_OR_RETURN(const uint64_t value, file_.GetUint(Key(name)));
+  BATON_ASSIGN_OR_RETURN(const uint64_t value, Uint(name));
   return value == 0 ? 0 : Count(name, max);
 }
 

@@ -1,6 +1,7 @@
 // Reads the keys "<architecture>.<name>" of a model file, and checks each value.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -20,7 +21,9 @@ class ModelKeys {
   const GgufFile& file() const { return file_; }
   bool Has(absl::string_view name) const;
 
-  // The value of a key that is a count in [1, max].
+  // The value of a key that is a count in [1, max]. Converters of models whose layers differ write
+  // an array with a value for each layer: it counts as one number if all its values are equal, else
+  // it is UNIMPLEMENTED.
   absl::StatusOr<int> Count(absl::string_view name, int max) const;
   absl::StatusOr<int> CountOr(absl::string_view name, int max, int otherwise) const;
   // Like Count, but a key that is missing is 0, and 0 is a count.
@@ -38,8 +41,13 @@ class ModelKeys {
   // UNIMPLEMENTED.
   absl::Status Unsupported(absl::string_view name, absl::string_view why) const;
   std::string Key(absl::string_view name) const;
+  // Whether the value means that there is none: 0 or false, of each layer if it is an array.
+  bool IsNone(absl::string_view name) const;
 
  private:
+  // The value of a key that is a count, or an array as above.
+  absl::StatusOr<uint64_t> Uint(absl::string_view name) const;
+
   const GgufFile& file_;
   const std::string prefix_;
 };

@@ -94,6 +94,53 @@ TEST(ModelConfig, TheLastLayerOfEachPeriodSeesAllKeys) {
   EXPECT_THAT(WindowsOf(MadeModel("olmo2", 5)), ElementsAre(0, 0, 0, 0, 0));
 }
 
+TEST(ModelConfig, ASizeMayStandOnceForEachLayer) {
+  const auto config = MadeModel("llama", 3)
+                          .Uints("attention.head_count", {4, 4, 4})
+                          .Uints("attention.head_count_kv", {2, 2, 2})
+                          .Uints("feed_forward_length", {96, 96, 96})
+                          .Uints("attention.key_length", {32, 32, 32})
+                          .Read();
+  ASSERT_TRUE(config.ok()) << config.status();
+  const auto same = MadeModel("llama", 3)
+                        .Uints("attention.head_count", {4, 4, 4})
+                        .Uint("attention.head_count_kv", 2)
+                        .Uints("feed_forward_length", {96, 96, 96})
+                        .Uint("attention.key_length", 32)
+                        .Read();
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_EQ(config->heads, 4);
+  EXPECT_EQ(config->kv_heads, 2);
+  EXPECT_EQ(config->feed_forward_width, 96);
+  EXPECT_EQ(config->head_dim, 32);
+  EXPECT_EQ(config->Digest(), same->Digest());
+  const auto experts = MadeModel("qwen3moe", 2)
+                           .Uint("expert_count", 4)
+                           .Uints("expert_used_count", {2, 2})
+                           .Uints("expert_feed_forward_length", {48, 48})
+                           .Read();
+  ASSERT_TRUE(experts.ok()) << experts.status();
+  EXPECT_EQ(experts->experts.used, 2);
+  EXPECT_EQ(experts->experts.width, 48);
+}
+
+TEST(ModelConfig, LayersOfSeveralSizesAreRefusedByName) {
+  for (const char* key : {"attention.head_count", "attention.head_count_kv", "feed_forward_length",
+                          "attention.key_length"}) {
+    const absl::Status status = MadeModel("llama", 3).Uints(key, {32, 32, 16}).Read().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << key;
+    EXPECT_THAT(std::string(status.message()),
+                testing::AllOf(testing::HasSubstr(std::string("llama.") + key),
+                               testing::HasSubstr("32 in layer 0 and 16 in layer 2"),
+                               testing::HasSubstr("choose another model")));
+  }
+  EXPECT_EQ(MadeModel("llama", 3).Uints("feed_forward_length", {96, 96}).Read().status().message(),
+            "made.gguf: llama.feed_forward_length has 2 values; there are 3 layers");
+  EXPECT_FALSE(MadeModel("llama", 3).Uints("feed_forward_length", {}).Read().ok());
+  EXPECT_FALSE(MadeModel("llama", 3).Uints("feed_forward_length", {0, 0, 0}).Read().ok());
+  EXPECT_FALSE(MadeModel("llama", 3).Uints("block_count", {3, 3, 3}).Read().ok());
+}
+
 TEST(ModelConfig, AListSaysWhichLayersHaveAWindow) {
   const auto config = MadeModel("olmo2", 3)
                           .Uint("attention.sliding_window", 9)

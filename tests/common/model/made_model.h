@@ -1,6 +1,7 @@
 // Model files made of metadata and one embedding, for tests of what a file's keys mean.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,14 @@ class MadeModel {
 
   MadeModel& Uint(const std::string& key, uint32_t value) {
     builder_.Uint32(prefix_ + key, value);
+    return *this;
+  }
+  // An array, which takes the place of a value that the key has.
+  MadeModel& Uints(const std::string& key, const std::vector<uint32_t>& values) {
+    const std::string named = GgufBytes().String(prefix_ + key).str();
+    std::erase_if(builder_.entries,
+                  [&named](const std::string& entry) { return entry.starts_with(named); });
+    builder_.Array(prefix_ + key, 4, values);
     return *this;
   }
   MadeModel& Float(const std::string& key, float value) {

@@ -54,6 +54,30 @@ TEST_F(ModelKeysTest, ACountIsInItsRange) {
   EXPECT_FALSE(keys_.CountOrNone("count", 6).ok());
 }
 
+TEST_F(ModelKeysTest, AnArrayOfEqualValuesIsOneCount) {
+  GgufBuilder builder;
+  builder.Uint32("a.block_count", 3).Int32s("a.equal", {7, 7, 7}).Int32s("a.zeros", {0, 0, 0});
+  builder.Int32s("a.differ", {7, 7, 8}).Int32s("a.short", {7, 7}).Int32s("a.below", {-1, -1, -1});
+  builder.Array<uint8_t>("a.narrow", 0, {9, 9, 9});
+  const GgufFile file = *GgufFile::Parse(builder.Build(), "m.gguf");
+  const ModelKeys keys(file, "a");
+  EXPECT_EQ(*keys.Count("equal", 7), 7);
+  EXPECT_EQ(*keys.CountOr("equal", 7, 1), 7);
+  EXPECT_EQ(*keys.CountOrNone("equal", 7), 7);
+  EXPECT_EQ(*keys.Count("narrow", 10), 9);
+  EXPECT_EQ(*keys.CountOrNone("zeros", 7), 0);
+  EXPECT_TRUE(keys.IsNone("zeros"));
+  EXPECT_FALSE(keys.IsNone("equal"));
+  EXPECT_EQ(Error(keys.Count("equal", 6)), "m.gguf: a.equal is 7; must be 1 to 6");
+  EXPECT_EQ(Error(keys.Count("short", 7)), "m.gguf: a.short has 2 values; there are 3 layers");
+  EXPECT_EQ(Error(keys.Count("below", 7)), "m.gguf: a.below is -1 in each layer; it is a count");
+  EXPECT_EQ(keys.Count("differ", 9).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_NE(Error(keys.Count("differ", 9))
+                .find("a.differ differs among layers: it is 7 in layer 0 "
+                      "and 8 in layer 2"),
+            std::string::npos);
+}
+
 TEST_F(ModelKeysTest, ANumberIsPositiveAndFinite) {
   EXPECT_EQ(*keys_.Number("number"), 0.5);
   EXPECT_EQ(Error(keys_.Number("negative")), "m.gguf: a.negative is -1; must be a positive number");
