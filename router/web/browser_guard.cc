@@ -1,6 +1,8 @@
 #include "router/web/browser_guard.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -33,6 +35,19 @@ absl::Status CheckHost(const HttpRequest& head, const AllowedHosts& hosts,
                    ", is ", LogSafe(host), "; ", remedy));
 }
 
+// Whether `parameter` of a Content-Type says that the text is not UTF-8. ASCII is UTF-8.
+bool HasOtherCharset(absl::string_view parameter) {
+  const std::pair<absl::string_view, absl::string_view> named =
+      absl::StrSplit(parameter, absl::MaxSplits('=', 1));
+  if (!absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(named.first), "charset")) return false;
+  absl::string_view charset = absl::StripAsciiWhitespace(named.second);
+  if (absl::ConsumePrefix(&charset, "\"")) absl::ConsumeSuffix(&charset, "\"");
+  constexpr absl::string_view kTaken[] = {"utf-8", "utf8", "us-ascii", "ascii"};
+  return std::none_of(std::begin(kTaken), std::end(kTaken), [charset](absl::string_view taken) {
+    return absl::EqualsIgnoreCase(charset, taken);
+  });
+}
+
 }  // namespace
 
 absl::Status CheckNoForeignPage(const HttpRequest& head, const AllowedHosts& hosts,
@@ -56,11 +71,11 @@ absl::Status CheckNoForeignPage(const HttpRequest& head, const AllowedHosts& hos
 
 absl::Status CheckPageOfThisMachine(const HttpRequest& head) {
   BATON_RETURN_IF_ERROR(
-      CheckHost(head, AllowedHosts{}, "by other names the page needs an operator's key"));
+      CheckHost(head, AllowedHosts{}, "by other names an operator's key is needed"));
   const absl::string_view origin = head.Header("origin");
   if (origin.empty() || IsOwnOrigin(origin, head.Header("host"))) return absl::OkStatus();
   return absl::PermissionDeniedError(
-      absl::StrCat("pages of ", LogSafe(origin), " may not read the router's page"));
+      absl::StrCat("pages of ", LogSafe(origin), " may not read the router's page and metrics"));
 }
 
 absl::Status CheckOwnPage(const HttpRequest& head) {
@@ -91,10 +106,15 @@ absl::Status CheckContentType(const HttpRequest& head, bool needed) {
   const absl::string_view type = head.Header("content-type");
   if (type.empty() && !needed) return absl::OkStatus();
   const std::vector<absl::string_view> parts = absl::StrSplit(type, ';');
-  if (absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(parts.front()), "application/json")) {
-    return absl::OkStatus();
+  if (!absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(parts.front()), "application/json")) {
+    return absl::InvalidArgumentError("Content-Type must be application/json");
   }
-  return absl::InvalidArgumentError("Content-Type must be application/json");
+  if (std::any_of(parts.begin() + 1, parts.end(), HasOtherCharset)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Content-Type ", LogSafe(type),
+                     " has a charset that is not read here; send the body as UTF-8"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace baton

@@ -16,8 +16,8 @@ namespace baton {
 absl::Status CheckNoForeignPage(const HttpRequest& head, const AllowedHosts& hosts,
                                 const std::vector<std::string>& origins);
 
-// The same for the router's own page, which only loopback names open, and which no other origin
-// reads.
+// The same for the router's own page and its metrics, which only loopback names open, and which no
+// other origin reads.
 absl::Status CheckPageOfThisMachine(const HttpRequest& head);
 
 // A browser shows the password that it was given with every request, whoever's page makes it.
@@ -29,7 +29,7 @@ absl::Status CheckOwnPage(const HttpRequest& head);
 absl::Status CheckContentEncoding(const HttpRequest& head);
 
 // INVALID_ARGUMENT unless Content-Type is application/json, which a page can only send to another
-// origin after asking. `needed`: it must be there.
+// origin after asking, in UTF-8. `needed`: it must be there.
 absl::Status CheckContentType(const HttpRequest& head, bool needed);
 
 }  // namespace baton

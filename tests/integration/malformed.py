@@ -165,7 +165,8 @@ class Maker:
     def media_type(self):
         """Without a key a page in a browser could send these."""
         route = self.any_route()
-        kind = self.random.choice([b"text/plain", b"application/x-www-form-urlencoded", b"multipart/form-data; boundary=a", b"json"])
+        kind = self.random.choice([b"text/plain", b"application/x-www-form-urlencoded", b"multipart/form-data; boundary=a", b"json",
+                                   b"application/json; charset=utf-16"])
         return Malformed("", sized(route, dumped(body_of(route))).replace(b"application/json", kind), {415})
 
     def expect(self):

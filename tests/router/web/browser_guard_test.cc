@@ -117,5 +117,22 @@ TEST(BrowserGuard, ABodyIsJson) {
   EXPECT_TRUE(check("", false));
 }
 
+TEST(BrowserGuard, ABodyIsUtf8) {
+  const auto check = [](const std::string& type) {
+    return CheckContentType({.method = "POST", .path = "/", .headers = {{"content-type", type}}},
+                            /*needed=*/true);
+  };
+  for (const char* rest : {"", ";", "; charset=UTF-8", ";charset=\"utf-8\"", "; charset=utf8",
+                           "; charset=US-ASCII", "; odd=utf-16", "; profile=x; charset=utf-8"}) {
+    EXPECT_TRUE(check(std::string("application/json") + rest).ok()) << rest;
+  }
+  for (const char* rest : {"; charset=utf-16", "; charset=\"UTF-16LE\"", ";Charset=iso-8859-1",
+                           "; charset=", "; profile=x; charset=windows-1252"}) {
+    const absl::Status status = check(std::string("application/json") + rest);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << rest;
+    EXPECT_NE(status.message().find("send the body as UTF-8"), std::string::npos) << rest;
+  }
+}
+
 }  // namespace
 }  // namespace baton
