@@ -149,7 +149,10 @@ Json MessagesFormat::Stop() const {
     reason = "stop_sequence";
     sequence = complete.matched_stop_str();
   }
-  if (complete.finish_reason() == v1::FINISH_REASON_LENGTH) reason = "max_tokens";
+  if (complete.finish_reason() == v1::FINISH_REASON_LENGTH) {
+    const bool asked_more = complete.usage().completion_tokens() < options_.max_tokens;
+    reason = asked_more ? "model_context_window_exceeded" : "max_tokens";
+  }
   return {{"stop_reason", std::move(reason)}, {"stop_sequence", std::move(sequence)}};
 }
 

@@ -1,6 +1,7 @@
 // The answer of /v1/messages: named events, or a whole message.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -21,6 +22,8 @@ class MessagesFormat final : public AnswerFormat {
     std::string answer_id;
     std::string model;
     bool stream = false;
+    // As the client asks for it. If an answer ends at a length below it, the context has ended it.
+    uint32_t max_tokens = 0;
   };
   MessagesFormat(Options options, std::unique_ptr<AnswerParser> parser);
 

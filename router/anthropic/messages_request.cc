@@ -129,12 +129,13 @@ absl::StatusOr<ApiRequest> ReadMessagesRequest(absl::string_view body, const Api
   BATON_ASSIGN_OR_RETURN(v1::GenerateRequest request, ReadMessagesPrompt(json, context));
   LeaveMarkers(context.tool_form, request);
   ApiRequest result{.stream = request.stream()};
-  result.format =
-      std::make_unique<MessagesFormat>(MessagesFormat::Options{.request_id = context.request_id,
-                                                               .answer_id = context.answer_id,
-                                                               .model = context.model,
-                                                               .stream = request.stream()},
-                                       ParserOf(context, request.chat()));
+  result.format = std::make_unique<MessagesFormat>(
+      MessagesFormat::Options{.request_id = context.request_id,
+                              .answer_id = context.answer_id,
+                              .model = context.model,
+                              .stream = request.stream(),
+                              .max_tokens = request.sampling_params().max_tokens()},
+      ParserOf(context, request.chat()));
   result.prompts.push_back(std::move(request));
   return result;
 }

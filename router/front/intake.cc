@@ -29,6 +29,7 @@ struct Intake::Running {
   absl::Time deadline;
   std::shared_ptr<const TraceContext> trace;
   Settled settled;
+  LongAnswers long_answers = LongAnswers::kRefuse;
   uint64_t tokenised = 0;  // tokens that its text was made into, or about as much work
 };
 
@@ -40,56 +41,73 @@ absl::Status Intake::CheckOpen() const {
   return refusing_.load() ? RouterDraining() : CheckMemory();
 }
 
-Quotas::Ask Intake::AskOf(const v1::GenerateRequest& request) const {
+Quotas::Ask Intake::AskOf(const v1::GenerateRequest& request, LongAnswers long_answers) const {
   const v1::SamplingParams& sampling = request.sampling_params();
   const uint32_t choices = std::max(sampling.n(), 1u);
-  if (!sampling.has_max_tokens()) return {.streams = choices, .tokens = ExpectedTokens(request)};
-  return {.streams = choices,
-          .tokens = AboutPromptTokens(request) + uint64_t{sampling.max_tokens()} * choices};
+  if (!sampling.has_max_tokens()) {
+    return {.streams = choices, .tokens = ExpectedTokens(request, long_answers)};
+  }
+  const uint64_t most = MaxTokensOf(request, long_answers);
+  return {.streams = choices, .tokens = AboutPromptTokens(request) + most * choices};
 }
 
-uint64_t Intake::ExpectedTokens(const v1::GenerateRequest& request) const {
+uint32_t Intake::MaxTokensOf(const v1::GenerateRequest& request, LongAnswers long_answers) const {
   const v1::SamplingParams& sampling = request.sampling_params();
-  return parts_.admission.ExpectedTokens(
-      AboutPromptTokens(request), sampling.has_max_tokens() ? sampling.max_tokens() : UINT32_MAX,
-      std::min(std::max(sampling.n(), 1u), kMaxChoices));
+  if (!sampling.has_max_tokens()) return UINT32_MAX;
+  if (long_answers == LongAnswers::kRefuse) return sampling.max_tokens();
+  const uint32_t context = parts_.model.LongestRequest(parts_.fleet.Get(), parts_.disaggregation);
+  const uint64_t prompt = AboutPromptTokens(request);
+  const uint64_t left = prompt < context ? context - prompt : 1;
+  return static_cast<uint32_t>(std::min<uint64_t>(sampling.max_tokens(), left));
 }
 
-absl::StatusOr<Intake::Place> Intake::AdmitOne(const Caller& caller,
-                                               const v1::GenerateRequest& request, Quotas::Use use,
-                                               absl::Time received, absl::Time deadline) {
+uint64_t Intake::ExpectedTokens(const v1::GenerateRequest& request,
+                                LongAnswers long_answers) const {
+  return parts_.admission.ExpectedTokens(
+      AboutPromptTokens(request), MaxTokensOf(request, long_answers),
+      std::min(std::max(request.sampling_params().n(), 1u), kMaxChoices));
+}
+
+absl::StatusOr<Admission::Ticket> Intake::AdmitOne(const Caller& caller,
+                                                   const v1::GenerateRequest& request,
+                                                   absl::Time received, absl::Time deadline,
+                                                   LongAnswers long_answers) {
   BATON_ASSIGN_OR_RETURN(Admission::Ticket ticket,
                          parts_.admission.Admit({.tenant = caller.tenant,
                                                  .user = request.user().substr(0, kMaxNameBytes),
                                                  .priority = caller.Clamp(request.priority()),
                                                  .bytes = request.SpaceUsedLong(),
-                                                 .tokens = ExpectedTokens(request),
+                                                 .tokens = ExpectedTokens(request, long_answers),
                                                  .time_left = deadline - received},
                                                 received));
   BATON_RETURN_IF_ERROR(BATON_FAILPOINT_STATUS("router.before_admit"));
   BATON_RETURN_IF_ERROR(parts_.model.Validate(request));
-  return Place{.caller = caller,
-               .ticket = std::move(ticket),
-               .use = std::move(use),
-               .received = received,
-               .deadline = deadline};
+  return ticket;
 }
 
 absl::StatusOr<std::vector<Intake::Place>> Intake::Admit(
     const Caller& caller, absl::Span<const v1::GenerateRequest* const> requests,
-    absl::Time received, absl::Time deadline) {
+    absl::Time received, absl::Time deadline, LongAnswers long_answers) {
   absl::Status status = deadline <= received + kNoTime ? DeadlinePassed(kStageQueue) : CheckOpen();
   std::vector<Quotas::Ask> asks;
-  for (const v1::GenerateRequest* request : requests) asks.push_back(AskOf(*request));
+  for (const v1::GenerateRequest* request : requests) {
+    asks.push_back(AskOf(*request, long_answers));
+  }
   absl::StatusOr<std::vector<Quotas::Use>> uses =
       status.ok() ? parts_.quotas.Begin(caller, asks, received) : status;
   status = uses.status();
   std::vector<Place> places;
   for (size_t i = 0; i < requests.size() && status.ok(); ++i) {
-    absl::StatusOr<Place> place =
-        AdmitOne(caller, *requests[i], std::move((*uses)[i]), received, deadline);
-    status = place.status();
-    if (place.ok()) places.push_back(*std::move(place));
+    absl::StatusOr<Admission::Ticket> ticket =
+        AdmitOne(caller, *requests[i], received, deadline, long_answers);
+    status = ticket.status();
+    if (!ticket.ok()) continue;
+    places.push_back({.caller = caller,
+                      .ticket = *std::move(ticket),
+                      .use = std::move((*uses)[i]),
+                      .received = received,
+                      .deadline = deadline,
+                      .long_answers = long_answers});
   }
   if (status.ok()) return places;
   CountRefused(status);
@@ -112,7 +130,8 @@ void Intake::Start(Place place, const v1::GenerateRequest& request,
                   .received = place.received,
                   .deadline = place.deadline,
                   .trace = std::move(place.trace),
-                  .settled = std::move(settled)};
+                  .settled = std::move(settled),
+                  .long_answers = place.long_answers};
   const uint64_t number = running.number;
   parts_.loop.PostOrRun([this, number, owned = std::move(owned), ticket = std::move(place.ticket),
                          use = std::move(place.use), access = std::move(place.access)]() mutable {
@@ -135,9 +154,9 @@ void Intake::Start(Place place, const v1::GenerateRequest& request,
 }
 
 absl::StatusOr<RequestSpec> Intake::Prepare(Running& running) {
-  absl::StatusOr<RequestSpec> spec =
-      parts_.model.Prepare(*running.request, parts_.fleet.Get(), parts_.disaggregation,
-                           RandomUint64(), parts_.pool.stopping(), &running.tokenised);
+  absl::StatusOr<RequestSpec> spec = parts_.model.Prepare(
+      *running.request, parts_.fleet.Get(), parts_.disaggregation, RandomUint64(),
+      parts_.pool.stopping(), &running.tokenised, running.long_answers);
   if (parts_.pool.stopping().load()) return RouterDraining();
   if (!spec.ok()) return spec;
   spec->id_high = RandomUint64();

@@ -63,6 +63,7 @@ class Intake {
     absl::Time deadline;                          // infinite: the client gave none
     std::shared_ptr<const TraceContext> trace{};  // null: the request is not traced
     std::shared_ptr<AccessEntry> access{};        // null: the request has no line in the access log
+    LongAnswers long_answers = LongAnswers::kRefuse;
   };
 
   using Settled = std::function<void(uint32_t prompt_tokens)>;
@@ -82,7 +83,8 @@ class Intake {
   // A refusal is counted.
   absl::StatusOr<std::vector<Place>> Admit(const Caller& caller,
                                            absl::Span<const v1::GenerateRequest* const> requests,
-                                           absl::Time received, absl::Time deadline);
+                                           absl::Time received, absl::Time deadline,
+                                           LongAnswers long_answers = LongAnswers::kRefuse);
   // The request belongs to the trace that its caller names, or to a new one; nothing is done where
   // nothing is traced.
   void Trace(const TraceHeaders& headers, Place& place) const;
@@ -100,11 +102,17 @@ class Intake {
   struct Running;  // what preparing a request needs
 
   // What the request takes of its tenant's quotas.
-  Quotas::Ask AskOf(const v1::GenerateRequest& request) const;
+  Quotas::Ask AskOf(const v1::GenerateRequest& request, LongAnswers long_answers) const;
+  // Returns the request's max_tokens, cut as far as that can be known before the prompt is
+  // tokenised.
+  uint32_t MaxTokensOf(const v1::GenerateRequest& request, LongAnswers long_answers) const;
   // Tokens of prompt and outputs, as far as they are known before the prompt is tokenised.
-  uint64_t ExpectedTokens(const v1::GenerateRequest& request) const;
-  absl::StatusOr<Place> AdmitOne(const Caller& caller, const v1::GenerateRequest& request,
-                                 Quotas::Use use, absl::Time received, absl::Time deadline);
+  uint64_t ExpectedTokens(const v1::GenerateRequest& request, LongAnswers long_answers) const;
+  // Finds room in the queue for a request, and checks what can be before it is tokenised.
+  absl::StatusOr<Admission::Ticket> AdmitOne(const Caller& caller,
+                                             const v1::GenerateRequest& request,
+                                             absl::Time received, absl::Time deadline,
+                                             LongAnswers long_answers);
   absl::StatusOr<RequestSpec> Prepare(Running& running);
   // Has the grammar compiled where there is one, and hands over.
   void HandOver(Running running, absl::StatusOr<RequestSpec> spec);

@@ -47,6 +47,12 @@ EncodeOptions EncodeOptionsOf(const Request& request) {
           .parse_special = request.parse_special()};
 }
 
+// Cuts max_tokens to what a context of `longest` tokens leaves beside the prompt, if that is any.
+void CutMaxTokens(uint32_t prompt_tokens, uint32_t longest, v1::SamplingParams& params) {
+  if (!params.has_max_tokens() || prompt_tokens >= longest) return;
+  params.set_max_tokens(std::min(params.max_tokens(), longest - prompt_tokens));
+}
+
 }  // namespace
 
 uint64_t AboutPromptTokens(const v1::GenerateRequest& request) {
@@ -203,10 +209,10 @@ absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& requ
                                                  const FleetSummary& fleet,
                                                  Disaggregation disaggregation, uint64_t seed,
                                                  const std::atomic<bool>& stopping,
-                                                 uint64_t* tokenised) const {
+                                                 uint64_t* tokenised,
+                                                 LongAnswers long_answers) const {
   const uint32_t everywhere = MaxModelLen(fleet);
-  const uint32_t longest =
-      std::max(everywhere, std::min(context_length_, fleet.LongestRequest(disaggregation)));
+  const uint32_t longest = LongestRequest(fleet, disaggregation);
   if (tokenised != nullptr) *tokenised = 0;
   BATON_RETURN_IF_ERROR(CheckBytes("prompt", request.prompt().size(), longest));
   const auto encoded = PromptTokens(request, stopping, longest);
@@ -217,8 +223,10 @@ absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& requ
   const std::vector<int32_t>& tokens = *encoded;
   if (tokens.empty()) return InvalidField("prompt", "must not be empty");
   const auto prompt_tokens = static_cast<uint32_t>(tokens.size());
+  v1::SamplingParams asked = request.sampling_params();
+  if (long_answers == LongAnswers::kCut) CutMaxTokens(prompt_tokens, longest, asked);
   BATON_RETURN_IF_ERROR(CheckContextLength(
-      prompt_tokens, request.sampling_params(),
+      prompt_tokens, asked,
       {.vocab_size = static_cast<uint32_t>(table_.vocab_size()), .max_model_len = longest}));
   if (const auto fault =
           PromptLogprobsFault(prompt_tokens, request.sampling_params(),
@@ -230,7 +238,7 @@ absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& requ
   spec.client_request_id = request.request_id();
   spec.prompt_token_ids.assign(tokens.begin(), tokens.end());
   spec.sampling = sampling_defaults_;
-  spec.sampling.MergeFrom(request.sampling_params());  // which a client's own values replace
+  spec.sampling.MergeFrom(asked);  // which a client's own values replace
   if (request.echo()) BATON_RETURN_IF_ERROR(CheckEcho(spec.prompt_token_ids));
   if (spec.sampling.has_max_tokens() && spec.sampling.max_tokens() == 0) {
     spec.no_output = true;
@@ -352,6 +360,12 @@ absl::Status ServedModel::InvalidChat(const v1::ChatInput& chat,
 uint32_t ServedModel::MaxModelLen(const FleetSummary& fleet) const {
   return fleet.max_model_len == 0 ? context_length_
                                   : std::min(context_length_, fleet.max_model_len);
+}
+
+uint32_t ServedModel::LongestRequest(const FleetSummary& fleet,
+                                     Disaggregation disaggregation) const {
+  return std::max(MaxModelLen(fleet),
+                  std::min(context_length_, fleet.LongestRequest(disaggregation)));
 }
 
 absl::StatusOr<v1::TokenizeResponse> ServedModel::Tokenize(const v1::TokenizeRequest& request,

@@ -33,6 +33,12 @@ constexpr uint64_t AboutTokens(size_t bytes) { return bytes / 4; }
 // About how many tokens the prompt comes to, before it is tokenised.
 uint64_t AboutPromptTokens(const v1::GenerateRequest& request);
 
+// What becomes of a max_tokens that the context does not leave beside the prompt.
+enum class LongAnswers {
+  kRefuse,
+  kCut,  // to what the context leaves
+};
+
 // Immutable after Load and thread-safe.
 class ServedModel {
  public:
@@ -59,7 +65,10 @@ class ServedModel {
   absl::StatusOr<RequestSpec> Prepare(const v1::GenerateRequest& request, const FleetSummary& fleet,
                                       Disaggregation disaggregation, uint64_t seed,
                                       const std::atomic<bool>& stopping,
-                                      uint64_t* tokenised = nullptr) const;
+                                      uint64_t* tokenised = nullptr,
+                                      LongAnswers long_answers = LongAnswers::kRefuse) const;
+  // Returns the most tokens of prompt and answer together that a ready worker takes.
+  uint32_t LongestRequest(const FleetSummary& fleet, Disaggregation disaggregation) const;
 
   // REQUIRES of all three: Validate(request) is OK. The prompt as Prepare tokenises it, however
   // long it is.

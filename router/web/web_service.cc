@@ -345,7 +345,8 @@ void WebService::Generate(const Call& call, HttpBody body) {
     std::vector<const v1::GenerateRequest*> prompts;
     for (const v1::GenerateRequest& prompt : request->prompts) prompts.push_back(&prompt);
     absl::StatusOr<std::vector<Intake::Place>> places =
-        intake_.Admit(call.caller, prompts, call.received, /*deadline=*/absl::InfiniteFuture());
+        intake_.Admit(call.caller, prompts, call.received, /*deadline=*/absl::InfiniteFuture(),
+                      call.found.api == Api::kAnthropic ? LongAnswers::kCut : LongAnswers::kRefuse);
     if (!places.ok()) return Refuse(call, places.status());
     for (Intake::Place& place : *places) {
       intake_.Trace({.parent = call.request().Header(kTraceParentHeader),

@@ -18,8 +18,12 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Json = nlohmann::ordered_json;
 
-MessagesFormat FormatOf(bool stream) {
-  return MessagesFormat({.request_id = "q", .answer_id = "a", .model = "m", .stream = stream},
+MessagesFormat FormatOf(bool stream, uint32_t max_tokens = 9) {
+  return MessagesFormat({.request_id = "q",
+                         .answer_id = "a",
+                         .model = "m",
+                         .stream = stream,
+                         .max_tokens = max_tokens},
                         NewScriptedParser());
 }
 
@@ -86,6 +90,27 @@ TEST(MessagesFormat, TellsWhyTheAnswerEnded) {
     const Json message = WholeMessage(answer);
     EXPECT_EQ(message.at("stop_reason"), expected[0]) << answer.text;
     EXPECT_EQ(message.at("stop_sequence"), expected[1]) << answer.text;
+  }
+}
+
+// Played answers have 9 tokens.
+TEST(MessagesFormat, TellsThatTheContextEndedAnAnswerThatMightHaveBeenLonger) {
+  const PlayedAnswer cut{.text = "Hi", .finish_reason = v1::FINISH_REASON_LENGTH};
+  for (const auto& [max_tokens, reason] :
+       {std::pair(9u, "max_tokens"), std::pair(10u, "model_context_window_exceeded"),
+        std::pair(32000u, "model_context_window_exceeded")}) {
+    MessagesFormat whole = FormatOf(/*stream=*/false, max_tokens);
+    EXPECT_EQ(Json::parse(Written(whole, Whole(cut))).at("stop_reason"), reason) << max_tokens;
+    MessagesFormat stream = FormatOf(/*stream=*/true, max_tokens);
+    const std::vector<Json> events = EventsOf(Written(stream, {ChunkOf("Hi"), EndOf(cut)}));
+    EXPECT_EQ(events.at(events.size() - 2).at("delta").at("stop_reason"), reason) << max_tokens;
+  }
+  for (const auto& [answer, reason] :
+       {std::pair(PlayedAnswer{.text = "Hi"}, "end_turn"),
+        std::pair(PlayedAnswer{.text = "Hi", .stop = "END"}, "stop_sequence"),
+        std::pair(PlayedAnswer{.text = "~cget~a{}"}, "tool_use")}) {
+    MessagesFormat whole = FormatOf(/*stream=*/false, 32000);
+    EXPECT_EQ(Json::parse(Written(whole, Whole(answer))).at("stop_reason"), reason);
   }
 }
 

@@ -217,6 +217,33 @@ TEST(ServedModel, ItsParsersTellAControlTokenFromATextThatIsSpelledLikeIt) {
   EXPECT_EQ(text({4, 99}), "a<|end|>") << "no token has this id";
 }
 
+TEST(ServedModel, MaxTokensAreCutToTheContextWhereThatIsAsked) {
+  const auto model = Load("aaaaa");  // of a context of 100 tokens
+  ASSERT_TRUE(model.ok()) << model.status();
+  v1::GenerateRequest request = ToolRequest(v1::ToolChoice::MODE_NONE);
+  const std::atomic<bool> stops = false;
+  const auto cut = [&](uint32_t max_tokens, LongAnswers long_answers) {
+    request.mutable_sampling_params()->set_max_tokens(max_tokens);
+    return (*model)->Prepare(request, {}, Disaggregation::kAlways, 0, stops, nullptr, long_answers);
+  };
+  for (const auto& [asked, left] :
+       {std::pair(1u, 1u), std::pair(95u, 95u), std::pair(96u, 95u), std::pair(UINT32_MAX, 95u)}) {
+    const auto spec = cut(asked, LongAnswers::kCut);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_EQ(spec->sampling.max_tokens(), left) << asked;
+    EXPECT_EQ(cut(asked, LongAnswers::kRefuse).ok(), asked == left) << asked;
+  }
+  request.mutable_sampling_params()->set_min_tokens(96);
+  EXPECT_THAT(std::string(cut(1000, LongAnswers::kCut).status().message()),
+              HasSubstr("min_tokens"));
+  const auto full = Load(std::string(100, 'a'));
+  ASSERT_TRUE(full.ok()) << full.status();
+  request.mutable_sampling_params()->clear_min_tokens();
+  const auto refused =
+      (*full)->Prepare(request, {}, Disaggregation::kAlways, 0, stops, nullptr, LongAnswers::kCut);
+  EXPECT_EQ(ErrorReason(refused.status()), kReasonContextLengthExceeded);
+}
+
 TEST(ServedModel, ReasoningIsOpenWhereTheTemplateWritesItsBeginning) {
   const auto model = Load(
       "a{% if thinking is not defined or thinking %}<think>\n{% else %}<think></think>{% endif %}");

@@ -212,6 +212,33 @@ TEST_F(WebAccessTest, TextsThatAreTokenisedCountAgainstTheTokensOfTheirTenant) {
   unlink(path.c_str());
 }
 
+TEST_F(WebAccessTest, OfMaxTokensThatAreCutATenantsTokensAreReservedForWhatIsLeft) {
+  const std::string path = testing::TempDir() + "web_cut_test.toml";
+  const std::string key = MakeApiKey();
+  KeysFile file;
+  file.keys.push_back({.hash = HashApiKey(key), .tenant = "acme"});
+  file.tenants["acme"] = {.tokens_per_minute = 80};
+  ASSERT_TRUE(WriteKeysFile(path, file).ok());
+  const std::unique_ptr<ApiKeys> keys = *ApiKeys::Load(path, metrics_, absl::Minutes(1));
+  options_.keys = keys.get();
+  MockWorker::Options small;
+  small.max_model_len = 64;
+  AddWorker(internal::v1::WORKER_ROLE_PREFILL, small)
+      .Behave({.before_first_token = absl::Hours(1)});
+  AddWorker(internal::v1::WORKER_ROLE_DECODE, small);
+  StartHttp();
+  const Json message = {{"role", "user"}, {"content", "abc"}};
+  const Json body = {{"messages", Json::array({message})}, {"max_tokens", 32000}};
+  RawRequests running(http_->address());
+  running.Send(RawPost("/v1/messages", key, body.dump()));
+  Eventually([&] { return router_->RunningRequests() == 1; });
+  // The context's 64 tokens are reserved of 80, and not all that a minute has.
+  EXPECT_EQ(Post("/tokenize", {{"prompt", "a"}}, {{"x-api-key", key}})->status, 200);
+  http_->Close();
+  Stop();
+  unlink(path.c_str());
+}
+
 TEST_F(WebAccessTest, WhoseCertificateCountsNoMoreIsAskedForAKey) {
   StartHttp();
   const HttpResponse answer =
