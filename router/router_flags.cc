@@ -17,6 +17,7 @@
 #include "common/flags/command.h"
 #include "common/gguf/model_sha256.h"
 #include "common/net/door_flags.h"
+#include "common/net/model_name_flags.h"
 #include "router/fleet/push_address.h"
 
 namespace baton {
@@ -155,8 +156,8 @@ void RouterFlags::AddTo(FlagSet& flags) {
   flags.AddString("model", model, "GGUF file or Hugging Face folder; the weights may be missing");
   flags.AddString("model-sha256", model_sha256,
                   "SHA-256 that the file of --model must have, as `sha256sum` prints it");
-  flags.AddString("served-model-name", served_model_name,
-                  "the model's name to clients (default: the file's name)");
+  AddServedModelNameFlag(flags, names.served);
+  AddModelAliasFlag(flags, names.aliases);
   flags.AddString(
       "generation-config", generation_config,
       "what a request leaves open of its sampling: auto, as the model's file recommends; "

@@ -10,6 +10,7 @@
 #include "common/net/server_flags.h"
 #include "router/access_log/access_log.h"
 #include "router/front/front_socket.h"
+#include "router/front/model_names.h"
 #include "router/http/http_server.h"
 #include "router/router.h"
 #include "router/trace/tracer.h"
@@ -20,7 +21,7 @@ struct RouterFlags {
   ServerFlags server;
   std::string model;                       // GGUF file or folder; the weights may be missing
   std::string model_sha256;                // what the file's SHA-256 must be; empty: not checked
-  std::string served_model_name;           // empty: the file's name
+  ModelNames names;                        // none served: the file's name
   std::string generation_config = "auto";  // or none: the model's own sampling is left out
   std::string fleet_secret_file;           // empty: the user's on loopback, else a random secret
   std::string api_keys;                    // file of tenants and their keys; empty: none

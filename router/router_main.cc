@@ -81,7 +81,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const RouterFlags& flags)
       LogInfo("where a request has none, the model's own sampling holds: {}", shown);
     }
   }
-  return ServedModel::Load(*file, flags.served_model_name, std::move(defaults));
+  return ServedModel::Load(*file, flags.names, std::move(defaults));
 }
 
 // Null without --front-socket.

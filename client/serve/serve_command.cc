@@ -23,6 +23,7 @@
 #include "common/base/status_macros.h"
 #include "common/certificates/credentials.h"
 #include "common/net/door_flags.h"
+#include "common/net/model_name_flags.h"
 #include "common/worker/model_runtime.h"
 
 namespace baton {
@@ -48,7 +49,8 @@ constexpr absl::string_view kNotForWorkers[] = {
     "cuda-mps",        "reuse-port",        "max-queue-time",
     "access-log",      "tls-cert",          "tls-key",
     "tls-ca",          "tls-client-ca",     "tls-crl",
-    "tls-server-name", "http-allow-host",   "serve-key-file"};
+    "tls-server-name", "http-allow-host",   "serve-key-file",
+    "model-alias"};
 
 // Flags of `serve` that are passed to the router.
 constexpr absl::string_view kForRouter[] = {
@@ -60,7 +62,7 @@ constexpr absl::string_view kForRouter[] = {
     "reflection",         "generation-config", "http-cors-origin",
     "metrics-vllm-names", "trace-file",        "otlp-endpoint",
     "trace-file-bytes",   "otlp-sample-ratio", "http-allow-host",
-    "tls-client-ca",      "serve-key-file"};
+    "tls-client-ca",      "serve-key-file",    "model-alias"};
 
 // Flags by which a router with TLS can identify its clients. One of them must be given.
 constexpr absl::string_view kWaysToKnowClients[] = {"api-keys", "serve-key-file", "tls-client-ca",
@@ -148,6 +150,7 @@ void ServeCommand::AddFlags(FlagSet& flags) {
   flags.AddString("tls-client-ca", worker_.server.tls.client_ca_file,
                   "PEM certificates of an authority that signs clients' certificates. Clients "
                   "without a key then need one");
+  AddModelAliasFlag(flags, model_aliases_);
   flags.AddString("generation-config", generation_config_,
                   "of the router: auto, the model's own sampling where a request has none; none",
                   {"auto", "none"});

@@ -34,6 +34,7 @@ class ServeCommand : public Command {
   absl::Duration max_queue_time_ = absl::Minutes(10);
   std::vector<std::string> http_cors_origins_;  // passed to the router
   std::vector<std::string> http_allow_hosts_;   // the same
+  std::vector<std::string> model_aliases_;      // the same
   std::string generation_config_ = "auto";      // passed to the router too
 };
 

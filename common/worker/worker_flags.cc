@@ -12,6 +12,7 @@
 #include "common/backend/cpu/machine/cpu_set.h"
 #include "common/base/kv_type_name.h"
 #include "common/base/status_macros.h"
+#include "common/net/model_name_flags.h"
 #include "common/rpc/limits.h"
 #include "common/speculation/speculation_mode.h"
 #include "common/worker/device_memory.h"
@@ -133,8 +134,7 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
   flags.AddString("draft-model", worker.runtime.draft_model,
                   "Where tokens are decoded, a smaller model of the same vocabulary (GGUF) that "
                   "guesses them; see --speculative");
-  flags.AddString("served-model-name", worker.served_model_name,
-                  "Name of the model in metrics (default: the file's name)");
+  AddServedModelNameFlag(flags, worker.served_model_names);
   AddComputeFlags(flags, worker.runtime.backend, worker.runtime.engine);
   AddEngineFlags(flags, worker.runtime.engine);
   AddMemoryFlags(flags, worker.runtime.memory);

@@ -33,7 +33,7 @@ struct HandoffOptions {
 
 struct WorkerFlags {
   ServerFlags server;
-  std::string served_model_name;  // empty: DefaultModelName
+  std::vector<std::string> served_model_names;  // empty: DefaultModelName
   ModelRuntimeOptions runtime;
   HandoffOptions handoff;
 };

@@ -119,9 +119,9 @@ absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags f
     runtime_->times.Took("staging memory");
   }
   runtime_->times.Log();
-  const std::string model_name = flags_.served_model_name.empty()
-                                     ? DefaultModelName(flags_.runtime.model)
-                                     : flags_.served_model_name;
+  const std::vector<std::string>& names = flags_.served_model_names;
+  const std::string model_name =
+      names.empty() ? DefaultModelName(flags_.runtime.model) : names.front();
   metrics_->SetModelName(model_name);
   const double load_seconds = absl::ToDoubleSeconds(SteadyNow() - start);
   metrics_->AddGauge("baton_model_load_seconds", "Time from start until the model was loaded.", {},

@@ -223,7 +223,7 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::ListModels(
   Caller caller;
   absl::Status status = LetIn(*context, kListModelsMethod, access, caller);
   if (status.ok()) status = request->status;
-  if (status.ok()) *response->add_models() = parts_.model.Card(parts_.fleet.Get());
+  if (status.ok()) *response = parts_.model.Models(parts_.fleet.Get());
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   if (!status.ok()) {
     Refuse(caller, status, access, reactor);

@@ -8,37 +8,17 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
-#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/gguf/model_name.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
+#include "router/front/file_type_name.h"
 #include "router/front/read_expected_model.h"
 #include "router/front/response_format.h"
 #include "router/tools/struct_json.h"
 
 namespace baton {
 namespace {
-
-// general.file_type: the type of most tensors.
-std::string FileTypeName(uint64_t file_type) {
-  switch (file_type) {
-    case 0:
-      return "F32";
-    case 1:
-      return "F16";
-    case 2:
-      return "Q4_0";
-    case 3:
-      return "Q4_1";
-    case 7:
-      return "Q8_0";
-    case 32:
-      return "BF16";
-    default:
-      return "";
-  }
-}
 
 // Checks a request for the tokens of one text.
 template <typename Request>
@@ -67,13 +47,14 @@ uint64_t AboutPromptTokens(const v1::GenerateRequest& request) {
 }
 
 absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const GgufFile& file,
-                                                               const std::string& served_name,
+                                                               ModelNames names,
                                                                v1::SamplingParams defaults) {
   std::unique_ptr<ServedModel> model(new ServedModel());
   model->sampling_defaults_ = std::move(defaults);
   const std::filesystem::path path(file.path());
   model->root_ = path.filename();
-  model->name_ = served_name.empty() ? DefaultModelName(file.path()) : served_name;
+  if (names.served.empty()) names.served.push_back(DefaultModelName(file.path()));
+  model->names_ = std::move(names);
   BATON_ASSIGN_OR_RETURN(const absl::string_view architecture,
                          file.GetString("general.architecture"));
   BATON_ASSIGN_OR_RETURN(const uint64_t context,
@@ -88,7 +69,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const GgufFile& f
   }
   model->created_ = absl::ToUnixSeconds(absl::Now());
   BATON_ASSIGN_OR_RETURN(model->tokenizer_, Tokenizer::Load(file));
-  model->expected_ = ReadExpectedModel(file, model->tokenizer_digest(), model->name_);
+  model->expected_ = ReadExpectedModel(file, model->tokenizer_digest(), model->name());
   model->table_ = MakeTokenTable(*model->tokenizer_);
   BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> empty,
                          model->tokenizer_->Encode("", EncodeOptions{}));
@@ -159,13 +140,6 @@ absl::StatusOr<std::optional<GrammarSpec>> ServedModel::GrammarOf(
   absl::StatusOr<GrammarSpec> spec = GrammarSpecOf(form);
   if (!spec.ok()) return NamingTools(request, spec.status());
   return *std::move(spec);
-}
-
-absl::Status ServedModel::CheckName(const std::string& name) const {
-  if (name.empty() || name == name_) return absl::OkStatus();
-  const std::string message =
-      absl::StrCat("model '", LogSafe(name), "' is not served here; served is '", name_, "'");
-  return WithResourceInfo(absl::NotFoundError(message), "model", LogSafe(name), message);
 }
 
 RequestLimits ServedModel::Limits() const {
@@ -325,7 +299,7 @@ absl::StatusOr<std::vector<int32_t>> ServedModel::ChatTokens(const v1::GenerateR
   if (!pieces.ok()) {
     std::string why(pieces.status().message());
     if (absl::IsResourceExhausted(pieces.status())) {
-      absl::StrAppend(&why, "; send fewer or shorter messages, or have model '", name_,
+      absl::StrAppend(&why, "; send fewer or shorter messages, or have model '", name(),
                       "' served with a simpler tokenizer.chat_template");
     }
     return InvalidField("chat.messages", why);
@@ -397,7 +371,7 @@ absl::StatusOr<v1::DetokenizeResponse> ServedModel::Detokenize(
 
 v1::ModelCard ServedModel::Card(const FleetSummary& fleet) const {
   v1::ModelCard card;
-  card.set_id(name_);
+  card.set_id(name());
   card.set_root(root_);
   card.set_max_model_len(MaxModelLen(fleet));
   card.set_created(created_);
@@ -405,6 +379,16 @@ v1::ModelCard ServedModel::Card(const FleetSummary& fleet) const {
   card.set_kv_cache_dtype(fleet.kv_cache_dtype);
   card.set_block_size(fleet.block_size);
   return card;
+}
+
+v1::ListModelsResponse ServedModel::Models(const FleetSummary& fleet) const {
+  v1::ListModelsResponse models;
+  for (const std::string& served : names_.served) {
+    v1::ModelCard& card = *models.add_models();
+    card = Card(fleet);
+    card.set_id(served);
+  }
+  return models;
 }
 
 }  // namespace baton

@@ -21,6 +21,7 @@
 #include "common/tokenizer/tokenizer.h"
 #include "router/fleet/expected_model.h"
 #include "router/fleet/fleet_view.h"
+#include "router/front/model_names.h"
 #include "router/request/choice_output.h"
 #include "router/request/events.h"
 #include "router/tools/chat_json.h"
@@ -43,14 +44,14 @@ enum class LongAnswers {
 class ServedModel {
  public:
   // `file` may be cut off after its metadata; then the weights of workers are not compared with it.
-  // `served_name` empty: the file's name without directory and ".gguf". `defaults`: of requests'
-  // sampling parameters; what is unset in both has the default of baton.v1.SamplingParams.
-  static absl::StatusOr<std::unique_ptr<ServedModel>> Load(const GgufFile& file,
-                                                           const std::string& served_name,
+  // `names` without one that is served: the file's name without directory and ".gguf". `defaults`:
+  // of requests' sampling parameters; what is unset in both has the default of
+  // baton.v1.SamplingParams.
+  static absl::StatusOr<std::unique_ptr<ServedModel>> Load(const GgufFile& file, ModelNames names,
                                                            v1::SamplingParams defaults = {});
 
-  // NOT_FOUND unless `name` is empty or this model's.
-  absl::Status CheckName(const std::string& name) const;
+  // NOT_FOUND unless `name` is empty or one of this model's.
+  absl::Status CheckName(absl::string_view name) const { return names_.Check(name); }
   // All that can be said before anything is tokenised, in time linear in the request's fields.
   absl::Status Validate(const v1::GenerateRequest& request) const;
   absl::Status Validate(const v1::TokenizeRequest& request) const;
@@ -79,7 +80,10 @@ class ServedModel {
   absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
                                                 const FleetSummary& fleet) const;
   absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request) const;
+  // Under its first name.
   v1::ModelCard Card(const FleetSummary& fleet) const;
+  // A card for each name that is served. Aliases have none.
+  v1::ListModelsResponse Models(const FleetSummary& fleet) const;
 
   // How the model calls tools and reasons.
   const ToolForm& tool_form() const { return tool_form_; }
@@ -90,7 +94,7 @@ class ServedModel {
   // may be any text. INVALID_ARGUMENT names the field. REQUIRES: what ValidateGenerateRequest checks.
   absl::StatusOr<std::optional<GrammarSpec>> GrammarOf(const v1::GenerateRequest& request) const;
 
-  const std::string& name() const { return name_; }
+  const std::string& name() const { return names_.served.front(); }
   const std::string& tokenizer_digest() const { return tokenizer_->digest(); }
   // The model's facts that the identities of workers are compared with.
   const ExpectedModel& expected() const { return expected_; }
@@ -125,7 +129,7 @@ class ServedModel {
   // The model's context, or the shortest of the ready workers'.
   uint32_t MaxModelLen(const FleetSummary& fleet) const;
 
-  std::string name_;
+  ModelNames names_;     // at least one is served
   std::string root_;     // the file's name
   std::string dtype_;    // as the file says, such as "Q4_1", or empty; workers know better
   int64_t created_ = 0;  // when it was loaded, Unix seconds

@@ -280,11 +280,10 @@ std::string WebService::TokenizerInfoBodyFor() const {
 }
 
 absl::StatusOr<std::string> WebService::BodyFor(const Call& call, absl::string_view asked) const {
-  v1::ListModelsResponse models;
+  const v1::ListModelsResponse models = parts_.model.Models(parts_.fleet.Get());
   switch (call.found.route) {
     case Route::kModels:
     case Route::kModel:
-      *models.add_models() = parts_.model.Card(parts_.fleet.Get());
       if (call.found.route == Route::kModel) return ModelBody(models, call.found.rest);
       return ModelListBody(models);
     case Route::kDetokenize: {

@@ -101,7 +101,8 @@ def threads_of(pid):
 
 @pytest.fixture(scope="module")
 def served():
-    with Serve("--metrics-listen=127.0.0.1:0", "--served-model-name=small") as serve:
+    with Serve("--metrics-listen=127.0.0.1:0", "--served-model-name=small", "--served-model-name=tiny,mini a/b",
+               "--model-alias=claude-*") as serve:
         yield serve
 
 
@@ -209,6 +210,23 @@ def test_one_page_has_the_metrics_of_every_part(served):
 
 def test_every_part_calls_the_model_by_the_name_it_is_served_under(served):
     assert set(re.findall(r'model_name="([^"]*)"', served.metrics_page())) == {"small"}
+
+
+def test_a_model_is_called_by_each_of_its_names_and_aliases(served):
+    address = served.router_argument("http-listen")
+
+    def ask(method, path, body=None):
+        connection = http.client.HTTPConnection(address, timeout=SOON_S)
+        connection.request(method, path, body and json.dumps(body), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+    assert [model["id"] for model in ask("GET", "/v1/models")[1]["data"]] == ["small", "tiny", "mini", "a/b"]
+    for name, status in {"small": 200, "a/b": 200, "claude-sonnet-4-5": 200, "gpt-4o": 404}.items():
+        request = {"model": name, "prompt": "a", "max_tokens": 1, "temperature": 0}
+        answered, body = ask("POST", "/v1/completions", request)
+        assert answered == status, body
+        assert status != 200 or body["model"] == "small"
 
 
 def test_without_a_given_name_every_part_calls_the_model_by_its_file():

@@ -31,32 +31,34 @@ namespace baton {
 inline constexpr uint32_t kEnd = 26, kSpace = 27, kTurn = 28, kVocab = 32;
 inline constexpr uint32_t kContext = 100000;
 
+inline std::unique_ptr<ServedModel> NewLetterModel(ModelNames names) {
+  std::vector<std::string> tokens;
+  std::vector<int32_t> types(kVocab, 1);
+  for (char c = 'a'; c <= 'z'; ++c) tokens.emplace_back(1, c);
+  tokens.insert(tokens.end(), {"<|end|>", "Ġ", "<|im_start|>", "<", "|", ">"});
+  types[kEnd] = types[kTurn] = 3;
+  GgufBuilder builder;
+  builder.Text("general.architecture", "llama")
+      .Uint32("general.file_type", 3)
+      .Uint32("llama.context_length", kContext)
+      .Text("tokenizer.ggml.model", "gpt2")
+      .Text("tokenizer.ggml.pre", "gpt-2")
+      .Texts("tokenizer.ggml.tokens", tokens)
+      .Int32s("tokenizer.ggml.token_type", types)
+      .Texts("tokenizer.ggml.merges", {})
+      .Uint32("tokenizer.ggml.eos_token_id", kEnd)
+      .Text("tokenizer.chat_template",
+            "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|end|>{% endfor %}"
+            "{% if add_generation_prompt %}<|im_start|>{% endif %}");
+  auto file = GgufFile::Parse(builder.Build(), "dir/letters.gguf", GgufFile::Part::kTokenizer);
+  EXPECT_TRUE(file.ok()) << file.status();
+  auto model = ServedModel::Load(*file, std::move(names));
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
 inline const ServedModel& LetterModel() {
-  static const std::unique_ptr<ServedModel> kModel = [] {
-    std::vector<std::string> tokens;
-    std::vector<int32_t> types(kVocab, 1);
-    for (char c = 'a'; c <= 'z'; ++c) tokens.emplace_back(1, c);
-    tokens.insert(tokens.end(), {"<|end|>", "Ġ", "<|im_start|>", "<", "|", ">"});
-    types[kEnd] = types[kTurn] = 3;
-    GgufBuilder builder;
-    builder.Text("general.architecture", "llama")
-        .Uint32("general.file_type", 3)
-        .Uint32("llama.context_length", kContext)
-        .Text("tokenizer.ggml.model", "gpt2")
-        .Text("tokenizer.ggml.pre", "gpt-2")
-        .Texts("tokenizer.ggml.tokens", tokens)
-        .Int32s("tokenizer.ggml.token_type", types)
-        .Texts("tokenizer.ggml.merges", {})
-        .Uint32("tokenizer.ggml.eos_token_id", kEnd)
-        .Text("tokenizer.chat_template",
-              "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|end|>{% endfor %}"
-              "{% if add_generation_prompt %}<|im_start|>{% endif %}");
-    auto file = GgufFile::Parse(builder.Build(), "dir/letters.gguf", GgufFile::Part::kTokenizer);
-    EXPECT_TRUE(file.ok()) << file.status();
-    auto model = ServedModel::Load(*file, "");
-    EXPECT_TRUE(model.ok()) << model.status();
-    return *std::move(model);
-  }();
+  static const std::unique_ptr<ServedModel> kModel = NewLetterModel({});
   return *kModel;
 }
 
@@ -113,7 +115,8 @@ class RouterFixture : public testing::Test {
     });
   }
   void StartOnly() {
-    router_ = std::make_unique<Router>(LetterModel(), options_, Credentials::Loopback(), metrics_);
+    router_ = std::make_unique<Router>(model_ != nullptr ? *model_ : LetterModel(), options_,
+                                       Credentials::Loopback(), metrics_);
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -229,6 +232,7 @@ class RouterFixture : public testing::Test {
   }
 
   RouterOptions options_;
+  std::unique_ptr<ServedModel> model_;  // null: LetterModel()
   Metrics metrics_{"router"};
   MockHandOff hand_off_;
   std::vector<std::unique_ptr<MockWorker>> workers_;

@@ -72,6 +72,15 @@ TEST_F(RouterFlagsTest, AWorkerThatCouldNeverBeCalledIsRefusedByFlag) {
   EXPECT_EQ(Parse({"--prefill=dns:///name:7001", "--decode=unix:/run/decode.sock"}), "");
 }
 
+TEST_F(RouterFlagsTest, TheModelHasNamesAndAliases) {
+  EXPECT_EQ(Parse({"--decode=127.0.0.1:1", "--served-model-name=a b", "--served-model-name=c",
+                   "--model-alias=claude-*,gpt-*"}),
+            "");
+  EXPECT_THAT(flags_.names.served, ElementsAre("a", "b", "c"));
+  EXPECT_THAT(flags_.names.aliases, ElementsAre("claude-*", "gpt-*"));
+  EXPECT_THAT(Parse({"--decode=127.0.0.1:1", "--served-model-name=*"}), HasSubstr("--model-alias"));
+}
+
 TEST_F(RouterFlagsTest, TheAccessLogIsOffByDefaultAndHasTheFormOfTheLog) {
   EXPECT_EQ(Parse({"--decode=127.0.0.1:1"}), "");
   EXPECT_FALSE(flags_.access_log.on());

@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> Load(const std::string& chat_templa
       .Text("tokenizer.chat_template", chat_template);
   const auto file = GgufFile::Parse(builder.Build(), "small.gguf", GgufFile::Part::kTokenizer);
   if (!file.ok()) return file.status();
-  return ServedModel::Load(*file, "", defaults);
+  return ServedModel::Load(*file, {}, defaults);
 }
 
 // What a chat with a model of that template ends with.

@@ -1,0 +1,78 @@
+#include "common/net/model_name_flags.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+
+#include "common/base/status_macros.h"
+#include "common/base/utf8.h"
+#include "common/rpc/limits.h"
+
+namespace baton {
+namespace {
+
+constexpr char kBlanks[] = " \t\r\n\v\f";
+
+absl::Status CheckText(absl::string_view name) {
+  if (name.size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("has ", name.size(), " bytes, at most ",
+                                                   kMaxNameBytes, " are allowed; shorten it"));
+  }
+  const bool prints = std::none_of(name.begin(), name.end(), [](char byte) {
+    return absl::ascii_iscntrl(static_cast<unsigned char>(byte));
+  });
+  if (prints && IsUtf8(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "has a control character or is no UTF-8; leave out what does not print");
+}
+
+// Adds the names of one text to `names`.
+absl::Status AddNames(absl::string_view text, bool patterns, std::vector<std::string>& names) {
+  for (const absl::string_view name :
+       absl::StrSplit(text, absl::ByAnyChar(kBlanks), absl::SkipEmpty())) {
+    BATON_RETURN_IF_ERROR(CheckText(name));
+    if (!patterns && (absl::StrContains(name, '*') || absl::StrContains(name, '?'))) {
+      return absl::InvalidArgumentError("is a pattern; give patterns by --model-alias");
+    }
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    if (names.size() == kMaxModelNames) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("is one too many: at most ", kMaxModelNames,
+                       " are allowed; --model-alias 'PREFIX*' matches many names"));
+    }
+    names.emplace_back(name);
+  }
+  return absl::OkStatus();
+}
+
+// A flag whose values are separated by commas and by blanks.
+FlagValue NamesValue(std::vector<std::string>& names, bool patterns) {
+  FlagValue value = StringsValue(names);
+  value.set = [&names, patterns](const std::string& text) {
+    return AddNames(text, patterns, names);
+  };
+  return value;
+}
+
+}  // namespace
+
+void AddServedModelNameFlag(FlagSet& flags, std::vector<std::string>& names) {
+  flags.Add("served-model-name",
+            "Names by which clients call the model: repeated, or separated by commas or blanks. "
+            "Answers and metrics have the first (default: the file's name)",
+            NamesValue(names, /*patterns=*/false));
+}
+
+void AddModelAliasFlag(FlagSet& flags, std::vector<std::string>& patterns) {
+  flags.Add("model-alias",
+            "Patterns of further names by which clients may call the model, such as claude-*; *: "
+            "any characters, ?: one character; repeated. GET /v1/models lists exact names only",
+            NamesValue(patterns, /*patterns=*/true));
+}
+
+}  // namespace baton
