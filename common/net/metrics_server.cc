@@ -58,10 +58,8 @@ bool NamesAnAddress(absl::string_view request) {
 }
 
 std::string Answer(absl::string_view status, absl::string_view text) {
-  return absl::StrCat("HTTP/1.1 ", status,
-                      "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8"
-                      "\r\nContent-Length: ",
-                      text.size(), "\r\nConnection: close\r\n\r\n", text);
+  return absl::StrCat("HTTP/1.1 ", status, "\r\nContent-Type: ", kMetricsContentType,
+                      "\r\nContent-Length: ", text.size(), "\r\nConnection: close\r\n\r\n", text);
 }
 
 // One request and its answer. Owns its socket, which does not block.

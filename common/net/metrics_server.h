@@ -10,6 +10,9 @@
 
 namespace baton {
 
+// The type of the text of Metrics::Scrape.
+inline constexpr char kMetricsContentType[] = "text/plain; version=0.0.4; charset=utf-8";
+
 // It has two threads: one accepts connections and one serves them all, so that who is slow keeps
 // nobody waiting. Of more than 64 connections the oldest is closed. A request has at most 8 KiB.
 // On loopback its Host must be localhost or an address: otherwise a page in a browser could read

@@ -7,6 +7,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 
 #include "common/base/status_macros.h"
 #include "common/net/http_host.h"
@@ -20,7 +22,8 @@ int HexDigit(char c) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-absl::StatusOr<std::string> Decoded(absl::string_view path) {
+// Undoes the percent-encoding of `path`, which errors call `what`.
+absl::StatusOr<std::string> Decoded(absl::string_view path, const char* what) {
   std::string decoded;
   decoded.reserve(path.size());
   for (size_t i = 0; i < path.size(); ++i) {
@@ -30,12 +33,12 @@ absl::StatusOr<std::string> Decoded(absl::string_view path) {
       const int low = i + 2 < path.size() ? HexDigit(path[i + 2]) : -1;
       if (high < 0 || low < 0) {
         return absl::InvalidArgumentError(
-            "the path has a '%' without two hexadecimal digits; write it as %25");
+            absl::StrCat(what, " has a '%' without two hexadecimal digits; write it as %25"));
       }
       c = static_cast<char>(high * 16 + low);
       i += 2;
     }
-    if (c == '\0') return absl::InvalidArgumentError("the path has a zero byte");
+    if (c == '\0') return absl::InvalidArgumentError(absl::StrCat(what, " has a zero byte"));
     decoded.push_back(c);
   }
   return decoded;
@@ -76,11 +79,26 @@ absl::StatusOr<RequestTarget> ParseRequestTarget(absl::string_view method,
     }
   }
   const size_t mark = origin.find('?');
-  absl::StatusOr<std::string> path = Decoded(absl::string_view(origin).substr(0, mark));
+  absl::StatusOr<std::string> path = Decoded(absl::string_view(origin).substr(0, mark), "the path");
   if (!path.ok()) return path.status();
   return RequestTarget{.path = *std::move(path),
                        .query = mark == std::string::npos ? "" : origin.substr(mark + 1),
                        .authority = std::move(authority)};
+}
+
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseQuery(
+    absl::string_view query) {
+  std::vector<std::pair<std::string, std::string>> parameters;
+  for (const absl::string_view parameter : absl::StrSplit(query, '&', absl::SkipEmpty())) {
+    const std::string plain = absl::StrReplaceAll(parameter, {{"+", " "}});
+    const size_t equals = std::min(plain.find('='), plain.size());
+    const absl::string_view text = plain;
+    BATON_ASSIGN_OR_RETURN(std::string name, Decoded(text.substr(0, equals), "the query"));
+    BATON_ASSIGN_OR_RETURN(std::string value,
+                           Decoded(text.substr(std::min(equals + 1, text.size())), "the query"));
+    parameters.emplace_back(std::move(name), std::move(value));
+  }
+  return parameters;
 }
 
 }  // namespace baton

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -18,5 +20,10 @@ struct RequestTarget {
 // OPTIONS. INVALID_ARGUMENT says what is wrong, such as a user in the authority. Pure; thread-safe.
 absl::StatusOr<RequestTarget> ParseRequestTarget(absl::string_view method,
                                                  absl::string_view target);
+
+// Returns the names and values of a query such as "a=b&c", in their order, with '+' and the
+// percent-encoding undone. INVALID_ARGUMENT says what is wrong. Pure; thread-safe.
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseQuery(
+    absl::string_view query);
 
 }  // namespace baton

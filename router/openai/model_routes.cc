@@ -2,9 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
-#include "common/base/log.h"
 #include "router/openai/common_fields.h"
 
 namespace baton {
@@ -33,11 +30,6 @@ std::string ModelListBody(const v1::ListModelsResponse& models) {
   return DumpJson({{"object", "list"}, {"data", std::move(data)}});
 }
 
-absl::StatusOr<std::string> ModelBody(const v1::ListModelsResponse& models, absl::string_view id) {
-  for (const v1::ModelCard& card : models.models()) {
-    if (card.id() == id) return DumpJson(ModelJson(card));
-  }
-  return absl::NotFoundError(absl::StrCat("model '", LogSafe(id), "' is not served here"));
-}
+std::string ModelBody(const v1::ModelCard& card) { return DumpJson(ModelJson(card)); }
 
 }  // namespace baton

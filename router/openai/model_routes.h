@@ -3,16 +3,13 @@
 
 #include <string>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-
 #include "baton/v1/generation.pb.h"
 
 namespace baton {
 
 // {"object": "list", "data": [...]}
 std::string ModelListBody(const v1::ListModelsResponse& models);
-// The model `id`, which may contain slashes. NOT_FOUND where it is not served.
-absl::StatusOr<std::string> ModelBody(const v1::ListModelsResponse& models, absl::string_view id);
+// One of them.
+std::string ModelBody(const v1::ModelCard& card);
 
 }  // namespace baton

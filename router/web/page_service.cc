@@ -61,13 +61,14 @@ absl::Status PageService::MayLook(const HttpRequest& head) const {
   // machine, whatever key it shows.
   const absl::Status no_foreign_page = CheckPageOfThisMachine(head);
   const bool has_certificate = head.client.certificate.has_value();
+  const std::string what = IsOfPage(head.path) ? "the page" : head.path;
   if (shown.authorization.empty() && !has_certificate) {
     if (comes_from_here) return no_foreign_page;
-    return parts_.door.takes_keys() ? absl::UnauthenticatedError(
-                                          "the page is open to this machine and to operators' keys")
-                                    : absl::PermissionDeniedError(
-                                          "the page is open to this machine and to operators' "
-                                          "keys; give the router --api-keys");
+    const std::string open_to =
+        absl::StrCat(what, " is open to this machine and to operators' keys");
+    return parts_.door.takes_keys()
+               ? absl::UnauthenticatedError(open_to)
+               : absl::PermissionDeniedError(absl::StrCat(open_to, "; give the router --api-keys"));
   }
   // A browser shows certificates by itself too.
   if (has_certificate || ShowsPassword(head)) BATON_RETURN_IF_ERROR(CheckOwnPage(head));
@@ -79,8 +80,9 @@ absl::Status PageService::MayLook(const HttpRequest& head) const {
   if (operates || (comes_from_here && no_foreign_page.ok())) return absl::OkStatus();
   if (comes_from_here) return no_foreign_page;
   return absl::PermissionDeniedError(
-      "the page is open to this machine and to operators: the keys file has no `operator = true` "
-      "for this key's tenant");
+      absl::StrCat(what,
+                   " is open to this machine and to operators: the keys file has no `operator = "
+                   "true` for this key's tenant"));
 }
 
 std::optional<HttpResponse> PageService::Check(const HttpRequest& head,

@@ -31,8 +31,9 @@ class PageService {
   };
   explicit PageService(Parts parts) : parts_(std::move(parts)) {}
 
-  // None where the caller may look: who calls from this machine, and who shows an operator's key or
-  // certificate. Else the refusal, which asks a browser for a key where one may help.
+  // For the page and for /metrics: none where the caller may look: who calls from this machine, and
+  // who shows an operator's key or certificate. Else the refusal, which asks a browser for a key
+  // where one may help.
   std::optional<HttpResponse> Check(const HttpRequest& head, const std::string& request_id) const;
   // Returns why workers are not used: the reasons of some and the number of the others. Empty if
   // all are used, or if the caller may not look.

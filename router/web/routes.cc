@@ -21,13 +21,23 @@ FoundRoute Generates(Route route, Api api) {
   return {.route = route, .posts = true, .generates = true, .method = kGenerateMethod, .api = api};
 }
 
+constexpr char kMetricsPath[] = "/metrics";
+
 // In no order but the reader's: no path begins another but "/models/".
 const Entry kEntries[] = {
     {"/health", {.route = Route::kHealth, .open = true}},
+    {"/ping", {.route = Route::kHealth, .open = true}},
+    {"/version", {.route = Route::kVersion, .open = true}},
+    {kMetricsPath, {.route = Route::kMetrics}},
     {"/v1/models", {.route = Route::kModels}},
     {"/v1/chat/completions", Generates(Route::kChatCompletions, Api::kOpenAi)},
     {"/v1/completions", Generates(Route::kCompletions, Api::kOpenAi)},
     {"/v1/responses", Generates(Route::kResponses, Api::kResponses)},
+    {"/v1/responses/input_tokens",
+     {.route = Route::kInputTokens,
+      .posts = true,
+      .method = kTokenizeMethod,
+      .api = Api::kResponses}},
     {"/v1/messages", Generates(Route::kMessages, Api::kAnthropic)},
     {"/v1/messages/count_tokens",
      {.route = Route::kCountTokens,
@@ -77,17 +87,28 @@ absl::StatusOr<FoundRoute> FindPath(absl::string_view path) {
 
 bool IsOfPage(absl::string_view path) { return path == "/" || absl::StartsWith(path, "/page/"); }
 
+bool IsForOperators(absl::string_view path) { return IsOfPage(path) || path == kMetricsPath; }
+
+bool IsProbe(absl::string_view path) {
+  const Entry* const entry = FindEntry(path);
+  return entry != nullptr && entry->found.open;
+}
+
 absl::StatusOr<FoundRoute> FindRoute(const HttpRequest& head) {
   absl::StatusOr<FoundRoute> found = FindPath(head.path);
   if (!found.ok()) return found;
+  found->api = ApiOf(head);
   const bool reads = head.method == "GET" || head.method == "HEAD";
   if (found->posts ? head.method == "POST" : reads) return found;
   return absl::FailedPreconditionError(found->posts ? "POST" : "GET, HEAD");
 }
 
-Api ApiOfPath(absl::string_view path) {
-  const absl::StatusOr<FoundRoute> found = FindPath(path);
-  return found.ok() ? found->api : Api::kOpenAi;
+Api ApiOf(const HttpRequest& head) {
+  const absl::StatusOr<FoundRoute> found = FindPath(head.path);
+  const bool of_both =
+      !found.ok() || found->route == Route::kModels || found->route == Route::kModel;
+  if (!of_both) return found->api;
+  return head.Header("anthropic-version").empty() ? Api::kOpenAi : Api::kAnthropic;
 }
 
 absl::string_view RouteName(absl::string_view path) {

@@ -13,13 +13,16 @@ namespace baton {
 
 enum class Route {
   kHealth,
+  kVersion,
+  kMetrics,
   kModels,
   kModel,  // `rest` is its id
   kChatCompletions,
   kCompletions,
   kResponses,
   kMessages,
-  kCountTokens,
+  kCountTokens,  // of a prompt, as Anthropic counts them
+  kInputTokens,  // as OpenAI does
   kTokenize,
   kDetokenize,
   kTokenizerInfo,
@@ -46,8 +49,13 @@ struct FoundRoute {
 absl::StatusOr<FoundRoute> FindRoute(const HttpRequest& head);
 // Whether the page, or what it consists of or reads, is at that path.
 bool IsOfPage(absl::string_view path);
-// Of that path; OpenAI's where it is unknown.
-Api ApiOfPath(absl::string_view path);
+// Whether what is at that path is for this machine and operators alone: the page and /metrics.
+bool IsForOperators(absl::string_view path);
+// Whether it is the path of a probe, which needs no key.
+bool IsProbe(absl::string_view path);
+// The API of the request's path. Models are listed in both, and unknown paths are of neither: these
+// are Anthropic's if the request has the header anthropic-version, else OpenAI's.
+Api ApiOf(const HttpRequest& head);
 // The path of the route as it is documented, such as "/v1/models/{id}"; "other" where it is unknown.
 absl::string_view RouteName(absl::string_view path);
 

@@ -7,14 +7,14 @@
 #include "common/access/access_table.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
+#include "common/base/version.h"
+#include "common/net/metrics_server.h"
 #include "router/access_log/access_entry.h"
 #include "router/anthropic/messages_request.h"
 #include "router/api/api_error.h"
 #include "router/front/client_identity.h"
 #include "router/openai/chat_request.h"
 #include "router/openai/completion_request.h"
-#include "router/openai/model_routes.h"
-#include "router/openai/tokenizer_routes.h"
 #include "router/request/errors.h"
 #include "router/responses/responses_request.h"
 #include "router/web/browser_guard.h"
@@ -27,10 +27,13 @@ namespace baton {
 namespace {
 
 constexpr int kUnavailable = 503;
-// Bytes of one piece of a long answer.
-constexpr size_t kPieceBytes = size_t{64} << 10;
 
-bool Tokenizes(Route route) { return route == Route::kTokenize || route == Route::kCountTokens; }
+HttpResponse MetricsResponse(std::string page) {
+  HttpResponse response;
+  response.headers = {{"Content-Type", kMetricsContentType}, {"Cache-Control", "no-store"}};
+  response.body = std::move(page);
+  return response;
+}
 
 }  // namespace
 
@@ -58,6 +61,8 @@ WebService::WebService(Intake& intake, const Intake::Parts& parts, const PageSer
       parts_(parts),
       page_(page),
       options_(std::move(options)),
+      answers_(parts_),
+      all_metrics_(metrics),
       metrics_(metrics) {}
 
 HttpServer::Handler WebService::handler() {
@@ -70,21 +75,21 @@ HttpServer::Handler WebService::handler() {
           [](const HttpRequest& request, int status, const std::string& message) {
             ApiError error = ApiErrorWithStatus(status, message);
             if (status == kUnavailable) error.retry_after = kRetryDelay;
-            return Refusal(ApiOfPath(request.path), error, RequestIdOf(request));
+            return Refusal(ApiOf(request), error, RequestIdOf(request));
           },
       .answered =
           [this](const std::string& path, int status, std::optional<absl::Duration> since_head) {
             metrics_.Answered(path, status, since_head);
           },
       .entry = [this](const std::string& path) { return EntryFor(path); },
-      .shares = [](const std::string& path) { return !IsOfPage(path); }};
+      .shares = [](const std::string& path) { return !IsForOperators(path); }};
 }
 
 std::shared_ptr<AccessEntry> WebService::EntryFor(const std::string& path) const {
   constexpr char kClientLeft[] = "499";  // as other HTTP servers log it
   const absl::string_view route = RouteName(path);
-  // Probes and open pages ask again and again.
-  const bool asked_often = route == RouteName("/health") || IsOfPage(path);
+  // Probes, scrapers and open pages ask again and again.
+  const bool asked_often = IsProbe(path) || IsForOperators(path);
   return AccessEntry::Begin(
       parts_.access_log,
       {.route = std::string(route), .unanswered = kClientLeft, .only_errors = asked_often},
@@ -123,7 +128,7 @@ absl::StatusOr<Caller> WebService::Identify(const HttpRequest& head, const Found
 
 std::optional<HttpResponse> WebService::Check(const HttpRequest& head) {
   constexpr int kMethodNotAllowed = 405, kUnsupportedMediaType = 415;
-  const Api api = ApiOfPath(head.path);
+  const Api api = ApiOf(head);
   const auto refuse = [&](const ApiError& error) { return Refusal(api, error, RequestIdOf(head)); };
   const absl::StatusOr<FoundRoute> found = FindRoute(head);
   if (absl::IsFailedPrecondition(found.status())) {
@@ -136,7 +141,9 @@ std::optional<HttpResponse> WebService::Check(const HttpRequest& head) {
   if (!found.ok()) {
     return refuse(ApiErrorWithStatus(404, found.status().message()));
   }
-  if (found->route == Route::kPage) return page_.Check(head, RequestIdOf(head));
+  if (found->route == Route::kPage || found->route == Route::kMetrics) {
+    return page_.Check(head, RequestIdOf(head));
+  }
   absl::Status status = found->generates ? intake_.CheckOpen() : intake_.CheckMemory();
   if (found->open) status = absl::OkStatus();
   if (status.ok()) status = Identify(head, *found).status();
@@ -190,6 +197,10 @@ void WebService::Handle(const std::shared_ptr<HttpExchange>& exchange, HttpBody 
   if (found->route == Route::kPage) {  // Check has found who looks
     return exchange->Respond(page_.Answer(head, call.request_id));
   }
+  if (found->route == Route::kMetrics) return call.Respond(MetricsResponse(all_metrics_.Scrape()));
+  if (found->route == Route::kVersion) {
+    return call.Respond(JsonResponse(200, absl::StrCat(R"({"version":")", Version(), R"("})")));
+  }
   absl::StatusOr<Caller> caller = Identify(head, *found);
   if (!caller.ok()) return call.Refuse(caller.status());
   call.caller = *std::move(caller);
@@ -240,84 +251,13 @@ absl::StatusOr<ApiRequest> WebService::Translate(const Call& call, absl::string_
   }
 }
 
-absl::StatusOr<HttpResponse> WebService::TokenizeAnswerFor(const Call& call,
-                                                           absl::string_view asked) const {
-  BATON_ASSIGN_OR_RETURN(const TokenizeCall tokenize, ReadTokenizeRequest(asked));
-  BATON_ASSIGN_OR_RETURN(std::vector<int32_t> ids, TokensOf(call, tokenize.request));
-  ids.shrink_to_fit();
-  const auto text = std::make_shared<TokenizeText>(
-      TokenizeAnswer{.tokens = std::move(ids),
-                     .max_model_len = parts_.model.Card(parts_.fleet.Get()).max_model_len(),
-                     .return_token_strs = tokenize.return_token_strs,
-                     .with_pieces = tokenize.with_pieces},
-      [&tokenizer = parts_.model.tokenizer()](int32_t id) { return tokenizer.TokenBytes(id); });
-  HttpResponse answer = JsonResponse(200, text->Next(kPieceBytes));
-  if (text->done()) return answer;
-  answer.more = [text] { return text->Next(kPieceBytes); };
-  answer.more_bytes = text->memory_bytes();
-  return answer;
-}
-
-absl::StatusOr<HttpResponse> WebService::AnswerFor(const Call& call,
-                                                   absl::string_view asked) const {
-  if (call.found.route == Route::kTokenize) return TokenizeAnswerFor(call, asked);
-  BATON_ASSIGN_OR_RETURN(std::string body, BodyFor(call, asked));
-  return JsonResponse(200, std::move(body));
-}
-
-std::string WebService::TokenizerInfoBodyFor() const {
-  const Tokenizer& tokenizer = parts_.model.tokenizer();
-  const auto text = [&tokenizer](std::optional<int32_t> id) {
-    return id.has_value() ? std::string(tokenizer.TokenBytes(*id)) : std::string();
-  };
-  return TokenizerInfoBody(
-      {.bos_token = text(tokenizer.bos_id()),
-       .eos_token = text(tokenizer.eos_id()),
-       .pad_token = "",
-       .chat_template = tokenizer.chat_template(),
-       .model_max_length = parts_.model.Card(parts_.fleet.Get()).max_model_len(),
-       .add_bos_token = parts_.model.adds_bos()});
-}
-
-absl::StatusOr<std::string> WebService::BodyFor(const Call& call, absl::string_view asked) const {
-  const v1::ListModelsResponse models = parts_.model.Models(parts_.fleet.Get());
-  switch (call.found.route) {
-    case Route::kModels:
-    case Route::kModel:
-      if (call.found.route == Route::kModel) return ModelBody(models, call.found.rest);
-      return ModelListBody(models);
-    case Route::kDetokenize: {
-      BATON_ASSIGN_OR_RETURN(const v1::DetokenizeRequest request, ReadDetokenizeRequest(asked));
-      BATON_RETURN_IF_ERROR(parts_.model.Validate(request));
-      BATON_ASSIGN_OR_RETURN(const v1::DetokenizeResponse text, parts_.model.Detokenize(request));
-      return DetokenizeBody(text.text());
-    }
-    case Route::kTokenizerInfo:
-      return TokenizerInfoBodyFor();
-    case Route::kCountTokens:
-      return CountTokensBodyFor(call, asked);
-    default:
-      return absl::UnimplementedError(
-          absl::StrCat(call.request().path, " is not served: this model generates text"));
-  }
-}
-
-absl::StatusOr<std::string> WebService::CountTokensBodyFor(const Call& call,
-                                                           absl::string_view asked) const {
-  BATON_ASSIGN_OR_RETURN(const v1::GenerateRequest request,
-                         ReadCountTokens(asked, ContextOf(call)));
-  BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, TokensOf(call, request));
-  return CountTokensBody(static_cast<uint32_t>(ids.size()));
-}
-
-absl::StatusOr<std::vector<int32_t>> WebService::TokensOf(
-    const Call& call, const v1::GenerateRequest& request) const {
-  BATON_RETURN_IF_ERROR(parts_.model.Validate(request));
-  absl::StatusOr<std::vector<int32_t>> ids =
-      parts_.model.PromptTokens(request, parts_.pool.stopping());
-  parts_.quotas.ChargeText(call.caller, ids.ok() ? ids->size() : AboutPromptTokens(request),
-                           SteadyNow());
-  return ids;
+absl::StatusOr<HttpResponse> WebService::AnswerFor(const Call& call, absl::string_view body) const {
+  const ApiContext context = ContextOf(call);
+  return answers_.Answer({.head = call.request(),
+                          .route = call.found,
+                          .caller = call.caller,
+                          .context = context,
+                          .body = body});
 }
 
 PreparingPool::Job WebService::JobOf(const Call& call, size_t body_bytes,

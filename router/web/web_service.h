@@ -15,6 +15,7 @@
 #include "router/front/intake.h"
 #include "router/http/http_server.h"
 #include "router/web/allowed_hosts.h"
+#include "router/web/model_answers.h"
 #include "router/web/page_service.h"
 #include "router/web/routes.h"
 #include "router/web/web_metrics.h"
@@ -62,23 +63,18 @@ class WebService {
   void Generate(const Call& call, HttpBody body);
   // Answers at once, on the pool.
   void AnswerOnPool(const Call& call, HttpBody body);
-  // Return the answer to a request with the body `asked`, or that answer's body.
-  absl::StatusOr<HttpResponse> AnswerFor(const Call& call, absl::string_view asked) const;
-  absl::StatusOr<HttpResponse> TokenizeAnswerFor(const Call& call, absl::string_view asked) const;
-  absl::StatusOr<std::string> BodyFor(const Call& call, absl::string_view asked) const;
-  absl::StatusOr<std::string> CountTokensBodyFor(const Call& call, absl::string_view asked) const;
-  // Validates the request, tokenises its prompt and charges the tokens.
-  absl::StatusOr<std::vector<int32_t>> TokensOf(const Call& call,
-                                                const v1::GenerateRequest& request) const;
+  // Returns the answer to a request that runs no prompt.
+  absl::StatusOr<HttpResponse> AnswerFor(const Call& call, absl::string_view body) const;
   // A job of the call, whose body has so many bytes, for the pool.
   static PreparingPool::Job JobOf(const Call& call, size_t body_bytes,
                                   absl::AnyInvocable<void(const absl::Status& may_run)> run);
-  std::string TokenizerInfoBodyFor() const;
 
   Intake& intake_;
   const Intake::Parts parts_;
   const PageService& page_;
   const Options options_;
+  const ModelAnswers answers_;
+  const Metrics& all_metrics_;
   WebMetrics metrics_;
 };
 

@@ -3,13 +3,14 @@ import json
 import re
 import typing
 
-ROUTES = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens", "/tokenize",
-          "/detokenize")
+ROUTES = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/responses/input_tokens", "/v1/messages",
+          "/v1/messages/count_tokens", "/tokenize", "/detokenize")
 SAMPLED = {"temperature": 1, "top_p": 0.9}
 BODIES = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1, **SAMPLED},
     "/v1/completions": {"prompt": "a", "max_tokens": 1, **SAMPLED},
     "/v1/responses": {"input": "a", "max_output_tokens": 1, **SAMPLED},
+    "/v1/responses/input_tokens": {"input": "a", **SAMPLED},
     "/v1/messages": {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1},
     "/v1/messages/count_tokens": {"messages": [{"role": "user", "content": "a"}]},
     "/tokenize": {"prompt": "a"},

@@ -1,5 +1,9 @@
 #include "router/http/request_target.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "gtest/gtest.h"
 
 namespace baton {
@@ -32,6 +36,29 @@ TEST(RequestTargetTest, EachFormOfATargetHasItsPathAndQuery) {
     EXPECT_EQ(parsed->authority, authority) << target;
   }
   EXPECT_EQ(ParseRequestTarget("OPTIONS", "*")->path, "*");
+}
+
+TEST(RequestTargetTest, AQueryIsItsNamesAndValues) {
+  using Parameters = std::vector<std::pair<std::string, std::string>>;
+  const std::pair<const char*, Parameters> cases[] = {
+      {"", {}},
+      {"&&", {}},
+      {"a=b&c=d", {{"a", "b"}, {"c", "d"}}},
+      {"a=1&a=2", {{"a", "1"}, {"a", "2"}}},
+      {"a", {{"a", ""}}},
+      {"a=", {{"a", ""}}},
+      {"=b", {{"", "b"}}},
+      {"a=b=c", {{"a", "b=c"}}},
+      {"a+b=c%20d%2B%26", {{"a b", "c d+&"}}},
+  };
+  for (const auto& [query, expected] : cases) {
+    const auto parameters = ParseQuery(query);
+    ASSERT_TRUE(parameters.ok()) << query;
+    EXPECT_EQ(*parameters, expected) << query;
+  }
+  for (const char* query : {"a=%", "a=%4", "%zz=b", "a=%00"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseQuery(query).status())) << query;
+  }
 }
 
 TEST(RequestTargetTest, WhatIsNoTargetIsRefused) {

@@ -4,8 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "router/api/api_error.h"
-
 namespace baton {
 namespace {
 
@@ -34,14 +32,9 @@ TEST(ModelRoutes, AListHasEveryModel) {
       "dtype": "Q4_1", "kv_cache_dtype": "f16", "block_size": 16})"));
 }
 
-TEST(ModelRoutes, AnIdMayHaveSlashes) {
-  EXPECT_EQ(Json::parse(*ModelBody(TwoModels(), "org/a"))["id"], "org/a");
-}
-
-TEST(ModelRoutes, AnUnknownModelIsNotFound) {
-  const ApiError error = ApiErrorOf(ModelBody(TwoModels(), "a").status());
-  EXPECT_EQ(error.status, 404);
-  EXPECT_EQ(error.code, "model_not_found");
+TEST(ModelRoutes, OneModelIsAsInTheList) {
+  EXPECT_EQ(Json::parse(ModelBody(TwoModels().models(0))),
+            Json::parse(ModelListBody(TwoModels()))["data"][0]);
 }
 
 }  // namespace

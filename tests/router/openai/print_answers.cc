@@ -70,7 +70,7 @@ void PrintAll() {
   models.add_models()->set_id("org/m");
   models.add_models()->set_id("n");
   Print("ModelList", Json::parse(ModelListBody(models)));
-  Print("Model", Json::parse(*ModelBody(models, "org/m")));
+  Print("Model", Json::parse(ModelBody(models.models(0))));
   const ApiError errors[] = {{.status = 400, .type = "invalid_request_error", .message = "m"},
                              {.type = "server_error", .code = "c", .param = "p", .message = "m"}};
   for (const ApiError& error : errors) {

@@ -297,7 +297,8 @@ class PageAccessTest : public testing::Test {
  protected:
   // The status with which it is refused; 200: it may look.
   int Check(const std::vector<HttpHeader>& headers, const ApiKeys* keys,
-            std::optional<Role> certificate = std::nullopt, bool encrypted = true) {
+            std::optional<Role> certificate = std::nullopt, bool encrypted = true,
+            const std::string& path = "/") {
     Door door(keys, {.needs_identity = true, .insecure = !encrypted}, metrics_);
     const PageService page({.files = kFiles,
                             .door = door,
@@ -305,7 +306,7 @@ class PageAccessTest : public testing::Test {
                             .events = events_,
                             .history = history_,
                             .router = nullptr});
-    HttpRequest head{.method = "GET", .path = "/", .headers = headers};
+    HttpRequest head{.method = "GET", .path = path, .headers = headers};
     head.client = {.address = "ipv4:10.1.2.3:4567", .encrypted = encrypted};
     if (certificate.has_value()) head.client.certificate = {.role = *certificate, .name = "x"};
     const std::optional<HttpResponse> refusal = page.Check(head, "id");
@@ -334,6 +335,22 @@ TEST_F(PageAccessTest, FromElsewhereAnOperatorsKeyOpensThePageAndNobodyElses) {
   EXPECT_EQ(Check({{"authorization", Basic(keys.operates)}, {"sec-fetch-site", "cross-site"}},
                   keys.keys.get()),
             403);
+}
+
+TEST_F(PageAccessTest, TheMetricsAreOpenToThoseWhoMaySeeThePage) {
+  const TwoKeys keys(metrics_);
+  const auto status = [&](const std::string& authorization, bool encrypted) {
+    return Check({{"authorization", authorization}}, keys.keys.get(), std::nullopt, encrypted,
+                 "/metrics");
+  };
+  EXPECT_EQ(status("Bearer " + keys.operates, true), 200);
+  EXPECT_EQ(status(Basic(keys.operates), true), 200) << "as Prometheus' basic_auth sends it";
+  EXPECT_EQ(status("Bearer " + keys.operates, false), 401) << "others may have read it";
+  EXPECT_EQ(status("Bearer " + keys.tenant, true), 403);
+  EXPECT_EQ(status("Bearer wrong", true), 401);
+  EXPECT_EQ(Check({}, keys.keys.get(), std::nullopt, true, "/metrics"), 401);
+  EXPECT_EQ(Check({}, nullptr, Role::kOperator, true, "/metrics"), 200);
+  EXPECT_EQ(Check({}, nullptr, Role::kClient, true, "/metrics"), 403);
 }
 
 TEST_F(PageAccessTest, FromElsewhereNoKeyOpensItInPlainText) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 namespace baton {
 namespace {
 
@@ -48,13 +51,28 @@ TEST(Routes, AWrongMethodLearnsTheRightOnes) {
   EXPECT_TRUE(Find("HEAD", "/v1/models").ok());
 }
 
-TEST(Routes, OnlyHealthNeedsNoKey) {
-  EXPECT_TRUE(Find("GET", "/health")->open);
-  for (const char* path : {"/v1/models", "/v1/models/x", "/tokenizer_info"}) {
-    EXPECT_FALSE(Find("GET", path)->open) << path;
+TEST(Routes, OnlyProbesNeedNoKey) {
+  for (const char* path : {"/health", "/ping", "/version"}) {
+    EXPECT_TRUE(Find("GET", path)->open) << path;
+    EXPECT_TRUE(IsProbe(path)) << path;
   }
-  for (const char* path : {"/v1/messages", "/tokenize", "/detokenize", "/v1/embeddings"}) {
+  EXPECT_EQ(Find("GET", "/ping")->route, Find("GET", "/health")->route);
+  for (const char* path : {"/v1/models", "/v1/models/x", "/tokenizer_info", "/metrics", "/"}) {
+    EXPECT_FALSE(Find("GET", path)->open) << path;
+    EXPECT_FALSE(IsProbe(path)) << path;
+  }
+  for (const char* path : {"/v1/messages", "/tokenize", "/detokenize", "/v1/embeddings",
+                           "/v1/responses/input_tokens"}) {
     EXPECT_FALSE(Find("POST", path)->open) << path;
+  }
+}
+
+TEST(Routes, ThePageAndTheMetricsAreForOperators) {
+  for (const char* path : {"/", "/page/fleet", "/metrics"}) {
+    EXPECT_TRUE(IsForOperators(path)) << path;
+  }
+  for (const char* path : {"/health", "/version", "/v1/models", "/v1/metrics", "/metrics/x"}) {
+    EXPECT_FALSE(IsForOperators(path)) << path;
   }
 }
 
@@ -68,11 +86,24 @@ TEST(Routes, ARoutesNameIsNoneOfTheClientsWords) {
 }
 
 TEST(Routes, ErrorsAreThoseOfThePathsApi) {
-  EXPECT_EQ(ApiOfPath("/v1/messages"), Api::kAnthropic);
-  EXPECT_EQ(ApiOfPath("/v1/messages/count_tokens"), Api::kAnthropic);
-  EXPECT_EQ(ApiOfPath("/v1/responses"), Api::kResponses);
-  EXPECT_EQ(ApiOfPath("/v1/chat/completions"), Api::kOpenAi);
-  EXPECT_EQ(ApiOfPath("/elsewhere"), Api::kOpenAi);
+  const auto api = [](const char* path, std::vector<HttpHeader> headers = {}) {
+    return ApiOf({.method = "GET", .path = path, .headers = std::move(headers)});
+  };
+  const std::vector<HttpHeader> anthropic = {{"anthropic-version", "2023-06-01"}};
+  EXPECT_EQ(api("/v1/messages"), Api::kAnthropic);
+  EXPECT_EQ(api("/v1/messages/count_tokens"), Api::kAnthropic);
+  for (const char* path : {"/v1/responses", "/v1/responses/input_tokens"}) {
+    EXPECT_EQ(api(path), Api::kResponses);
+    EXPECT_EQ(api(path, anthropic), Api::kResponses);
+  }
+  EXPECT_EQ(api("/v1/chat/completions"), Api::kOpenAi);
+  EXPECT_EQ(api("/v1/chat/completions", anthropic), Api::kOpenAi);
+  for (const char* path : {"/elsewhere", "/v1/models", "/models/x"}) {
+    EXPECT_EQ(api(path), Api::kOpenAi) << path;
+    EXPECT_EQ(api(path, anthropic), Api::kAnthropic) << path;
+  }
+  EXPECT_EQ(FindRoute({.method = "GET", .path = "/v1/models", .headers = anthropic})->api,
+            Api::kAnthropic);
 }
 
 }  // namespace

@@ -189,7 +189,7 @@ TEST_F(WebAccessTest, TextsThatAreTokenisedCountAgainstTheTokensOfTheirTenant) {
   const std::string path = testing::TempDir() + "web_tokens_test.toml";
   KeysFile file;
   std::vector<std::string> shown;
-  for (const char* tenant : {"a", "b"}) {
+  for (const char* tenant : {"a", "b", "c"}) {
     shown.push_back(MakeApiKey());
     file.keys.push_back({.hash = HashApiKey(shown.back()), .tenant = tenant});
     file.tenants[tenant] = {.tokens_per_minute = 10};
@@ -201,8 +201,10 @@ TEST_F(WebAccessTest, TextsThatAreTokenisedCountAgainstTheTokensOfTheirTenant) {
   const Json text = {{"prompt", std::string(100, 'a')}};
   const Json chat = {{"model", "letters"},
                      {"messages", {{{"role", "user"}, {"content", std::string(100, 'a')}}}}};
-  const std::vector<std::pair<std::string, Json>> calls = {{"/tokenize", text},
-                                                           {"/v1/messages/count_tokens", chat}};
+  const std::vector<std::pair<std::string, Json>> calls = {
+      {"/tokenize", text},
+      {"/v1/messages/count_tokens", chat},
+      {"/v1/responses/input_tokens", {{"input", std::string(100, 'a')}}}};
   for (size_t i = 0; i < calls.size(); ++i) {
     const auto& [route, body] = calls[i];
     EXPECT_EQ(Post(route, body, {{"x-api-key", shown[i]}})->status, 200) << route;
