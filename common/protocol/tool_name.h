@@ -10,6 +10,9 @@
 namespace baton {
 
 inline constexpr size_t kMaxToolNameBytes = 128;
+// What IsToolName requires, for errors.
+inline constexpr absl::string_view kToolNameRule =
+    "must be 1 to 128 letters, digits, '_', '-' and '.'";
 
 inline bool IsToolNameByte(char byte) {
   return absl::ascii_isalnum(static_cast<unsigned char>(byte)) || byte == '_' || byte == '-' ||

@@ -16,8 +16,6 @@
 namespace baton {
 namespace {
 
-constexpr absl::string_view kNameRule = "must be 1 to 128 letters, digits, '_', '-' and '.'";
-
 struct JsonSize {
   size_t depth = 0;        // how many brackets are open at most
   size_t object_keys = 0;  // how many the object with the most has
@@ -85,7 +83,7 @@ void CheckMessage(const v1::ChatMessage& message, const std::string& field, Chat
     const v1::ToolCall& call = message.tool_calls(i);
     const std::string call_field = absl::StrCat(field, ".tool_calls[", i, "]");
     if (!IsToolName(call.name())) {
-      violations.Add(absl::StrCat(call_field, ".name"), std::string(kNameRule));
+      violations.Add(absl::StrCat(call_field, ".name"), std::string(kToolNameRule));
     }
     violations.AtMost(call.id().size(), kMaxNameBytes, absl::StrCat(call_field, ".id"), "bytes");
     CheckJson(call.arguments(), absl::StrCat(call_field, ".arguments"), size, violations);
@@ -102,7 +100,7 @@ ChatSize CheckTools(const v1::ChatInput& chat, Violations& violations) {
     const v1::Tool& tool = chat.tools(i);
     const std::string field = absl::StrCat("chat.tools[", i, "]");
     if (!IsToolName(tool.name())) {
-      violations.Add(absl::StrCat(field, ".name"), std::string(kNameRule));
+      violations.Add(absl::StrCat(field, ".name"), std::string(kToolNameRule));
     } else if (!names.insert(tool.name()).second) {
       violations.Add(absl::StrCat(field, ".name"), "is the name of another tool too");
     }

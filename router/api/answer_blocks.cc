@@ -69,7 +69,9 @@ void AnswerBlocks::AddParts(std::vector<AnswerPart> parts) {
       case AnswerPart::Kind::kCall:
         Begin({.kind = AnswerBlock::Kind::kCall,
                .id = std::move(part.id),
-               .name = std::move(part.name)});
+               .name = std::move(part.name),
+               .space = std::move(part.space),
+               .is_custom = part.is_custom});
         break;
       case AnswerPart::Kind::kArguments:
         BATON_CHECK(IsOpen(AnswerBlock::Kind::kCall), "arguments outside of a call");

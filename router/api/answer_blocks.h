@@ -22,6 +22,8 @@ struct AnswerBlock {
   std::string name{};  // of the tool that is called
   std::string text{};  // so far; of a call its arguments, JSON as the model wrote it
   bool ended = false;
+  std::string space{};     // of a call: the tool's namespace; empty: none
+  bool is_custom = false;  // a call of a custom tool, whose `text` is no JSON
 };
 
 struct BlockEvent {

@@ -46,6 +46,9 @@ struct ApiRequest {
   // Log probabilities that the answer tells of each token of a prompt, in all choices.
   uint64_t logprobs_of_prompt_token = 0;
   std::unique_ptr<AnswerFormat> format{};
+  // What the client is to know of a request that is served for all that: one line of printable
+  // ASCII, for a header of the answer. Empty: nothing.
+  std::string warning{};
 };
 
 // What translations know of the router, beside the request's body.

@@ -80,9 +80,9 @@ void JsonFields::Fail(absl::string_view name, absl::string_view what) {
 void JsonFields::FailUnserved(absl::string_view name, absl::string_view served) {
   const Json* const value = Find(name);
   if (value == nullptr) return Fail(name, absl::StrCat("is missing; use ", served));
-  const std::string sent = value->dump(-1, ' ', false, Json::error_handler_t::replace);
-  Fail(name,
-       absl::StrCat("is ", sent.substr(0, kMaxNameBytes), ", which is not served; use ", served));
+  std::string sent = value->dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (value->is_string()) sent = absl::StrCat("'", sent.substr(1, sent.size() - 2), "'");
+  Fail(name, absl::StrCat(sent.substr(0, kMaxNameBytes), " is not served; use ", served));
 }
 
 void JsonFields::Adopt(const absl::Status& error) {

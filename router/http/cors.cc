@@ -22,7 +22,7 @@ std::vector<HttpHeader> CorsHeaders(const std::vector<std::string>& origins,
   if (origin.empty() || !Allows(origins, origin)) return headers;
   headers.push_back({"Access-Control-Allow-Origin", std::string(origin)});
   headers.push_back({"Access-Control-Expose-Headers",
-                     "x-request-id, retry-after, retry-after-ms, x-should-retry"});
+                     "x-request-id, x-baton-warning, retry-after, retry-after-ms, x-should-retry"});
   return headers;
 }
 

@@ -19,16 +19,29 @@ void AddReasoning(const std::string& text, Json& message) {
   }
 }
 
-// {"index", "id", "type", "function"} where the call begins, else {"index", "function"}.
+// What the type of a call is called, and where its text stands.
+const char* TypeOf(const AnswerPart& part) { return part.is_custom ? "custom" : "function"; }
+const char* TextFieldOf(const AnswerPart& part) { return part.is_custom ? "input" : "arguments"; }
+
+// {"name"}, and "namespace" if the tool has one.
+Json NameOf(const AnswerPart& part) {
+  Json name = {{"name", part.name}};
+  if (!part.space.empty()) name["namespace"] = part.space;
+  return name;
+}
+
+// {"index", "id", "type", "function"} where the call begins, else {"index", "function"}. A custom
+// tool's call has "custom" in place of "function".
 Json CallDelta(const AnswerPart& part) {
   Json call = {{"index", part.call}};
+  Json inside = Json::object();
   if (part.kind == Kind::kCall) {
     call["id"] = part.id;
-    call["type"] = "function";
-    call["function"] = {{"name", part.name}, {"arguments", part.text}};
-  } else {
-    call["function"] = {{"arguments", part.text}};
+    call["type"] = TypeOf(part);
+    inside = NameOf(part);
   }
+  inside[TextFieldOf(part)] = part.text;
+  call[TypeOf(part)] = std::move(inside);
   return call;
 }
 
@@ -173,11 +186,13 @@ class ChatAnswer final : public AnswerFormat {
         choice.has_reasoning = true;
         AddReasoning(part.text, message);
       } else if (part.kind == Kind::kCall) {
-        calls.push_back({{"id", part.id},
-                         {"type", "function"},
-                         {"function", {{"name", part.name}, {"arguments", part.text}}}});
+        Json inside = NameOf(part);
+        inside[TextFieldOf(part)] = part.text;
+        calls.push_back(
+            {{"id", part.id}, {"type", TypeOf(part)}, {TypeOf(part), std::move(inside)}});
       } else {
-        Json& arguments = calls.at(static_cast<size_t>(part.call))["function"]["arguments"];
+        Json& call = calls.at(static_cast<size_t>(part.call));
+        Json& arguments = call[TypeOf(part)][TextFieldOf(part)];
         arguments = arguments.get<std::string>() + part.text;
       }
     }

@@ -10,6 +10,7 @@
 #include "common/rpc/limits.h"
 #include "router/openai/common_fields.h"
 #include "router/openai/tool_fields.h"
+#include "router/tools/custom_input.h"
 
 namespace baton {
 namespace {
@@ -26,18 +27,29 @@ constexpr Role kRoles[] = {
     {"tool", "tool", false},    {"assistant", "assistant", false}, {"function", "tool", false},
 };
 
-// {"id", "type": "function", "function": {"name", "arguments"}}
+// {"name", "arguments"}
+void ReadFunctionCall(JsonFields& function, v1::ToolCall& result) {
+  result.set_name(ReadCallName(function));
+  result.set_arguments(ReadArguments(function, "arguments"));
+}
+
+// {"id", "type": "function", "function": {"name", "arguments"}}, or {"id", "type": "custom",
+// "custom": {"name", "input"}}
 void ReadCall(JsonFields& call, v1::ToolCall& result) {
   result.set_id(call.String("id").value_or(""));
-  if (call.String("type").value_or("function") != "function") {
-    return call.Fail("type", "must be function");
+  const std::string type = call.String("type").value_or("function");
+  if (type != "function" && type != "custom") {
+    return call.FailUnserved("type", "function or custom");
   }
-  const Json* const function = call.Object("function");
-  if (function == nullptr) return call.Fail("function", "is missing");
-  JsonFields fields(*function, call.PathOf("function"));
-  result.set_name(fields.String("name").value_or(""));
-  if (result.name().empty()) fields.Fail("name", "is missing");
-  result.set_arguments(ReadArguments(fields, "arguments"));
+  const Json* const object = call.Object(type);
+  if (object == nullptr) return call.Fail(type, "is missing");
+  JsonFields fields(*object, call.PathOf(type));
+  if (type == "function") {
+    ReadFunctionCall(fields, result);
+  } else {
+    result.set_name(ReadCallName(fields));
+    result.set_arguments(CustomArguments(fields.RequiredString("input")));
+  }
   call.Adopt(fields.status());
 }
 
@@ -51,10 +63,9 @@ void ReadCalls(JsonFields& message, v1::ChatMessage& result) {
     message.Adopt(call.status());
   }
   if (const Json* const old = message.Object("function_call")) {
-    const Json call = {{"function", *old}};
-    JsonFields fields(call, message.PathOf("function_call"));
-    ReadCall(fields, *result.add_tool_calls());
-    message.Adopt(fields.status());
+    JsonFields function(*old, message.PathOf("function_call"));
+    ReadFunctionCall(function, *result.add_tool_calls());
+    message.Adopt(function.status());
   }
 }
 
@@ -150,11 +161,12 @@ void ReadMessages(JsonFields& fields, v1::ChatInput& chat) {
   }
 }
 
-void ReadTools(JsonFields& fields, v1::ChatInput& chat) {
-  ReadToolList(fields, ToolStyle::kInside, chat);
-  ReadFunctionList(fields, chat);
-  ReadToolChoice(fields, "function_call", ToolStyle::kInside, chat);
-  ReadToolChoice(fields, "tool_choice", ToolStyle::kInside, chat);
+void ReadTools(JsonFields& fields, v1::ChatInput& chat, ToolTable& table) {
+  ReadToolList(fields, ToolStyle::kInside, chat, table);
+  ReadFunctionList(fields, chat, table);
+  RefuseHostedAlone(fields, chat, table);
+  ReadToolChoice(fields, "function_call", ToolStyle::kInside, chat, table);
+  ReadToolChoice(fields, "tool_choice", ToolStyle::kInside, chat, table);
   const bool parallel = fields.Bool("parallel_tool_calls").value_or(true);
   const bool old = fields.Find("functions") != nullptr;  // whose answers have one call
   if (!parallel || old) chat.mutable_tool_choice()->set_single_call(true);

@@ -9,6 +9,7 @@
 
 #include "baton/v1/generation.pb.h"
 #include "router/api/json_fields.h"
+#include "router/tools/tool_table.h"
 
 namespace baton {
 
@@ -17,8 +18,9 @@ namespace baton {
 void ReadMessages(JsonFields& fields, v1::ChatInput& chat);
 
 // tools, tool_choice, parallel_tool_calls, and their old form, functions and function_call. Of
-// allowed_tools only the allowed ones are kept.
-void ReadTools(JsonFields& fields, v1::ChatInput& chat);
+// allowed_tools only the allowed ones are kept. Tools of other types than function, custom and
+// namespace are left out; a request that has no others is refused.
+void ReadTools(JsonFields& fields, v1::ChatInput& chat, ToolTable& table);
 
 // add_generation_prompt and chat_template_kwargs; refuses continue_final_message.
 void ReadTemplateFields(JsonFields& fields, v1::ChatInput& chat);

@@ -1,5 +1,6 @@
 #include "router/openai/chat_request.h"
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "router/openai/chat_answer.h"
 #include "router/openai/chat_fields.h"
 #include "router/openai/field_table.h"
+#include "router/tools/client_parser.h"
 
 namespace baton {
 namespace {
@@ -45,7 +47,8 @@ absl::StatusOr<ApiRequest> ReadChatRequest(absl::string_view body, const ApiCont
   ReadRoutingFields(fields, context, request);
   ReadMessages(fields, chat);
   CheckEnd(fields, chat);
-  ReadTools(fields, chat);
+  const auto tools = std::make_shared<ToolTable>();
+  ReadTools(fields, chat, *tools);
   ReadTemplateFields(fields, chat);
   ReadSamplingFields(fields, params);
   ReadMaxTokens(fields, params);
@@ -69,8 +72,9 @@ absl::StatusOr<ApiRequest> ReadChatRequest(absl::string_view body, const ApiCont
     request.set_return_token_ids(true);
   }
   LeaveMarkers(context.tool_form, request);
-  ApiRequest result{.stream = stream.stream};
-  auto parsers = ParsersOf(context, chat, static_cast<int>(options.answer.choices));
+  ApiRequest result{.stream = stream.stream, .warning = tools->Warning()};
+  auto parsers =
+      ForClient(ParsersOf(context, chat, static_cast<int>(options.answer.choices)), tools);
   result.format = NewChatAnswer(std::move(options), std::move(parsers));
   result.prompts.push_back(std::move(request));
   return result;

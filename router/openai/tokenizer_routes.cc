@@ -37,7 +37,8 @@ absl::StatusOr<TokenizeCall> ReadTokenizeRequest(absl::string_view body) {
   if (fields.Find("messages") != nullptr) {
     v1::ChatInput& chat = *request.mutable_chat();
     ReadMessages(fields, chat);
-    ReadTools(fields, chat);
+    ToolTable tools;
+    ReadTools(fields, chat, tools);
     ReadTemplateFields(fields, chat);
   } else if (const auto prompt = fields.String("prompt")) {
     request.set_prompt(*prompt);

@@ -9,8 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/protocol/tool_name.h"
 #include "common/rpc/limits.h"
+#include "router/api/api_error.h"
 #include "router/openai/common_fields.h"
+#include "router/openai/custom_tool.h"
 
 namespace baton {
 namespace {
@@ -49,32 +52,115 @@ bool ReadMode(const std::string& name, v1::ToolChoice& choice) {
   return false;
 }
 
-// The name in {"function": {"name"}}; or in {"name"}, as responses and the old form have it.
-std::string ReadName(JsonFields& choice, ToolStyle style) {
-  const Json* const function = style == ToolStyle::kInside ? choice.Object("function") : nullptr;
-  if (function == nullptr) {
-    std::string name = choice.String("name").value_or("");
-    if (name.empty()) {
-      choice.Fail(style == ToolStyle::kInside ? "function.name" : "name", "is missing");
+// Reads the elements of a list of tools.
+class ToolReader {
+ public:
+  ToolReader(ToolStyle style, v1::ChatInput& chat, ToolTable& table)
+      : style_(style), chat_(chat), table_(table) {}
+
+  // `space`: the namespace that has the tool.
+  void Read(JsonFields& tool, const std::string& space) {
+    const std::string type = tool.String("type").value_or("");
+    if (type == "function" || type == "custom") {
+      if (style_ == ToolStyle::kBeside) return ReadServed(tool, type, space);
+      const Json* const inside = tool.Object(type);
+      if (inside == nullptr) return tool.Fail(type, "is missing");
+      JsonFields inner(*inside, tool.PathOf(type));
+      ReadServed(inner, type, space);
+      tool.Adopt(inner.status());
+    } else if (type == "namespace" && space.empty()) {
+      ReadNamespace(tool);
+    } else if (type.empty()) {
+      tool.FailUnserved("type", "function or custom");
+    } else {
+      table_.LeaveOutTool({.field = tool.PathOf("type"), .type = type});
     }
-    return name;
   }
-  JsonFields inner(*function, choice.PathOf("function"));
-  std::string name = inner.String("name").value_or("");
-  if (name.empty()) inner.Fail("name", "is missing");
-  choice.Adopt(inner.status());
-  return name;
+
+  // Reads {"name", "description"} and the "parameters" of a function or the "format" of a custom
+  // tool. All but the name may be absent.
+  void ReadServed(JsonFields& tool, absl::string_view type, const std::string& space) {
+    ClientTool known{
+        .space = space, .name = tool.String("name").value_or(""), .is_custom = type == "custom"};
+    v1::Tool shown;
+    shown.set_name(FlatToolName(space, known.name));
+    shown.set_description(tool.String("description").value_or(""));
+    if (known.is_custom) {
+      shown.set_parameters(ReadCustomParameters(tool));
+    } else if (const Json* const parameters = tool.Object("parameters")) {
+      shown.set_parameters(DumpJson(*parameters));
+    }
+    const std::string subject = space.empty()
+                                    ? ""
+                                    : absl::StrCat("is '", shown.name().substr(0, kMaxNameBytes),
+                                                   "' with its namespace, which ");
+    if (known.name.empty()) return tool.Fail("name", "is missing");
+    if (!IsToolName(shown.name())) return tool.Fail("name", absl::StrCat(subject, kToolNameRule));
+    if (!tool.status().ok()) return;
+    if (!table_.Add(std::move(known))) {
+      return tool.Fail("name", absl::StrCat(subject, "is the name of another tool too"));
+    }
+    *chat_.add_tools() = std::move(shown);
+  }
+
+ private:
+  void ReadNamespace(JsonFields& space) {
+    const std::string name = space.RequiredString("name");
+    if (!IsToolName(name)) return space.Fail("name", kToolNameRule);
+    if (space.Array("tools") == nullptr) return space.Fail("tools", "is missing");
+    ForEachTool(space, "tools", [&](JsonFields& tool) { Read(tool, name); });
+  }
+
+  const ToolStyle style_;
+  v1::ChatInput& chat_;
+  ToolTable& table_;
+};
+
+// Reads {"name", "namespace"} as a flat name.
+std::string ReadFlatName(JsonFields& object) {
+  const std::string name = object.String("name").value_or("");
+  return name.empty() ? "" : FlatToolName(object.String("namespace").value_or(""), name);
 }
 
+// What a choice names.
+struct NamedTool {
+  std::string name{};   // flat
+  std::string field{};  // of the choice, such as "function.name"
+};
+
+// Reads the name in {"function": {"name"}}; or in {"name"}, as responses and the old form have it.
+NamedTool ReadName(JsonFields& choice, ToolStyle style, const std::string& type) {
+  const Json* const inside = style == ToolStyle::kInside ? choice.Object(type) : nullptr;
+  NamedTool named{.field = style == ToolStyle::kInside ? absl::StrCat(type, ".name") : "name"};
+  if (inside == nullptr) {
+    named.name = ReadFlatName(choice);
+  } else {
+    JsonFields inner(*inside, choice.PathOf(type));
+    named.name = ReadFlatName(inner);
+    choice.Adopt(inner.status());
+  }
+  if (named.name.empty()) choice.Fail(named.field, "is missing");
+  return named;
+}
+
+bool IsServed(absl::string_view type) { return type == "function" || type == "custom"; }
+
 // {"mode": "auto" | "required", "tools": [...]}
-void ReadAllowed(JsonFields& allowed, ToolStyle style, v1::ChatInput& chat) {
+void ReadAllowed(JsonFields& allowed, ToolStyle style, v1::ChatInput& chat, ToolTable& table) {
   if (!ReadMode(allowed.String("mode").value_or(""), *chat.mutable_tool_choice())) {
     allowed.Fail("mode", "must be auto or required");
   }
   v1::ChatInput kept;
   std::set<std::string> names;
+  absl::Status hosted;  // names the first hosted tool
   ForEachTool(allowed, "tools", [&](JsonFields& tool) {
-    const std::string name = ReadName(tool, style);
+    const std::string type = tool.String("type").value_or("function");
+    if (!IsServed(type)) {
+      table.LeaveOut(type);
+      if (hosted.ok()) hosted = InvalidParam(tool.PathOf("type"), HostedToolFault(type));
+      return;
+    }
+    const std::string name = ReadName(tool, style, type).name;
     if (!tool.status().ok()) return;
     const auto found = std::find_if(chat.tools().begin(), chat.tools().end(),
                                     [&](const v1::Tool& known) { return known.name() == name; });
@@ -86,23 +172,33 @@ void ReadAllowed(JsonFields& allowed, ToolStyle style, v1::ChatInput& chat) {
       *kept.add_tools() = *found;
     }
   });
-  if (kept.tools().empty()) allowed.Fail("tools", "must not be empty");
+  if (kept.tools().empty()) {
+    allowed.Adopt(hosted);
+    allowed.Fail("tools", "must not be empty");
+  }
   chat.mutable_tools()->Swap(kept.mutable_tools());
 }
 
-void ReadChoiceObject(JsonFields& choice, ToolStyle style, v1::ChatInput& chat) {
+void ReadChoiceObject(JsonFields& choice, ToolStyle style, v1::ChatInput& chat, ToolTable& table) {
   const bool inside = style == ToolStyle::kInside;
   const std::string type = choice.String("type").value_or(inside ? "function" : "");
-  if (type == "function") {
+  if (IsServed(type)) {
+    const NamedTool named = ReadName(choice, style, type);
+    // Without tools it is the choice that is wrong.
+    if (!chat.tools().empty() && table.Find(named.name) == nullptr) {
+      choice.Fail(named.field, "is no tool of `tools`");
+    }
     chat.mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_NAMED);
-    chat.mutable_tool_choice()->set_name(ReadName(choice, style));
+    chat.mutable_tool_choice()->set_name(named.name);
+  } else if (type.empty()) {
+    choice.FailUnserved("type", "function, custom or allowed_tools");
   } else if (type != "allowed_tools") {
-    choice.Fail("type", "must be function or allowed_tools");
+    choice.Fail("type", HostedToolFault(type));
   } else if (!inside) {
-    ReadAllowed(choice, style, chat);
+    ReadAllowed(choice, style, chat, table);
   } else if (const Json* const object = choice.Object("allowed_tools")) {
     JsonFields allowed(*object, choice.PathOf("allowed_tools"));
-    ReadAllowed(allowed, style, chat);
+    ReadAllowed(allowed, style, chat, table);
     choice.Adopt(allowed.status());
   } else {
     choice.Fail("allowed_tools", "is missing");
@@ -111,47 +207,30 @@ void ReadChoiceObject(JsonFields& choice, ToolStyle style, v1::ChatInput& chat) 
 
 }  // namespace
 
-v1::Tool ReadFunction(JsonFields& function) {
-  v1::Tool tool;
-  tool.set_name(function.String("name").value_or(""));
-  if (tool.name().empty()) function.Fail("name", "is missing");
-  tool.set_description(function.String("description").value_or(""));
-  if (const Json* const parameters = function.Object("parameters")) {
-    tool.set_parameters(DumpJson(*parameters));
-  }
-  return tool;
+void ReadToolList(JsonFields& fields, ToolStyle style, v1::ChatInput& chat, ToolTable& table) {
+  ToolReader reader(style, chat, table);
+  ForEachTool(fields, "tools", [&](JsonFields& tool) { reader.Read(tool, /*space=*/""); });
 }
 
-void ReadToolList(JsonFields& fields, ToolStyle style, v1::ChatInput& chat) {
-  ForEachTool(fields, "tools", [&](JsonFields& tool) {
-    if (tool.String("type").value_or("") != "function") {
-      return tool.Fail("type", "is not function: only functions are served");
-    }
-    if (style == ToolStyle::kBeside) {
-      *chat.add_tools() = ReadFunction(tool);
-    } else if (const Json* const function = tool.Object("function")) {
-      JsonFields inner(*function, tool.PathOf("function"));
-      *chat.add_tools() = ReadFunction(inner);
-      tool.Adopt(inner.status());
-    } else {
-      tool.Fail("function", "is missing");
-    }
-  });
-}
-
-void ReadFunctionList(JsonFields& fields, v1::ChatInput& chat) {
+void ReadFunctionList(JsonFields& fields, v1::ChatInput& chat, ToolTable& table) {
+  ToolReader reader(ToolStyle::kBeside, chat, table);
   ForEachTool(fields, "functions",
-              [&](JsonFields& function) { *chat.add_tools() = ReadFunction(function); });
+              [&](JsonFields& function) { reader.ReadServed(function, "function", /*space=*/""); });
+}
+
+void RefuseHostedAlone(JsonFields& fields, const v1::ChatInput& chat, const ToolTable& table) {
+  if (!chat.tools().empty() || !table.first_hosted().has_value()) return;
+  fields.Fail(table.first_hosted()->field, HostedToolFault(table.first_hosted()->type));
 }
 
 void ReadToolChoice(JsonFields& fields, absl::string_view name, ToolStyle style,
-                    v1::ChatInput& chat) {
+                    v1::ChatInput& chat, ToolTable& table) {
   const Json* const value = fields.Find(name);
   if (value == nullptr) return;
   v1::ToolChoice& choice = *chat.mutable_tool_choice();
   if (value->is_object()) {
     JsonFields object(*value, fields.PathOf(name));
-    ReadChoiceObject(object, style, chat);
+    ReadChoiceObject(object, style, chat, table);
     fields.Adopt(object.status());
   } else if (!value->is_string() || !ReadMode(value->get<std::string>(), choice)) {
     fields.Fail(name, "must be none, auto, required, or name a function");
@@ -159,6 +238,31 @@ void ReadToolChoice(JsonFields& fields, absl::string_view name, ToolStyle style,
   const bool forced =
       choice.mode() == v1::ToolChoice::MODE_REQUIRED || choice.mode() == v1::ToolChoice::MODE_NAMED;
   if (forced && chat.tools().empty()) fields.Fail(name, "needs tools, and there are none");
+}
+
+std::string ReadCallName(JsonFields& call) {
+  const std::string name = call.RequiredString("name");
+  const std::string space = call.String("namespace").value_or("");
+  std::string flat = FlatToolName(space, name);
+  if (IsToolName(flat)) return flat;
+  if (space.empty()) {
+    call.Fail("name", kToolNameRule);
+    return flat;
+  }
+  // The pair may be longer than a name. A tool that has such a pair is refused, an earlier call is
+  // not.
+  std::replace_if(
+      flat.begin(), flat.end(), [](char byte) { return !IsToolNameByte(byte); }, '_');
+  return flat.substr(0, kMaxToolNameBytes);
+}
+
+std::string ReadCallId(JsonFields& call, absl::string_view name) {
+  std::string id = call.RequiredString(name);
+  if (id.size() > kMaxNameBytes) {
+    call.Fail(name,
+              absl::StrCat("has ", id.size(), " bytes, at most ", kMaxNameBytes, " are allowed"));
+  }
+  return id;
 }
 
 }  // namespace baton

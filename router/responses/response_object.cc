@@ -47,14 +47,25 @@ Json TextOf(const Json& body) {
   return result;
 }
 
-Json ToolsOf(const Json& body) {
+// Returns the tools of `object`, the body or a namespace, without those that were left out.
+Json ToolsIn(const Json& object, bool is_namespace) {
   Json result = Json::array();
-  for (const Json& tool : Echo(body, "tools", Json::array())) {
-    result.push_back({{"type", "function"},
-                      {"name", tool.at("name")},
-                      {"description", Echo(tool, "description")},
-                      {"parameters", Echo(tool, "parameters")},
-                      {"strict", EchoShort(tool, "strict")}});
+  const Json tools = Echo(object, "tools", Json::array());
+  for (const Json& tool : tools) {
+    const Json type = Echo(tool, "type", "function");
+    Json told = {
+        {"type", type}, {"name", Echo(tool, "name")}, {"description", Echo(tool, "description")}};
+    if (type == "function") {
+      told["parameters"] = Echo(tool, "parameters");
+      told["strict"] = EchoShort(tool, "strict");
+    } else if (type == "custom") {
+      told["format"] = Echo(tool, "format", {{"type", "text"}});
+    } else if (type == "namespace" && !is_namespace) {
+      told["tools"] = ToolsIn(tool, /*is_namespace=*/true);
+    } else {
+      continue;
+    }
+    result.push_back(std::move(told));
   }
   return result;
 }
@@ -90,7 +101,7 @@ Json NewResponse(const Json& body, const ApiContext& context) {
       {"temperature", Echo(body, "temperature", 1)},
       {"text", TextOf(body)},
       {"tool_choice", Echo(body, "tool_choice", "auto")},
-      {"tools", ToolsOf(body)},
+      {"tools", ToolsIn(body, /*is_namespace=*/false)},
       {"top_logprobs", Echo(body, "top_logprobs", 0)},
       {"top_p", Echo(body, "top_p", 1)},
       {"truncation", "disabled"},
@@ -102,7 +113,7 @@ Json NewResponse(const Json& body, const ApiContext& context) {
 std::string OutputItemId(const AnswerBlock& block, const std::string& answer_id, size_t index) {
   switch (block.kind) {
     case AnswerBlock::Kind::kCall:
-      return absl::StrCat("fc_", block.id);
+      return absl::StrCat(block.is_custom ? "ctc_" : "fc_", block.id);
     case AnswerBlock::Kind::kReasoning:
       return absl::StrCat("rs_", answer_id, "_", index);
     case AnswerBlock::Kind::kText:
@@ -122,11 +133,13 @@ absl::Cord OutputItem(const AnswerBlock& block, const ItemContent& content,
   };
   switch (block.kind) {
     case AnswerBlock::Kind::kCall:
-      item.Set("type", "function_call");
+      item.Set("type", block.is_custom ? "custom_tool_call" : "function_call");
       item.Set("status", status);
       item.Set("call_id", absl::StrCat("call_", block.id));
       item.Set("name", block.name);
-      item.Set("arguments", begins ? absl::Cord("\"\"") : Enclosed("\"", content.text, "\""));
+      if (!block.space.empty()) item.Set("namespace", block.space);
+      item.Set(block.is_custom ? "input" : "arguments",
+               begins ? absl::Cord("\"\"") : Enclosed("\"", content.text, "\""));
       break;
     case AnswerBlock::Kind::kReasoning:
       item.Set("type", "reasoning");

@@ -33,8 +33,12 @@ struct Growth {
   const char* done;
   const char* whole;  // the field of `done` that has all of it
 };
-Growth GrowthOf(AnswerBlock::Kind kind) {
-  switch (kind) {
+Growth GrowthOf(const AnswerBlock& block) {
+  if (block.is_custom) {
+    return {"response.custom_tool_call_input.delta", "response.custom_tool_call_input.done",
+            "input"};
+  }
+  switch (block.kind) {
     case AnswerBlock::Kind::kReasoning:
       return {"response.reasoning_text.delta", "response.reasoning_text.done", "text"};
     case AnswerBlock::Kind::kCall:
@@ -109,7 +113,11 @@ void ResponsesFormat::Start(std::string& out) {
 
 void ResponsesFormat::WriteBegin(size_t index, std::string& out) {
   const AnswerBlock& grown = blocks_.blocks()[index];
-  const AnswerBlock block{.kind = grown.kind, .id = grown.id, .name = grown.name};
+  const AnswerBlock block{.kind = grown.kind,
+                          .id = grown.id,
+                          .name = grown.name,
+                          .space = grown.space,
+                          .is_custom = grown.is_custom};
   SharedObject added;
   added.Set("output_index", index);
   added.Set("item", OutputItem(block, {}, id_, index, kInProgress));
@@ -122,7 +130,7 @@ void ResponsesFormat::WriteBegin(size_t index, std::string& out) {
 }
 
 void ResponsesFormat::AddDelta(const BlockEvent& event, std::string& out) {
-  const AnswerBlock::Kind kind = blocks_.blocks()[event.block].kind;
+  const AnswerBlock& block = blocks_.blocks()[event.block];
   const std::string text = EscapedText(event.delta);
   const std::string logprobs = LogprobTexts(event.logprobs);
   Item& item = items_[event.block];
@@ -131,19 +139,19 @@ void ResponsesFormat::AddDelta(const BlockEvent& event, std::string& out) {
   item.logprobs.Append(logprobs);
   if (!stream_) return;
   SharedObject fields = FieldsOf(event.block);
-  if (kind != AnswerBlock::Kind::kCall) fields.Set("content_index", 0);
+  if (block.kind != AnswerBlock::Kind::kCall) fields.Set("content_index", 0);
   fields.Set("delta", absl::Cord(absl::StrCat("\"", text, "\"")));
-  if (kind == AnswerBlock::Kind::kText) {
+  if (block.kind == AnswerBlock::Kind::kText) {
     fields.Set("logprobs", absl::Cord(absl::StrCat("[", logprobs, "]")));
   }
-  Write(GrowthOf(kind).delta, fields, out);
+  Write(GrowthOf(block).delta, fields, out);
 }
 
 void ResponsesFormat::WriteEnd(size_t index, std::string& out) {
   const AnswerBlock& block = blocks_.blocks()[index];
   const ItemContent content = ContentOf(index);
   const bool call = block.kind == AnswerBlock::Kind::kCall;
-  const Growth growth = GrowthOf(block.kind);
+  const Growth growth = GrowthOf(block);
   SharedObject done = FieldsOf(index);
   if (!call) done.Set("content_index", 0);
   done.Set(growth.whole, Enclosed("\"", content.text, "\""));

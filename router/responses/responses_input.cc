@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 #include "router/openai/chat_fields.h"
 #include "router/openai/tool_fields.h"
+#include "router/tools/custom_input.h"
 
 namespace baton {
 namespace {
@@ -51,21 +54,33 @@ std::string ReadTexts(JsonFields& item, absl::string_view name) {
   return absl::StrJoin(texts, "\n");
 }
 
+// Whether items of this type tell what a hosted tool has done, or was asked to do.
+bool IsOfHostedTool(absl::string_view type) {
+  return absl::EndsWith(type, "_call") || absl::EndsWith(type, "_call_output") ||
+         absl::StartsWith(type, "mcp_") || absl::StartsWith(type, "tool_search_");
+}
+
 // Reads items in their order.
 class ItemReader {
  public:
-  explicit ItemReader(v1::ChatInput& chat) : chat_(chat) {}
+  ItemReader(v1::ChatInput& chat, ToolTable& table) : chat_(chat), table_(table) {}
 
   void Read(JsonFields& item) {
     const std::string type = item.String("type").value_or("message");
     if (type == "message") return ReadMessage(item);
     if (type == "function_call") return ReadCall(item);
-    if (type == "function_call_output") return ReadOutput(item);
+    if (type == "custom_tool_call") return ReadCustomCall(item);
+    if (type == "function_call_output" || type == "custom_tool_call_output") {
+      return ReadOutput(item);
+    }
     if (type == "reasoning") return ReadReasoning(item);
+    if (IsOfHostedTool(type)) return LeaveOut(item, type);
     if (type == "item_reference") {
       return item.Fail("type", "is item_reference, which is not supported: no items are stored");
     }
-    item.FailUnserved("type", "message, function_call, function_call_output or reasoning");
+    item.FailUnserved("type",
+                      "message, reasoning, function_call, function_call_output, custom_tool_call "
+                      "or custom_tool_call_output");
   }
 
  private:
@@ -93,18 +108,34 @@ class ItemReader {
   }
 
   void ReadCall(JsonFields& item) {
-    v1::ChatMessage& message = Assistant();
-    v1::ToolCall& call = *message.add_tool_calls();
-    call.set_id(item.RequiredString("call_id"));
-    call.set_name(item.RequiredString("name"));
+    v1::ToolCall& call = AddCall(item);
     call.set_arguments(ReadArguments(item, "arguments"));
   }
 
+  void ReadCustomCall(JsonFields& item) {
+    v1::ToolCall& call = AddCall(item);
+    call.set_arguments(CustomArguments(item.RequiredString("input")));
+  }
+
+  v1::ToolCall& AddCall(JsonFields& item) {
+    v1::ToolCall& call = *Assistant().add_tool_calls();
+    call.set_id(ReadCallId(item, "call_id"));
+    call.set_name(ReadCallName(item));
+    return call;
+  }
+
   void ReadOutput(JsonFields& item) {
+    const std::string id = ReadCallId(item, "call_id");
+    if (left_out_calls_.count(id) > 0) return;
     v1::ChatMessage& message = Add("tool");
-    message.set_tool_call_id(item.RequiredString("call_id"));
+    message.set_tool_call_id(id);
     if (item.Find("output") == nullptr) item.Fail("output", "is missing");
     message.set_content(ReadTexts(item, "output"));
+  }
+
+  void LeaveOut(JsonFields& item, const std::string& type) {
+    table_.LeaveOut(type);
+    if (const auto id = item.String("call_id")) left_out_calls_.insert(*id);
   }
 
   // The text itself, or else what stands for it.
@@ -134,10 +165,12 @@ class ItemReader {
   }
 
   v1::ChatInput& chat_;
-  std::string reasoning_;  // of the assistant's message that comes next
+  ToolTable& table_;
+  std::string reasoning_;                 // of the assistant's message that comes next
+  std::set<std::string> left_out_calls_;  // ids of hosted tools' calls
 };
 
-void ReadItems(JsonFields& fields, v1::ChatInput& chat) {
+void ReadItems(JsonFields& fields, v1::ChatInput& chat, ToolTable& table) {
   if (const auto instructions = fields.String("instructions")) {
     v1::ChatMessage& message = *chat.add_messages();
     message.set_role(kSystem);
@@ -152,7 +185,7 @@ void ReadItems(JsonFields& fields, v1::ChatInput& chat) {
     return;
   }
   if (!input->is_array()) return fields.Fail("input", "must be a string or a list of items");
-  ItemReader reader(chat);
+  ItemReader reader(chat, table);
   for (size_t i = 0; i < input->size() && fields.status().ok(); ++i) {
     const std::string path = absl::StrCat("input[", i, "]");
     if (!(*input)[i].is_object()) return fields.Fail(path, "must be an object");
@@ -164,10 +197,11 @@ void ReadItems(JsonFields& fields, v1::ChatInput& chat) {
 
 }  // namespace
 
-void ReadResponsesInput(JsonFields& fields, v1::ChatInput& chat) {
-  ReadItems(fields, chat);
-  ReadToolList(fields, ToolStyle::kBeside, chat);
-  ReadToolChoice(fields, "tool_choice", ToolStyle::kBeside, chat);
+void ReadResponsesInput(JsonFields& fields, v1::ChatInput& chat, ToolTable& table) {
+  ReadItems(fields, chat, table);
+  ReadToolList(fields, ToolStyle::kBeside, chat, table);
+  RefuseHostedAlone(fields, chat, table);
+  ReadToolChoice(fields, "tool_choice", ToolStyle::kBeside, chat, table);
   if (!fields.Bool("parallel_tool_calls").value_or(true)) {
     chat.mutable_tool_choice()->set_single_call(true);
   }

@@ -19,6 +19,7 @@
 #include "router/responses/response_object.h"
 #include "router/responses/responses_format.h"
 #include "router/responses/responses_input.h"
+#include "router/tools/client_parser.h"
 
 namespace baton {
 namespace {
@@ -144,17 +145,14 @@ void ReadText(JsonFields& fields, v1::GenerateRequest& request) {
   fields.Adopt(inner.status());
 }
 
-}  // namespace
-
-absl::Span<const FieldHandling> ResponsesFields() { return kResponsesFields; }
-
-absl::StatusOr<v1::GenerateRequest> ReadResponsesPrompt(const Json& body,
-                                                        const ApiContext& context) {
+// Reads the request alone, and its tools into `tools`.
+absl::StatusOr<v1::GenerateRequest> ReadPrompt(const Json& body, const ApiContext& context,
+                                               ToolTable& tools) {
   JsonFields fields(body);
   RefuseFields(kResponsesFields, fields);
   v1::GenerateRequest request;
   v1::SamplingParams& params = *request.mutable_sampling_params();
-  ReadResponsesInput(fields, *request.mutable_chat());
+  ReadResponsesInput(fields, *request.mutable_chat(), tools);
   ReadTemplateFields(fields, *request.mutable_chat());
   ReadSamplingFields(fields, params);
   ReadRoutingFields(fields, context, request);
@@ -173,13 +171,25 @@ absl::StatusOr<v1::GenerateRequest> ReadResponsesPrompt(const Json& body,
   return request;
 }
 
+}  // namespace
+
+absl::Span<const FieldHandling> ResponsesFields() { return kResponsesFields; }
+
+absl::StatusOr<v1::GenerateRequest> ReadResponsesPrompt(const Json& body,
+                                                        const ApiContext& context) {
+  ToolTable tools;
+  return ReadPrompt(body, context, tools);
+}
+
 absl::StatusOr<ApiRequest> ReadResponsesRequest(absl::string_view body, const ApiContext& context) {
   BATON_ASSIGN_OR_RETURN(const Json json, ParseJsonBody(body));
-  BATON_ASSIGN_OR_RETURN(v1::GenerateRequest request, ReadResponsesPrompt(json, context));
+  const auto tools = std::make_shared<ToolTable>();
+  BATON_ASSIGN_OR_RETURN(v1::GenerateRequest request, ReadPrompt(json, context, *tools));
   LeaveMarkers(context.tool_form, request);
-  ApiRequest result{.stream = request.stream()};
-  result.format = std::make_unique<ResponsesFormat>(NewResponse(json, context), request.stream(),
-                                                    ParserOf(context, request.chat()));
+  ApiRequest result{.stream = request.stream(), .warning = tools->Warning()};
+  result.format =
+      std::make_unique<ResponsesFormat>(NewResponse(json, context), request.stream(),
+                                        ForClient(ParserOf(context, request.chat()), tools));
   result.prompts.push_back(std::move(request));
   return result;
 }

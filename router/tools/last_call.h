@@ -14,7 +14,7 @@ class LastCall {
     const bool begins = part.kind == AnswerPart::Kind::kCall;
     if (begins) {
       scanner_ = JsonScanner();
-      is_cut_ = true;
+      is_cut_ = !part.is_custom;  // the text of a custom tool ends anywhere
     }
     if (!begins && part.kind != AnswerPart::Kind::kArguments) return;
     for (const char byte : part.text) {

@@ -33,6 +33,9 @@ struct AnswerPart {
   std::string id{};    // of a call: 24 letters and digits, which follow from the seed alone
   std::string name{};  // of the tool
   std::string text{};  // text, reasoning or arguments
+  // Of calls as the client knows the tool (client_parser.h).
+  std::string space{};     // the namespace of the tool; empty: none
+  bool is_custom = false;  // `text` is a custom tool's, not JSON; of the last two kinds
 
   friend bool operator==(const AnswerPart&, const AnswerPart&) = default;
 };

@@ -122,7 +122,7 @@ void HttpAnswer::Made(Event event) {
 
 void HttpAnswer::BeginStream() {
   begun_ = true;
-  exchange_->BeginEvents({{kRequestIdHeader, request_id_}});
+  exchange_->BeginEvents(Headers());
   for (Event& event : std::exchange(early_, {})) Send(std::move(event));
 }
 
@@ -188,10 +188,16 @@ void HttpAnswer::RespondWhole() {
     self->request_.format->Finish(body);
     HttpResponse response = JsonResponse(200, std::move(body));
     response.rest = self->request_.format->TakeRest();
-    response.headers.push_back({kRequestIdHeader, self->request_id_});
+    for (HttpHeader& header : self->Headers()) response.headers.push_back(std::move(header));
     self->exchange_->Respond(std::move(response));
   };
   if (!RunOnPool(respond)) respond();
+}
+
+std::vector<HttpHeader> HttpAnswer::Headers() const {
+  std::vector<HttpHeader> headers = {{kRequestIdHeader, request_id_}};
+  if (!request_.warning.empty()) headers.push_back({kWarningHeader, request_.warning});
+  return headers;
 }
 
 bool HttpAnswer::RunOnPool(std::function<void()> work) {

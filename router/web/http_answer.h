@@ -66,6 +66,8 @@ class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
   void EndWith(const absl::Status& status);
   void FinishStream();
   void RespondWhole();
+  // Headers of an answer that is no refusal, beside those of its body.
+  std::vector<HttpHeader> Headers() const;
   // Returns false, and never runs `work`, if the pool takes no more.
   bool RunOnPool(std::function<void()> work);
   // The client takes nothing of what a call has written.

@@ -13,6 +13,8 @@ namespace baton {
 
 // Stands in every answer.
 inline constexpr char kRequestIdHeader[] = "x-request-id";
+// What an answer was made without, such as hosted tools.
+inline constexpr char kWarningHeader[] = "x-baton-warning";
 
 // `status` with the API's names of fields.
 ApiError ErrorOf(Api api, const absl::Status& status);

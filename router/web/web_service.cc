@@ -281,6 +281,7 @@ void WebService::Generate(const Call& call, HttpBody body) {
       intake_.CountRefused(request.status());
       return call.Refuse(request.status());
     }
+    if (!request->warning.empty()) warnings_.Log(call.request_id, request->warning);
     std::vector<const v1::GenerateRequest*> prompts;
     for (const v1::GenerateRequest& prompt : request->prompts) prompts.push_back(&prompt);
     absl::StatusOr<std::vector<Intake::Place>> places =

@@ -18,6 +18,7 @@
 #include "router/web/model_answers.h"
 #include "router/web/page_service.h"
 #include "router/web/routes.h"
+#include "router/web/warning_log.h"
 #include "router/web/web_metrics.h"
 
 namespace baton {
@@ -76,6 +77,7 @@ class WebService {
   const ModelAnswers answers_;
   const Metrics& all_metrics_;
   WebMetrics metrics_;
+  WarningLog warnings_;
 };
 
 }  // namespace baton

@@ -98,7 +98,7 @@ TEST(JsonFields, AWordThatIsNotServedIsToldWithThoseThatAre) {
   fields.FailUnserved("type", "text or tool_result");
   EXPECT_EQ(FieldViolations(fields.status())[0].field, "messages[0].content[2].type");
   EXPECT_EQ(FieldViolations(fields.status())[0].description,
-            "is \"image\", which is not served; use text or tool_result");
+            "'image' is not served; use text or tool_result");
   const Json none = Json::object();
   JsonFields empty(none);
   empty.FailUnserved("type", "text");

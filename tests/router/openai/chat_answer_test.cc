@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "router/tools/client_parser.h"
 #include "tests/router/openai/responses.h"
 #include "tests/router/openai/test_tool_form.h"
 
@@ -160,6 +161,62 @@ TEST(ChatAnswer, FunctionsInTheOldFormAreAnsweredInIt) {
             Json::parse(R"({"name": "f", "arguments": "{"})"));
   EXPECT_EQ(events[1]["choices"][0]["delta"]["function_call"],
             Json::parse(R"({"arguments": "}"})"));
+}
+
+// The format for a client with a custom tool "patch" and a function "f" in the namespace "s".
+std::unique_ptr<AnswerFormat> CustomFormat(bool stream) {
+  auto tools = std::make_shared<ToolTable>();
+  tools->Add({.space = "s", .name = "f"});
+  tools->Add({.name = "patch", .is_custom = true});
+  std::vector<std::unique_ptr<AnswerParser>> parsers;
+  parsers.push_back(ForClient(NewTestParser(0), std::move(tools)));
+  return NewChatAnswer({.answer = {.stream = {.stream = stream}}}, std::move(parsers));
+}
+
+TEST(ChatAnswer, ACallOfANamespaceHasTheInnerNameAndIt) {
+  const Json expected = Json::parse(R"({"name": "f", "namespace": "s", "arguments": "{}"})");
+  const auto whole = CustomFormat(/*stream=*/false);
+  std::string out;
+  whole->Add(0, Complete(0, "<call s__f>{}</call>"), out);
+  whole->Finish(out);
+  const Json message = Json::parse(out)["choices"][0]["message"];
+  EXPECT_EQ(message["tool_calls"][0]["function"], expected);
+  const auto streamed = CustomFormat(/*stream=*/true);
+  out.clear();
+  streamed->Add(0, Chunk(0, "<call s__f>{}</call>"), out);
+  streamed->Add(0, Complete(0, ""), out);
+  streamed->Finish(out);
+  EXPECT_EQ(Events(out).at(0)["choices"][0]["delta"]["tool_calls"][0]["function"], expected);
+}
+
+TEST(ChatAnswer, ACustomToolsCallHasItsInput) {
+  const auto whole = CustomFormat(/*stream=*/false);
+  std::string out;
+  whole->Add(0, Complete(0, R"(<call patch>{"input": "a\nb"}</call><call f>{}</call>)"), out);
+  whole->Finish(out);
+  EXPECT_EQ(Json::parse(out)["choices"][0]["message"]["tool_calls"], Json::parse(R"([
+      {"id": "call_0_0", "type": "custom", "custom": {"name": "patch", "input": "a\nb"}},
+      {"id": "call_0_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}])"));
+
+  const auto streamed = CustomFormat(/*stream=*/true);
+  out.clear();
+  for (const char* text : {"<call patch>{\"input\": \"a\\n", "b\"}</call>"}) {
+    streamed->Add(0, Chunk(0, text), out);
+  }
+  streamed->Add(0, Complete(0, ""), out);
+  streamed->Finish(out);
+  std::string input;
+  const auto events = Events(out);
+  const Json first = events.at(0)["choices"][0]["delta"]["tool_calls"][0];
+  EXPECT_EQ(first["type"], "custom");
+  EXPECT_EQ(first["custom"]["name"], "patch");
+  for (const Json& event : events) {
+    for (const Json& call : event["choices"][0]["delta"].value("tool_calls", Json::array())) {
+      EXPECT_FALSE(call.contains("function"));
+      input += call["custom"]["input"].get<std::string>();
+    }
+  }
+  EXPECT_EQ(input, "a\nb");
 }
 
 TEST(ChatAnswer, TheRoleComesWithTheFirstTextAndNeverAgain) {

@@ -13,6 +13,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 using ReadChatFields = void (*)(JsonFields&, v1::ChatInput&);
 
+void ReadToolFields(JsonFields& fields, v1::ChatInput& chat) {
+  ToolTable table;
+  ReadTools(fields, chat, table);
+}
+
 // The chat that the function makes of the body, and the field that it blames; empty: none.
 std::pair<v1::ChatInput, std::string> ChatOf(ReadChatFields read, const std::string& body) {
   const Json json = Json::parse(body);
@@ -100,13 +105,15 @@ TEST(ChatFields, AnErrorNamesTheFieldFromTheBodyDown) {
   EXPECT_EQ(wrong(R"({"role": "assistant", "tool_calls": [{"function": {}}]})"),
             "messages[1].tool_calls[0].function.name");
   EXPECT_EQ(wrong(R"({"role": "assistant", "tool_calls": [{"type": "custom"}]})"),
+            "messages[1].tool_calls[0].custom");
+  EXPECT_EQ(wrong(R"({"role": "assistant", "tool_calls": [{"type": "web_search"}]})"),
             "messages[1].tool_calls[0].type");
 }
 
 TEST(ChatFields, OneCallIsAskedForWhereNoneMayBeBesideItOrFunctionsAre) {
   const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f"}}])";
   const auto single = [](const std::string& body) {
-    return ChatOf(ReadTools, body).first.tool_choice().single_call();
+    return ChatOf(ReadToolFields, body).first.tool_choice().single_call();
   };
   EXPECT_FALSE(single("{" + tools + "}"));
   EXPECT_TRUE(single("{" + tools + R"(, "parallel_tool_calls": false})"));

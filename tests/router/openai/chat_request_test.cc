@@ -121,7 +121,83 @@ TEST(ChatRequest, ToolsKeepTheOrderOfTheirSchemas) {
   EXPECT_EQ(chat.tools(0).parameters(), R"({"type":"object","properties":{"b":{},"a":{}}})");
   EXPECT_EQ(chat.tools(1).parameters(), "");
   EXPECT_EQ(chat.tool_choice().mode(), v1::ToolChoice::MODE_UNSPECIFIED);
-  EXPECT_EQ(WrongChat(R"("tools": [{"type": "custom"}])"), "tools[0].type");
+  EXPECT_EQ(WrongChat(R"("tools": [{"type": "custom"}])"), "tools[0].custom");
+}
+
+TEST(ChatRequest, AHostedToolIsLeftOutWithAWarningAndRefusedAlone) {
+  const std::string hosted = R"({"type": "web_search_preview"})";
+  const std::string function = R"({"type": "function", "function": {"name": "f"}})";
+  const auto both = ReadChatRequest(
+      ChatBody(absl::StrCat(R"("tools": [)", hosted, ",", function, "]")), ContextOf(""));
+  ASSERT_TRUE(both.ok()) << both.status();
+  ASSERT_EQ(both->prompts[0].chat().tools_size(), 1);
+  EXPECT_EQ(both->prompts[0].chat().tools(0).name(), "f");
+  EXPECT_THAT(both->warning, HasSubstr("web_search_preview"));
+  EXPECT_EQ(WrongChat(absl::StrCat(R"("tools": [)", hosted, "]")), "tools[0].type");
+  EXPECT_EQ(WrongChat(absl::StrCat(R"("tools": [)", function, R"(], "tool_choice": )", hosted)),
+            "tool_choice.type");
+  EXPECT_TRUE(ReadChatRequest(ChatBody(absl::StrCat(R"("functions": [{"name": "g"}], "tools": [)",
+                                                    hosted, "]")),
+                              ContextOf(""))
+                  .ok())
+      << "the old form has a function";
+}
+
+// The names and texts in the wrong field's own place, for each of the forms that a tool has.
+TEST(ChatRequest, AToolsNameIsBlamedWhereItStands) {
+  EXPECT_EQ(WrongChat(R"("tools": [{"type": "function", "function": {"name": "a b"}}])"),
+            "tools[0].function.name");
+  EXPECT_EQ(WrongChat(R"("tools": [{"type": "custom", "custom": {"name": "a/b"}}])"),
+            "tools[0].custom.name");
+  EXPECT_EQ(WrongChat(R"("functions": [{"name": "f"}, {"name": "\u00e9"}])"), "functions[1].name");
+  EXPECT_EQ(WrongChat(absl::StrCat(R"("functions": [{"name": ")", std::string(129, 'f'), "\"}]")),
+            "functions[0].name");
+  EXPECT_EQ(WrongChat(R"("tools": [{"type": "function", "function": {"name": "f"}},
+                                   {"type": "custom", "custom": {"name": "f"}}])"),
+            "tools[1].custom.name");
+  EXPECT_EQ(WrongMessages(R"([{"role": "assistant", "tool_calls": [
+                {"id": "1", "function": {"name": "a b"}}]}])"),
+            "messages[0].tool_calls[0].function.name");
+  EXPECT_EQ(WrongMessages(R"([{"role": "assistant", "function_call": {"name": "a b"}}])"),
+            "messages[0].function_call.name");
+  EXPECT_EQ(WrongChat(std::string(kTools) +
+                      R"(, "tool_choice": {"type": "function", "function": {"name": "h"}})"),
+            "tool_choice.function.name");
+}
+
+TEST(ChatRequest, CustomToolsAndTheirCallsAreFunctionsOfOneString) {
+  const v1::ChatInput chat = Chat(R"("tools": [{"type": "custom", "custom": {"name": "apply_patch",
+      "description": "d", "format": {"type": "text"}}}],
+      "tool_choice": {"type": "custom", "custom": {"name": "apply_patch"}})")
+                                 .chat();
+  ASSERT_EQ(chat.tools_size(), 1);
+  EXPECT_EQ(chat.tools(0).name(), "apply_patch");
+  EXPECT_EQ(chat.tools(0).description(), "d");
+  EXPECT_EQ(chat.tools(0).parameters(),
+            R"({"type":"object","properties":{"input":{"type":"string"}},"required":["input"],)"
+            R"("additionalProperties":false})");
+  EXPECT_EQ(chat.tool_choice().name(), "apply_patch");
+  const v1::ChatInput history = Messages(R"([{"role": "assistant", "tool_calls": [
+      {"id": "1", "type": "custom", "custom": {"name": "apply_patch", "input": "a\n\"b\""}}]}])");
+  EXPECT_EQ(history.messages(0).tool_calls(0).name(), "apply_patch");
+  EXPECT_EQ(history.messages(0).tool_calls(0).arguments(), R"({"input": "a\n\"b\""})");
+  EXPECT_EQ(WrongMessages(R"([{"role": "assistant", "tool_calls": [
+                {"id": "1", "type": "custom", "custom": {"name": "f"}}]}])"),
+            "messages[0].tool_calls[0].custom.input");
+}
+
+TEST(ChatRequest, ToolsOfANamespaceAndTheirEarlierCallsAreFlat) {
+  const std::string tools = R"("tools": [{"type": "namespace", "name": "mcp__clock", "tools": [
+      {"type": "function", "function": {"name": "time_in"}}]}])";
+  const v1::ChatInput chat = Chat(tools + R"(, "tool_choice": {"type": "function", "function":
+      {"name": "time_in", "namespace": "mcp__clock"}})")
+                                 .chat();
+  ASSERT_EQ(chat.tools_size(), 1);
+  EXPECT_EQ(chat.tools(0).name(), "mcp__clock__time_in");
+  EXPECT_EQ(chat.tool_choice().name(), "mcp__clock__time_in");
+  const v1::ChatInput history = Messages(R"([{"role": "assistant", "tool_calls": [{"id": "1",
+      "function": {"name": "time_in", "namespace": "mcp__clock", "arguments": "{}"}}]}])");
+  EXPECT_EQ(history.messages(0).tool_calls(0).name(), "mcp__clock__time_in");
 }
 
 TEST(ChatRequest, ToolChoiceIsAModeOrAName) {

@@ -1,5 +1,6 @@
 #include "router/responses/responses_format.h"
 
+#include <memory>
 #include <random>
 #include <set>
 #include <string>
@@ -10,6 +11,7 @@
 #include "gtest/gtest.h"
 
 #include "router/responses/response_object.h"
+#include "router/tools/client_parser.h"
 #include "tests/router/api/played_answer.h"
 #include "tests/router/api/scripted_parser.h"
 
@@ -71,6 +73,51 @@ TEST(ResponsesFormat, StreamsReasoningAndCalls) {
   EXPECT_EQ(events[7].at("item"), Json::parse(R"({
       "id": "rs_q_0", "type": "reasoning", "status": "completed", "summary": [],
       "content": [{"type": "reasoning_text", "text": "hm"}]})"));
+}
+
+std::unique_ptr<AnswerParser> ParserWithTools() {
+  auto tools = std::make_shared<ToolTable>();
+  tools->Add({.space = "mcp__clock", .name = "time_in"});
+  tools->Add({.name = "apply_patch", .is_custom = true});
+  return ForClient(NewScriptedParser(), std::move(tools));
+}
+
+TEST(ResponsesFormat, CallsOfANamespaceHaveTheirInnerNameAndItInEveryEvent) {
+  const PlayedAnswer answer{.text = "~cmcp__clock__time_in~a{\"city\": \"Rome\"}"};
+  ResponsesFormat stream(InProgress(), /*stream=*/true, ParserWithTools());
+  const std::vector<Json> events = EventsOf(Written(stream, Whole(answer)));
+  const Json call = Json::parse(R"({"id": "fc_call0", "type": "function_call",
+      "status": "completed", "call_id": "call_call0", "name": "time_in",
+      "namespace": "mcp__clock", "arguments": "{\"city\": \"Rome\"}"})");
+  EXPECT_EQ(events[2].at("item").at("name"), "time_in");
+  EXPECT_EQ(events[2].at("item").at("namespace"), "mcp__clock");
+  EXPECT_EQ(events[5].at("type"), "response.output_item.done");
+  EXPECT_EQ(events[5].at("item"), call);
+  EXPECT_EQ(events.back().at("response").at("output"), Json::array({call}));
+  ResponsesFormat whole(InProgress(), /*stream=*/false, ParserWithTools());
+  EXPECT_EQ(Json::parse(Written(whole, Whole(answer))).at("output"), Json::array({call}));
+}
+
+TEST(ResponsesFormat, ACustomToolsCallIsAnItemWithItsInput) {
+  const PlayedAnswer answer{.text = "~capply_patch~a{\"input\": \"a\\n\\\"b\\\"\"}"};
+  ResponsesFormat stream(InProgress(), /*stream=*/true, ParserWithTools());
+  const std::vector<Json> events = EventsOf(Written(stream, Whole(answer)));
+  EXPECT_THAT(
+      TypesOf(events),
+      ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                  "response.custom_tool_call_input.delta", "response.custom_tool_call_input.done",
+                  "response.output_item.done", "response.completed"));
+  const Json call = Json::parse(R"({"id": "ctc_call0", "type": "custom_tool_call",
+      "status": "completed", "call_id": "call_call0", "name": "apply_patch",
+      "input": "a\n\"b\""})");
+  EXPECT_EQ(events[2].at("item").at("input"), "");
+  EXPECT_EQ(events[3].at("item_id"), "ctc_call0");
+  EXPECT_EQ(events[3].at("delta"), "a\n\"b\"");
+  EXPECT_EQ(events[4].at("input"), "a\n\"b\"");
+  EXPECT_EQ(events[5].at("item"), call);
+  EXPECT_EQ(events.back().at("response").at("output"), Json::array({call}));
+  ResponsesFormat whole(InProgress(), /*stream=*/false, ParserWithTools());
+  EXPECT_EQ(Json::parse(Written(whole, Whole(answer))).at("output"), Json::array({call}));
 }
 
 TEST(ResponsesFormat, WritesNothingBeforeTheFirstResponse) {

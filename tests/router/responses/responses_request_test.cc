@@ -80,7 +80,7 @@ TEST(ResponsesRequest, NamesTheItemThatIsWrong) {
       {R"({"input": [{"role": "king", "content": "x"}]})", "input[0].role"},
       {R"({"input": [{"role": "user"}]})", "input[0].content"},
       {R"({"input": [{"type": "item_reference", "id": "msg"}]})", "input[0].type"},
-      {R"({"input": [{"type": "web_search_call"}]})", "input[0].type"},
+      {R"({"input": [{"type": "picture"}]})", "input[0].type"},
       {R"({"input": [{"type": "function_call", "name": "x"}]})", "input[0].call_id"},
       {R"({"input": [{"type": "function_call", "call_id": "x"}]})", "input[0].name"},
       {R"({"input": [{"type": "function_call_output", "output": ""}]})", "input[0].call_id"},
@@ -91,6 +91,9 @@ TEST(ResponsesRequest, NamesTheItemThatIsWrong) {
        "input[0].content[0].text"},
       {R"({"input": "x", "tools": [{"type": "web_search"}]})", "tools[0].type"},
       {R"({"input": "x", "tools": [{"type": "function"}]})", "tools[0].name"},
+      {R"({"input": "x", "tools": [{"type": "function", "name": "a b"}]})", "tools[0].name"},
+      {R"({"input": "x", "tools": [{"type": "custom", "name": "f", "format": {"type": "xml"}}]})",
+       "tools[0].format.type"},
       {R"({"input": "x", "tool_choice": "sometimes"})", "tool_choice"},
       {R"({"input": "x", "tool_choice": "required"})", "tool_choice"},
       {R"({"input": "x", "tool_choice": {"type": "mcp"}})", "tool_choice.type"},
@@ -254,6 +257,29 @@ TEST(ResponsesRequest, ReadsHowToSample) {
   EXPECT_EQ(request.response_format().json_schema(), R"({"type":"object"})");
   EXPECT_FALSE(
       ReadGoodResponses(R"({"input": "x", "top_logprobs": 2})").sampling_params().has_logprobs());
+}
+
+TEST(ResponsesRequest, HostedToolsAreNamedInTheWarningAndNotToldBack) {
+  const ToolForm form{};
+  const ApiContext context{.model = "m", .request_id = "q", .tool_form = form};
+  const Json body = Json::parse(R"({"input": "x", "tools": [
+      {"type": "web_search", "external_web_access": true},
+      {"type": "namespace", "name": "s", "description": "d", "tools": [
+          {"type": "function", "name": "f", "strict": false, "parameters": {"type": "object"}},
+          {"type": "web_search"}, {"type": "namespace", "name": "t", "tools": []}]},
+      {"type": "custom", "name": "patch", "format": {"type": "grammar", "syntax": "lark",
+                                                     "definition": "start: \"a\""}},
+      {"type": "custom", "name": "text"}]})");
+  const auto request = ReadResponsesRequest(body.dump(), context);
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->warning, "left out, since Baton runs no hosted tools: namespace, web_search");
+  EXPECT_EQ(NewResponse(body, context)["tools"], Json::parse(R"([
+      {"type": "namespace", "name": "s", "description": "d", "tools": [
+          {"type": "function", "name": "f", "description": null,
+           "parameters": {"type": "object"}, "strict": false}]},
+      {"type": "custom", "name": "patch", "description": null,
+       "format": {"type": "grammar", "syntax": "lark", "definition": "start: \"a\""}},
+      {"type": "custom", "name": "text", "description": null, "format": {"type": "text"}}])"));
 }
 
 TEST(ResponsesRequest, TreatsEachFieldAsItsTableSays) {

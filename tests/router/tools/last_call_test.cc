@@ -41,5 +41,13 @@ TEST(LastCall, IsTheLastOneThatHasBegunWithTheArgumentsOfItsOwnPart) {
   EXPECT_TRUE(call.is_cut());
 }
 
+TEST(LastCall, OfACustomToolIsNeverCutSinceItsTextIsNoJson) {
+  LastCall call;
+  call.Add({.kind = PartKind::kCall, .name = "apply_patch", .is_custom = true});
+  EXPECT_FALSE(call.is_cut());
+  call.Add({.kind = PartKind::kArguments, .text = "{\"a", .is_custom = true});
+  EXPECT_FALSE(call.is_cut());
+}
+
 }  // namespace
 }  // namespace baton

@@ -210,6 +210,27 @@ TEST_F(HttpAnswerTest, WhatAPromptWritesBeforeAllAreLetInIsTheBeginningOfTheStre
   EXPECT_TRUE(ended(0) && ended(1));
 }
 
+TEST_F(HttpAnswerTest, AWarningIsAHeaderOfAWholeAnswerAndOfAStream) {
+  const HttpHeader expected{"x-baton-warning", "left out: a"};
+  ApiRequest streamed = Read(/*stream=*/true, {"a"});
+  streamed.warning = expected.value;
+  Start(std::move(streamed));
+  LetIn(0);
+  EXPECT_THAT(exchange_->stream_headers, testing::Contains(expected));
+  Complete(0);
+
+  exchange_ = std::make_shared<PlayedExchange>();
+  calls_.clear();
+  ApiRequest whole = Read(/*stream=*/false, {"a"});
+  whole.warning = expected.value;
+  Start(std::move(whole));
+  LetIn(0);
+  Complete(0);
+  const absl::Time until = absl::Now() + absl::Seconds(20);
+  while (exchange_->response.status == 0 && absl::Now() < until) Settle();
+  EXPECT_THAT(exchange_->response.headers, testing::Contains(expected));
+}
+
 TEST_F(HttpAnswerTest, ARefusalEndsTheOthersAndDropsWhatTheyHaveWritten) {
   Start(/*stream=*/true, {"a", "b"});
   LetIn(0);

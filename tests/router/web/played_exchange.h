@@ -34,9 +34,10 @@ class PlayedExchange final : public HttpExchange {
       response.body += std::string(std::exchange(response.rest, {}));
     });
   }
-  void BeginEvents(std::vector<HttpHeader> /*headers*/) override {
+  void BeginEvents(std::vector<HttpHeader> headers) override {
     EXPECT_FALSE(begun || over()) << "an exchange has one answer";
     begun = true;
+    stream_headers = std::move(headers);
   }
   void Send(std::string bytes, std::function<void(bool ok)> written) override {
     EXPECT_TRUE(begun && !over()) << "events are sent between the beginning and the end";
@@ -77,6 +78,7 @@ class PlayedExchange final : public HttpExchange {
   HttpResponse response{.status = 0, .headers = {}, .body = ""};
   std::string counted_for;
   bool begun = false;
+  std::vector<HttpHeader> stream_headers;
   std::string sent;
   bool ended = false;
   bool broken = false;
