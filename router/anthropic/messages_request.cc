@@ -94,10 +94,11 @@ void ReadOutputConfig(JsonFields& fields, v1::GenerateRequest& request) {
   ReadFormFields(fields, request);
 }
 
-void ReadAll(JsonFields& fields, const ApiContext& context, v1::GenerateRequest& request) {
+void ReadAll(JsonFields& fields, const ApiContext& context, v1::GenerateRequest& request,
+             ToolTable& tools) {
   RefuseFields(kMessagesFields, fields);
   v1::SamplingParams& params = *request.mutable_sampling_params();
-  ReadMessagesInput(fields, *request.mutable_chat());
+  ReadMessagesInput(fields, *request.mutable_chat(), tools);
   ReadTemplateFields(fields, *request.mutable_chat());
   ReadSamplingFields(fields, params);
   ReadRoutingFields(fields, context, request);
@@ -110,25 +111,33 @@ void ReadAll(JsonFields& fields, const ApiContext& context, v1::GenerateRequest&
   request.set_stream(fields.Bool("stream").value_or(false));
 }
 
+// Reads the request alone, and its tools into `tools`.
+absl::StatusOr<v1::GenerateRequest> ReadPrompt(const Json& body, const ApiContext& context,
+                                               ToolTable& tools) {
+  JsonFields fields(body);
+  v1::GenerateRequest request;
+  ReadAll(fields, context, request, tools);
+  if (!request.sampling_params().has_max_tokens()) fields.Fail("max_tokens", "is missing");
+  BATON_RETURN_IF_ERROR(fields.status());
+  return request;
+}
+
 }  // namespace
 
 absl::Span<const FieldHandling> MessagesFields() { return kMessagesFields; }
 
 absl::StatusOr<v1::GenerateRequest> ReadMessagesPrompt(const Json& body,
                                                        const ApiContext& context) {
-  JsonFields fields(body);
-  v1::GenerateRequest request;
-  ReadAll(fields, context, request);
-  if (!request.sampling_params().has_max_tokens()) fields.Fail("max_tokens", "is missing");
-  BATON_RETURN_IF_ERROR(fields.status());
-  return request;
+  ToolTable tools;
+  return ReadPrompt(body, context, tools);
 }
 
 absl::StatusOr<ApiRequest> ReadMessagesRequest(absl::string_view body, const ApiContext& context) {
   BATON_ASSIGN_OR_RETURN(const Json json, ParseJsonBody(body));
-  BATON_ASSIGN_OR_RETURN(v1::GenerateRequest request, ReadMessagesPrompt(json, context));
+  ToolTable tools;
+  BATON_ASSIGN_OR_RETURN(v1::GenerateRequest request, ReadPrompt(json, context, tools));
   LeaveMarkers(context.tool_form, request);
-  ApiRequest result{.stream = request.stream()};
+  ApiRequest result{.stream = request.stream(), .warning = tools.Warning()};
   result.format = std::make_unique<MessagesFormat>(
       MessagesFormat::Options{.request_id = context.request_id,
                               .answer_id = context.answer_id,
@@ -145,7 +154,8 @@ absl::StatusOr<v1::GenerateRequest> ReadCountTokens(absl::string_view body,
   BATON_ASSIGN_OR_RETURN(const Json json, ParseJsonBody(body));
   JsonFields fields(json);
   v1::GenerateRequest request;
-  ReadAll(fields, context, request);
+  ToolTable tools;
+  ReadAll(fields, context, request, tools);
   BATON_RETURN_IF_ERROR(fields.status());
   return request;
 }
