@@ -14,34 +14,41 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Whether `bounds`, of a repetition, are numbers that the grammar library takes.
+bool AreBounds(absl::string_view bounds) {
+  constexpr int kMaxRepetitions = 128;
+  const size_t comma = std::min(bounds.find(','), bounds.size());
+  const absl::string_view most = bounds.substr(std::min(comma + 1, bounds.size()));
+  int count = 0;
+  if (!absl::SimpleAtoi(bounds.substr(0, comma), &count) || count > kMaxRepetitions) return false;
+  return most.empty() || (absl::SimpleAtoi(most, &count) && count <= kMaxRepetitions);
+}
+
+// Whether an escape is one of a class or of punctuation that JSON does not escape.
+bool IsPlainEscape(absl::string_view escaped) {
+  if (escaped.empty()) return false;
+  return escaped[0] == 'd' || escaped[0] == 'w' ||
+         (absl::ascii_ispunct(static_cast<unsigned char>(escaped[0])) && escaped[0] != '\\' &&
+          escaped[0] != '"');
+}
+
 // Whether the grammar library can hold a JSON string to the expression: printable ASCII without
-// assertions, back references, escapes that stand for what JSON escapes, and long repetitions.
+// quotes, assertions but at the ends, back references, escapes that stand for what JSON escapes,
+// and long repetitions.
 bool CanBePattern(absl::string_view expression) {
   constexpr size_t kMaxBytes = 1024;
-  constexpr int kMaxRepetitions = 128;
   if (expression.empty() || expression.size() > kMaxBytes) return false;
   for (size_t i = 0; i < expression.size(); ++i) {
     const char byte = expression[i];
-    if (byte < ' ' || byte > '~' || byte == '"') return false;
     const absl::string_view rest = expression.substr(i + 1);
+    if (byte < ' ' || byte > '~' || byte == '"') return false;
     if (byte == '(' && absl::StartsWith(rest, "?") && !absl::StartsWith(rest, "?:")) return false;
-    if (byte == '{') {
-      const absl::string_view bounds = rest.substr(0, rest.find('}'));
-      for (const absl::string_view bound :
-           {bounds.substr(0, bounds.find(',')),
-            bounds.substr(std::min(bounds.find(',') + 1, bounds.size()))}) {
-        int count = 0;
-        if (!bound.empty() && (!absl::SimpleAtoi(bound, &count) || count > kMaxRepetitions)) {
-          return false;
-        }
-      }
-    }
+    if (byte == '[' && absl::StartsWith(rest, "[:")) return false;  // as in [[:alpha:]]
+    if (byte == '^' && i > 0 && expression[i - 1] != '[') return false;
+    if (byte == '$' && !rest.empty()) return false;
+    if (byte == '{' && !AreBounds(rest.substr(0, rest.find('}')))) return false;
     if (byte != '\\') continue;
-    const char escaped = rest.empty() ? '\\' : rest[0];
-    const bool is_plain = escaped == 'd' || escaped == 'w' ||
-                          (absl::ascii_ispunct(static_cast<unsigned char>(escaped)) &&
-                           escaped != '\\' && escaped != '"');
-    if (!is_plain) return false;
+    if (!IsPlainEscape(rest)) return false;
     ++i;
   }
   return true;

@@ -37,8 +37,8 @@ TEST(CustomTool, ATextIsAString) {
 }
 
 TEST(CustomTool, ARegularExpressionThatCanBeHeldToIsAPattern) {
-  for (const char* expression :
-       {"[a-z]+", R"(\d{4}-\d{2}-\d{2})", "(?:yes|no)", "^a{1,128}$", R"(\w+\.txt)", "a{3,}"}) {
+  for (const char* expression : {"[a-z]+", R"(\d{4}-\d{2}-\d{2})", "(?:yes|no)", "^a{1,128}$",
+                                 R"(\w+\.txt)", "a{3,}", R"([^a]\^\$\{)"}) {
     EXPECT_EQ(RegexOf(expression), Json({{"type", "string"}, {"pattern", expression}}));
     EXPECT_EQ(InputOf({{"type", "grammar"},
                        {"grammar", {{"syntax", "regex"}, {"definition", expression}}}}),
@@ -51,8 +51,9 @@ TEST(CustomTool, AnotherGrammarIsToldAndNotEnforced) {
   for (const std::string& expression :
        {std::string("(?=a)b"), std::string(R"(\bword)"), std::string(R"(a\nb)"),
         std::string("a\nb"), std::string(R"((a)\1)"), std::string("\""), std::string(R"(\\)"),
-        std::string("a{129}"), std::string("a{1,200}"), std::string(2000, 'a'), std::string("a\\"),
-        std::string()}) {
+        std::string("a{129}"), std::string("a{1,200}"), std::string("a{,3}"), std::string("a^b"),
+        std::string("^a|^b"), std::string("a$|b$"), std::string("[[:alpha:]]+"),
+        std::string("a{x}"), std::string(2000, 'a'), std::string("a\\"), std::string()}) {
     const Json input = RegexOf(expression);
     EXPECT_FALSE(input.contains("pattern")) << expression;
     EXPECT_THAT(input["description"].get<std::string>(), HasSubstr(expression));
