@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 
 #include "client/utf8_check.h"
+#include "common/base/plain_text.h"
 #include "common/base/standard_error.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/limits.h"
@@ -75,7 +76,10 @@ absl::StatusOr<std::optional<std::string>> ReadPrompt(const PromptInput& input) 
   if (!terminal && AwaitInput(input)) {
     BATON_ASSIGN_OR_RETURN(std::string text, ReadAll(input.fd));
     BATON_RETURN_IF_ERROR(CheckText("standard input", text));
-    if (!input.raw) text = std::string(absl::StripSuffix(text, "\n"));
+    if (!input.raw) {
+      const std::string lines = WithUnixLineEnds(WithoutByteOrderMark(text));
+      text = std::string(absl::StripSuffix(lines, "\n"));
+    }
     if (!prompt.empty() && !text.empty()) prompt += "\n\n";
     prompt += text;
   }

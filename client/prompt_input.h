@@ -13,7 +13,9 @@ namespace baton {
 
 struct PromptInput {
   std::optional<std::string> argument = std::nullopt;
-  bool raw = false;  // keep the newline at the end of standard input
+  // Keep each byte of standard input. Otherwise a byte order mark and the newline at the end are left
+  // out, and "\r\n" is "\n".
+  bool raw = false;
   int fd = STDIN_FILENO;
   // How long to wait for the first byte or the end of `fd` before a line on stderr says so, and,
   // counted from the beginning too, before `fd` is left unread if there is an argument. ssh or a

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "client/utf8_check.h"
+#include "common/base/plain_text.h"
 #include "common/base/small_file.h"
 #include "common/base/status_macros.h"
 #include "common/grammar/grammar_spec.h"
@@ -44,7 +45,7 @@ absl::Status Fill(const std::string& name, const ResponseFormatFlags& flags,
   if (schema) {
     format.set_json_schema(text);
   } else {
-    format.set_grammar(text);
+    format.set_grammar(WithUnixLineEnds(text));
   }
   return CheckText(text);
 }

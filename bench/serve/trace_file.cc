@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include <nlohmann/json.hpp>
 
+#include "common/base/plain_text.h"
 #include "common/base/status_macros.h"
 
 namespace baton {
@@ -151,6 +152,7 @@ absl::StatusOr<Trace> ReadTrace(const std::string& path, const TraceOptions& opt
   int number = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
+    if (number == 1) line = std::string(WithoutByteOrderMark(line));
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (line.empty() || line[0] == '#') continue;
     if (!format.has_value()) {

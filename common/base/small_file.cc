@@ -12,6 +12,8 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 
+#include "common/base/plain_text.h"
+
 namespace baton {
 namespace {
 
@@ -46,7 +48,7 @@ absl::StatusOr<std::string> ReadOpened(const std::string& path, int flags, size_
   if (!ReadUpTo(fd, max_bytes, text)) {
     return error(std::strerror(errno), "; name a file that can be read");
   }
-  if (text.size() <= max_bytes) return text;
+  if (text.size() <= max_bytes) return std::string(WithoutByteOrderMark(text));
   return error("is longer than ", max_bytes, " bytes; name the right file");
 }
 

@@ -60,10 +60,29 @@ TEST(ReadPrompt, TakesEachOfTheTwoAlone) {
   EXPECT_EQ(Read({.argument = "Hello", .fd = empty.fd()}), "Hello");
 }
 
-TEST(ReadPrompt, RawInputKeepsItsLastNewline) {
+TEST(ReadPrompt, RawInputKeepsEachByte) {
   Pipe pipe;
-  pipe.Write("a\n").Close();
-  EXPECT_EQ(Read({.raw = true, .fd = pipe.fd()}), "a\n");
+  pipe.Write(
+          "\xef\xbb\xbf"
+          "a\r\nb\r\n")
+      .Close();
+  EXPECT_EQ(Read({.raw = true, .fd = pipe.fd()}),
+            "\xef\xbb\xbf"
+            "a\r\nb\r\n");
+}
+
+TEST(ReadPrompt, AFileOfWindowsIsTheSamePrompt) {
+  for (const char* text : {"Say hi.\n", "Say hi.\r\n", "\xef\xbb\xbfSay hi.\n",
+                           "\xef\xbb\xbfSay hi.\r\n", "\xef\xbb\xbfSay hi."}) {
+    Pipe pipe;
+    pipe.Write(text).Close();
+    EXPECT_EQ(Read({.fd = pipe.fd()}), "Say hi.");
+  }
+  Pipe lines, mark;
+  lines.Write("one\r\n\r\ntwo\rthree\r\n\r\n").Close();
+  EXPECT_EQ(Read({.argument = "Read:", .fd = lines.fd()}), "Read:\n\none\n\ntwo\rthree\n");
+  mark.Write("\xef\xbb\xbf\r\n").Close();
+  EXPECT_THAT(Read({.fd = mark.fd()}), HasSubstr("there is no prompt"));
 }
 
 TEST(ReadPrompt, ReadsAFileToo) {

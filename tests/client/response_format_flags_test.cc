@@ -59,6 +59,16 @@ TEST_F(ResponseFormatFlagsTest, AGrammarIsReadFromItsFile) {
   EXPECT_EQ(format_.grammar(), "root ::= \"a\"");
 }
 
+TEST_F(ResponseFormatFlagsTest, AFileOfWindowsHasTheSameForm) {
+  ASSERT_TRUE(Parse({"--grammar", FileWith("\xef\xbb\xbfroot ::= x\r\nx ::= \"a\"\r\n")}).ok());
+  EXPECT_EQ(format_.grammar(), "root ::= x\nx ::= \"a\"\n");
+}
+
+TEST_F(ResponseFormatFlagsTest, ASchemaOfWindowsHasTheSameForm) {
+  ASSERT_TRUE(Parse({"--json-schema=" + FileWith("\xef\xbb\xbf{\"type\": \"null\"}\r\n")}).ok());
+  EXPECT_EQ(format_.json_schema(), "{\"type\": \"null\"}\r\n") << "JSON takes such line ends";
+}
+
 TEST_F(ResponseFormatFlagsTest, ARegexIsGivenAsItIs) {
   ASSERT_TRUE(Parse({"--regex", "[a-z]+,[0-9]{2}"}).ok());
   EXPECT_EQ(format_.regex(), "[a-z]+,[0-9]{2}");

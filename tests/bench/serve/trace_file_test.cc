@@ -52,6 +52,12 @@ TEST(TraceFile, ReadsMooncakesLines) {
   EXPECT_THAT(trace.requests[1].pages, ElementsAre(5000000000));
 }
 
+TEST(TraceFile, AByteOrderMarkIsNoPartOfTheFirstLine) {
+  for (const char* trace : {kMooncake, kAzure}) {
+    EXPECT_EQ(ReadText(absl::StrCat("\xef\xbb\xbf", trace)).requests.size(), 2u);
+  }
+}
+
 TEST(TraceFile, ReadsAzuresLines) {
   const Trace trace = ReadText(kAzure);
   ASSERT_EQ(trace.requests.size(), 2u);

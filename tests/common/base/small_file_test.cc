@@ -46,6 +46,13 @@ TEST_F(SmallFileTest, WhatCannotBeReadOrWrittenIsNamed) {
   EXPECT_TRUE(ReadSmallFile(path_, 3).ok());
 }
 
+TEST_F(SmallFileTest, AByteOrderMarkIsNoPartOfTheText) {
+  ASSERT_TRUE(WriteSmallFile(path_, "\xef\xbb\xbfkey\r\n").ok());
+  EXPECT_EQ(*ReadSmallFile(path_, 10), "key\r\n");
+  EXPECT_EQ(*ReadSmallFileOrPipe(path_, 10), "key\r\n");
+  EXPECT_FALSE(ReadSmallFile(path_, 7).ok()) << "the bound is that of the file";
+}
+
 TEST_F(SmallFileTest, APipeIsReadOnlyByWhoWaitsForIt) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   // Nobody writes it: who waited for that would never come back.

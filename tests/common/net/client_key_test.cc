@@ -45,6 +45,9 @@ TEST_F(ClientKeyTest, ComesFromTheFileOrElseFromTheEnvironment) {
   setenv("BATON_API_KEY", "from-variable", 1);
   EXPECT_EQ(Shown(""), "Bearer from-variable");
   EXPECT_EQ(Shown(FileWith("from-file\n")), "Bearer from-file");
+  EXPECT_EQ(Shown(FileWith("\xef\xbb\xbf"
+                           "from-file\r\n")),
+            "Bearer from-file");
 }
 
 TEST_F(ClientKeyTest, IsNotSentInPlainTextBeyondLoopback) {
