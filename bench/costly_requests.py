@@ -38,15 +38,15 @@ COLUMNS = ("beside", "requests", "p50 ms", "p99 ms", "at most, ms", "failed", "r
 
 
 def completion(**fields):
-    return "/v1/completions", {"model": "any", "prompt": "once upon a time", "max_tokens": 400, **fields}
+    return "/v1/completions", {"model": "any", "prompt": "once upon a time", "max_tokens": 400, "temperature": 1, "top_p": 1, **fields}
 
 
 # The honest one and those who wait for their answers: path and body.
 BODIES = {
     "honest": lambda: completion(prompt="the quick brown fox jumps over the lazy dog " * 6, max_tokens=64),
-    "form": lambda: completion(guided_grammar=COSTLY, logit_bias={"0": -100, "2": -100}, temperature=1),
-    "expression": lambda: completion(guided_regex=NESTED, temperature=1),
-    "choices": lambda: completion(n=4, temperature=1, max_tokens=1000),
+    "form": lambda: completion(guided_grammar=COSTLY, logit_bias={"0": -100, "2": -100}),
+    "expression": lambda: completion(guided_regex=NESTED),
+    "choices": lambda: completion(n=4, max_tokens=1000),
     "objects": lambda: completion(max_tokens=1, x=[{}] * 340_000),
     "prompt": lambda: completion(prompt="a b " * (3 * MB // 4)),
     "tokenize": lambda: ("/tokenize", {"prompt": "a b " * (3 * MB // 4)}),

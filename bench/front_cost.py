@@ -115,6 +115,7 @@ def made_request(tokens):
     made = pb.GenerateRequest(stream=True)
     made.prompt_token_ids.ids.extend(range(20, 28))
     made.sampling_params.max_tokens, made.sampling_params.ignore_eos = tokens, True
+    made.sampling_params.temperature, made.sampling_params.top_p = 1, 1
     return made
 
 

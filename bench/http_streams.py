@@ -52,6 +52,7 @@ class SlowCalls:
         made = pb.GenerateRequest(stream=True)
         made.prompt_token_ids.ids.extend(range(20, 52))
         made.sampling_params.max_tokens, made.sampling_params.ignore_eos = 8000, True
+        made.sampling_params.temperature, made.sampling_params.top_p = 1, 1
         options = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1024), ("grpc.use_local_subchannel_pool", 1)]
         self.channels, self.calls, self.ended = [], [], threading.Event()
         for number in range(count):

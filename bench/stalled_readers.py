@@ -47,6 +47,7 @@ def stall(args, router):
     made = pb.GenerateRequest(stream=True)
     made.prompt_token_ids.ids.extend(range(20, 28))
     made.sampling_params.max_tokens, made.sampling_params.ignore_eos = 7000, True
+    made.sampling_params.temperature, made.sampling_params.top_p = 1, 1
 
     calls = []
     for number in range(args.stalled):

@@ -55,6 +55,7 @@ async def attack(address, connections, key):
             made = pb.GenerateRequest(user=f"user {drawn.random()}", priority=drawn.randrange(-2**31, 2**31))
             made.prompt_token_ids.ids.extend(drawn.randrange(17, 10_000) for _ in range(PROMPT))
             made.sampling_params.max_tokens, made.sampling_params.ignore_eos = OUTPUT, True
+            made.sampling_params.temperature, made.sampling_params.top_p = 1, 1
             try:
                 async for _ in stub.Generate(made, metadata=metadata):
                     pass

@@ -111,7 +111,9 @@ std::string FormatStats(const Answer& answer, const v1::GenerateRequest& request
 
   v1::SamplingParams sampling = request.sampling_params();
   sampling.set_seed(last.seed());  // which may have been drawn
-  std::string out = absl::StrFormat("%-14s %s\n", "sampling", sampling.ShortDebugString());
+  const bool left_open = !sampling.has_temperature() || !sampling.has_top_p();
+  std::string out = absl::StrFormat("%-14s %s%s\n", "sampling", sampling.ShortDebugString(),
+                                    left_open ? "; the rest by the server's defaults" : "");
   absl::StrAppend(&out, line("queue", timings.queue(), ""));
   absl::StrAppend(&out, line("prefill queue", timings.prefill_queue(), ""));
   absl::StrAppend(&out, line("prefill", timings.prefill(),

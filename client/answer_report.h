@@ -12,9 +12,10 @@
 
 namespace baton {
 
-// The table of --stats, one figure a line: the sampling parameters of `request` with the seed that
-// was used, the time line and the token rates, and where the workers' layout is known, the memory
-// of the answer's KV in their type and in smaller ones. REQUIRES: the answer's status is OK.
+// Returns the table of --stats, one figure a line: the sampling parameters of `request` with the
+// seed that was used, and a remark if the server has filled in others; the time line and the token
+// rates; and if the workers' layout is known, the memory of the answer's KV in their type and in
+// smaller ones. REQUIRES: the answer's status is OK.
 std::string FormatStats(const Answer& answer, const v1::GenerateRequest& request,
                         const std::optional<KvLayout>& kv = std::nullopt);
 

@@ -29,7 +29,7 @@
 #include "common/hugging_face/open_model_file.h"
 #include "common/net/channel.h"
 #include "common/net/client_key.h"
-#include "common/protocol/model_sampling.h"
+#include "common/protocol/sampling_defaults.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 
@@ -75,9 +75,7 @@ void RunCommand::AddFlags(FlagSet& flags) {
                   KvTypeNamesAndAuto());
   flags.AddString("quantize", quantize_, "with --model: quantise its weights while they are loaded",
                   {"none", "q8_0", "q4_0"});
-  flags.AddString("generation-config", generation_config_,
-                  "with --model: auto, its own sampling where no flag says otherwise; none",
-                  {"auto", "none"});
+  AddSamplingDefaultFlags(flags, sampling_defaults_, "With --model. ");
   flags.AddDuration("timeout", timeout_, absl::Milliseconds(1), absl::Hours(24), "of one answer");
   AddTlsFlags(flags, tls_);
   AddApiKeyFlag(flags, api_key_file_);
@@ -122,10 +120,12 @@ void RunCommand::AddFlags(FlagSet& flags) {
 absl::Status RunCommand::Check(const FlagSet& flags) const {
   BATON_RETURN_IF_ERROR(flags.CheckNotBoth("server", "model"));
   if (raw_) BATON_RETURN_IF_ERROR(flags.CheckNotBoth("raw", "system"));
-  BATON_RETURN_IF_ERROR(flags.CheckNeeds("disaggregate", "model"));
-  BATON_RETURN_IF_ERROR(flags.CheckNeeds("kv-cache-dtype", "model"));
-  BATON_RETURN_IF_ERROR(flags.CheckNeeds("quantize", "model"));
-  BATON_RETURN_IF_ERROR(flags.CheckNeeds("generation-config", "model"));
+  if (model_.empty()) {
+    for (const char* name : {"disaggregate", "kv-cache-dtype", "quantize", "generation-config",
+                             "default-temperature", "default-top-p"}) {
+      BATON_RETURN_IF_ERROR(flags.CheckNeeds(name, "model"));
+    }
+  }
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("prompt-logprobs", "json"));
   return flags.CheckNeeds("logprobs", "json");
 }
@@ -142,14 +142,13 @@ absl::StatusOr<v1::GenerateRequest> RunCommand::MakeRequest(const FlagSet& flags
   v1::SamplingParams& sampling = *request.mutable_sampling_params();
   sampling = sampling_;
   if (choices_ > 1) sampling.set_n(static_cast<uint32_t>(choices_));
-  if (model_.empty()) return request;  // the server knows its model's sampling
+  if (model_.empty()) return request;  // the server decides the rest of the sampling
   BATON_ASSIGN_OR_RETURN(const GgufFile model, OpenModelFile(model_));
   BATON_ASSIGN_OR_RETURN(kv_layout_, KvLayoutOf(model, kv_cache_dtype_));
-  v1::SamplingParams recommended;
-  if (generation_config_ == "auto") {
-    BATON_ASSIGN_OR_RETURN(recommended, ReadModelSampling(model));
-  }
-  FillSamplingDefaults(std::move(recommended), sampling);
+  // The router of our own would do the same. Done here, --stats can report it.
+  BATON_ASSIGN_OR_RETURN(v1::SamplingParams filled, DefaultSampling(model, sampling_defaults_));
+  filled.MergeFrom(sampling);
+  sampling = std::move(filled);
   return request;
 }
 
@@ -159,7 +158,8 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> RunCommand::StartCluster(
   options.binaries = ProgramFolder();
   options.model = model_;
   options.listen = "127.0.0.1:0";
-  options.router_args = {"--log-level=error", "--generation-config=" + generation_config_};
+  options.router_args = {"--log-level=error",
+                         "--generation-config=" + sampling_defaults_.generation_config};
   options.worker_args = {"--log-level=error", "--kv-cache-dtype=" + kv_cache_dtype_,
                          "--quantize=" + quantize_};
   if (!disaggregate_.empty()) {

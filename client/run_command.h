@@ -16,6 +16,7 @@
 #include "client/serve/local_cluster.h"
 #include "common/flags/command.h"
 #include "common/net/server_flags.h"
+#include "common/protocol/sampling_defaults.h"
 #include "common/worker/kv_memory.h"
 
 namespace baton {
@@ -53,7 +54,7 @@ class RunCommand : public Command {
   std::optional<std::string> prompt_;  // nullopt: stdin, or a chat if stdin is a terminal
   std::string system_;
   bool raw_ = false;  // no chat template; literals of special tokens in the prompt are recognised
-  std::string generation_config_ = "auto";
+  SamplingDefaults sampling_defaults_;  // of the servers that serve model_
   v1::SamplingParams sampling_;
   ResponseFormatFlags response_format_;
   int choices_ = 1;

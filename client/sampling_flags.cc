@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -63,13 +62,14 @@ void AddSamplingFlags(FlagSet& flags, v1::SamplingParams& params) {
             Whole(1, [p](int value) { p->set_max_tokens(static_cast<uint32_t>(value)); }));
   flags.Add("min-tokens", "fewest tokens to generate",
             Whole(0, [p](int value) { p->set_min_tokens(static_cast<uint32_t>(value)); }));
-  flags.Add(
-      "temperature",
-      absl::StrCat("0: greedy. Default, as for top-p, top-k, min-p and repetition-penalty: what "
-                   "the model's file recommends; with --model else ",
-                   kDefaultTemperature),
-      Number(0, 100, [p](float value) { p->set_temperature(value); }));
-  flags.Add("top-p", "only the likeliest tokens that have this probability together; 1: off",
+  flags.Add("temperature",
+            "Randomness of the choice of tokens; 0: greedy. Default, as of top-p, top-k, min-p and "
+            "repetition-penalty: what the model's file recommends, else 0.7 (or the server's "
+            "--default-temperature)",
+            Number(0, 100, [p](float value) { p->set_temperature(value); }));
+  flags.Add("top-p",
+            "Sample only from the most likely tokens that have this probability together; 1: off. "
+            "Default: what the model's file recommends, else 0.95",
             Number(kLeast, 1, [p](float value) { p->set_top_p(value); }));
   flags.Add("top-k", "only so many of the likeliest tokens; 0: off",
             Whole(-1, [p](int value) { p->set_top_k(value); }));
@@ -87,12 +87,6 @@ void AddSamplingFlags(FlagSet& flags, v1::SamplingParams& params) {
   flags.AddBool(
       "ignore-eos", [p](bool value) { p->set_ignore_eos(value); },
       "go on after the model's end of answer");
-}
-
-void FillSamplingDefaults(v1::SamplingParams recommended, v1::SamplingParams& params) {
-  if (!recommended.has_temperature()) recommended.set_temperature(kDefaultTemperature);
-  recommended.MergeFrom(params);
-  params = std::move(recommended);
 }
 
 }  // namespace baton

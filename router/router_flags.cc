@@ -158,11 +158,7 @@ void RouterFlags::AddTo(FlagSet& flags) {
                   "SHA-256 that the file of --model must have, as `sha256sum` prints it");
   AddServedModelNameFlag(flags, names.served);
   AddModelAliasFlag(flags, names.aliases);
-  flags.AddString(
-      "generation-config", generation_config,
-      "what a request leaves open of its sampling: auto, as the model's file recommends; "
-      "none, as the API says",
-      {"auto", "none"});
+  AddSamplingDefaultFlags(flags, sampling);
   flags.AddString(
       "api-keys", api_keys,
       "file of `baton keys`: tenants, their keys and limits. Read every second. Clients "

@@ -8,6 +8,7 @@
 
 #include "common/flags/flags.h"
 #include "common/net/server_flags.h"
+#include "common/protocol/sampling_defaults.h"
 #include "router/access_log/access_log.h"
 #include "router/front/front_socket.h"
 #include "router/front/model_names.h"
@@ -19,13 +20,13 @@ namespace baton {
 
 struct RouterFlags {
   ServerFlags server;
-  std::string model;                       // GGUF file or folder; the weights may be missing
-  std::string model_sha256;                // what the file's SHA-256 must be; empty: not checked
-  ModelNames names;                        // none served: the file's name
-  std::string generation_config = "auto";  // or none: the model's own sampling is left out
-  std::string fleet_secret_file;           // empty: the user's on loopback, else a random secret
-  std::string api_keys;                    // file of tenants and their keys; empty: none
-  std::string serve_key_file;              // file of keys without tenants; empty: none
+  std::string model;         // GGUF file or folder; the weights may be missing
+  std::string model_sha256;  // what the file's SHA-256 must be; empty: not checked
+  ModelNames names;          // none served: the file's name
+  SamplingDefaults sampling;
+  std::string fleet_secret_file;  // empty: the user's on loopback, else a random secret
+  std::string api_keys;           // file of tenants and their keys; empty: none
+  std::string serve_key_file;     // file of keys without tenants; empty: none
   std::string policy = "prefix_aware";
   std::string disaggregate = "auto";
   std::string http_listen;                    // host:port of the HTTP API; empty: none

@@ -22,7 +22,7 @@
 #include "common/net/acceptor.h"
 #include "common/net/refused_connections.h"
 #include "common/net/server.h"
-#include "common/protocol/model_sampling.h"
+#include "common/protocol/sampling_defaults.h"
 #include "common/rpc/limits.h"
 #include "router/access_log/access_log.h"
 #include "router/front/front_socket.h"
@@ -72,16 +72,10 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const RouterFlags& flags)
     const absl::Status status = CheckModelSha256(flags.model_sha256, digest, flags.model);
     if (!status.ok()) return status;
   }
-  v1::SamplingParams defaults;
-  if (flags.generation_config == "auto") {
-    absl::StatusOr<v1::SamplingParams> recommended = ReadModelSampling(*file);
-    if (!recommended.ok()) return recommended.status();
-    defaults = *std::move(recommended);
-    if (const std::string shown = defaults.ShortDebugString(); !shown.empty()) {
-      LogInfo("where a request has none, the model's own sampling holds: {}", shown);
-    }
-  }
-  return ServedModel::Load(*file, flags.names, std::move(defaults));
+  absl::StatusOr<v1::SamplingParams> sampling = DefaultSampling(*file, flags.sampling);
+  if (!sampling.ok()) return sampling.status();
+  LogInfo("sampling of requests that set none: {}", sampling->ShortDebugString());
+  return ServedModel::Load(*file, flags.names, *std::move(sampling));
 }
 
 // Null without --front-socket.

@@ -64,6 +64,9 @@ constexpr absl::string_view kForRouter[] = {
     "trace-file-bytes",   "otlp-sample-ratio", "http-allow-host",
     "tls-client-ca",      "serve-key-file",    "model-alias"};
 
+// Flags of `serve` that are passed to the router and that workers do not have.
+constexpr absl::string_view kRoutersAlone[] = {"default-temperature", "default-top-p"};
+
 // Flags by which a router with TLS can identify its clients. One of them must be given.
 constexpr absl::string_view kWaysToKnowClients[] = {"api-keys", "serve-key-file", "tls-client-ca",
                                                     "tls-ca"};
@@ -151,9 +154,7 @@ void ServeCommand::AddFlags(FlagSet& flags) {
                   "PEM certificates of an authority that signs clients' certificates. Clients "
                   "without a key then need one");
   AddModelAliasFlag(flags, model_aliases_);
-  flags.AddString("generation-config", generation_config_,
-                  "of the router: auto, the model's own sampling where a request has none; none",
-                  {"auto", "none"});
+  AddSamplingDefaultFlags(flags, sampling_);
   flags.AddString("http-listen", http_listen_,
                   "of the router: host:port of OpenAI's API over HTTP (port 0: any free); none; "
                   "auto: 127.0.0.1:8080, or the next port that is free");
@@ -206,6 +207,10 @@ int ServeCommand::Run(const FlagSet& flags) {
   if (tls.enabled()) options_.router_args.push_back("--plain-workers");
   for (const std::string& argument : flags.GivenArguments()) {
     if (!IsOneOf(argument, kNotForWorkers)) options_.worker_args.push_back(argument);
+    if (IsOneOf(argument, kRoutersAlone)) {
+      options_.router_args.push_back(argument);
+      continue;
+    }
     if (IsOneOf(argument, kForRouter)) options_.router_args.push_back(argument);
   }
   // Given or not: the router's own default is none.

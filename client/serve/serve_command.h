@@ -8,6 +8,7 @@
 
 #include "client/serve/local_cluster.h"
 #include "common/flags/command.h"
+#include "common/protocol/sampling_defaults.h"
 #include "common/worker/worker_flags.h"
 
 namespace baton {
@@ -35,7 +36,7 @@ class ServeCommand : public Command {
   std::vector<std::string> http_cors_origins_;  // passed to the router
   std::vector<std::string> http_allow_hosts_;   // the same
   std::vector<std::string> model_aliases_;      // the same
-  std::string generation_config_ = "auto";      // passed to the router too
+  SamplingDefaults sampling_;                   // the same
 };
 
 }  // namespace baton

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/check.h"
+#include "common/protocol/sampling_defaults.h"
 #include "common/protocol/validate_chat.h"
 #include "common/protocol/violations.h"
 #include "common/rpc/limits.h"
@@ -262,8 +263,7 @@ absl::Status CheckContextLength(uint32_t prompt_tokens, const v1::SamplingParams
 void FillSamplingDefaults(v1::SamplingParams& params, uint32_t prompt_tokens,
                           uint32_t max_model_len, uint64_t seed) {
   BATON_CHECK(prompt_tokens < max_model_len, "checked by CheckContextLength");
-  if (!params.has_temperature()) params.set_temperature(1);
-  if (!params.has_top_p()) params.set_top_p(1);
+  FillTemperatureAndTopP({}, params);
   if (!params.has_top_k()) params.set_top_k(0);
   if (!params.has_min_p()) params.set_min_p(0);
   if (!params.has_presence_penalty()) params.set_presence_penalty(0);

@@ -61,6 +61,8 @@ struct ApiContext {
   // The same for the answers to one chat, whose variables of the template may open the reasoning.
   // Empty: it is the model's.
   std::function<ToolForm(const v1::ChatInput& chat)> tool_form_for{};
+  // The sampling parameters of a request that sets none.
+  v1::SamplingParams default_sampling{};
 
   ToolForm ToolFormFor(const v1::ChatInput& chat) const {
     return tool_form_for ? tool_form_for(chat) : tool_form;

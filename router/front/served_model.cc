@@ -10,6 +10,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/gguf/model_name.h"
+#include "common/protocol/sampling_defaults.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 #include "router/front/file_type_name.h"
@@ -48,9 +49,10 @@ uint64_t AboutPromptTokens(const v1::GenerateRequest& request) {
 
 absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const GgufFile& file,
                                                                ModelNames names,
-                                                               v1::SamplingParams defaults) {
+                                                               v1::SamplingParams sampling) {
   std::unique_ptr<ServedModel> model(new ServedModel());
-  model->sampling_defaults_ = std::move(defaults);
+  FillTemperatureAndTopP({}, sampling);
+  model->default_sampling_ = std::move(sampling);
   const std::filesystem::path path(file.path());
   model->root_ = path.filename();
   if (names.served.empty()) names.served.push_back(DefaultModelName(file.path()));
@@ -211,7 +213,7 @@ absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& requ
   RequestSpec spec;
   spec.client_request_id = request.request_id();
   spec.prompt_token_ids.assign(tokens.begin(), tokens.end());
-  spec.sampling = sampling_defaults_;
+  spec.sampling = default_sampling_;
   spec.sampling.MergeFrom(asked);  // which a client's own values replace
   if (request.echo()) BATON_RETURN_IF_ERROR(CheckEcho(spec.prompt_token_ids));
   if (spec.sampling.has_max_tokens() && spec.sampling.max_tokens() == 0) {

@@ -44,11 +44,11 @@ enum class LongAnswers {
 class ServedModel {
  public:
   // `file` may be cut off after its metadata; then the weights of workers are not compared with it.
-  // `names` without one that is served: the file's name without directory and ".gguf". `defaults`:
-  // of requests' sampling parameters; what is unset in both has the default of
-  // baton.v1.SamplingParams.
+  // `names` without one that is served: the file's name without directory and ".gguf". `sampling`:
+  // the parameters of a request that sets none (DefaultSampling); what is unset there too has the
+  // default of baton.v1.SamplingParams.
   static absl::StatusOr<std::unique_ptr<ServedModel>> Load(const GgufFile& file, ModelNames names,
-                                                           v1::SamplingParams defaults = {});
+                                                           v1::SamplingParams sampling = {});
 
   // NOT_FOUND unless `name` is empty or one of this model's.
   absl::Status CheckName(absl::string_view name) const { return names_.Check(name); }
@@ -94,6 +94,9 @@ class ServedModel {
   // may be any text. INVALID_ARGUMENT names the field. REQUIRES: what ValidateGenerateRequest checks.
   absl::StatusOr<std::optional<GrammarSpec>> GrammarOf(const v1::GenerateRequest& request) const;
 
+  // The sampling parameters of a request that sets none. Temperature and top_p are set.
+  const v1::SamplingParams& default_sampling() const { return default_sampling_; }
+
   const std::string& name() const { return names_.served.front(); }
   const std::string& tokenizer_digest() const { return tokenizer_->digest(); }
   // The model's facts that the identities of workers are compared with.
@@ -137,7 +140,7 @@ class ServedModel {
   bool adds_bos_ = false;
   std::unique_ptr<Tokenizer> tokenizer_;
   ExpectedModel expected_;
-  v1::SamplingParams sampling_defaults_;       // each field unset, or valid in any request
+  v1::SamplingParams default_sampling_;        // each field unset, or valid in any request
   std::optional<ChatTemplate> chat_template_;  // none: chat input is refused
   ToolForm tool_form_ = ToolForm::OfTemplate("");
   ChatShape chat_shape_;

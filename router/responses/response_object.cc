@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/protocol/sampling_defaults.h"
 #include "router/openai/common_fields.h"
 #include "router/openai/logprobs_json.h"
 #include "router/responses/shared_text.h"
@@ -32,6 +33,9 @@ Json EchoShort(const Json& object, const char* name, const Json& otherwise = nul
   const bool is_long = value.is_string() && value.get_ref<const std::string&>().size() > kMaxBytes;
   return value.is_structured() || is_long ? Json() : value;
 }
+
+// The number as people write it: 0.7, where a float's exact value is 0.699999988079071.
+Json Written(float number) { return Json::parse(absl::StrCat(number)); }
 
 Json TextOf(const Json& body) {
   const Json text = Echo(body, "text", Json::object());
@@ -74,6 +78,8 @@ Json ToolsIn(const Json& object, bool is_namespace) {
 
 Json NewResponse(const Json& body, const ApiContext& context) {
   const Json reasoning = Echo(body, "reasoning", Json::object());
+  v1::SamplingParams sampling = context.default_sampling;
+  FillTemperatureAndTopP({}, sampling);
   return {
       {"id", absl::StrCat("resp_", context.answer_id)},
       {"object", "response"},
@@ -98,12 +104,12 @@ Json NewResponse(const Json& body, const ApiContext& context) {
       {"safety_identifier", Echo(body, "safety_identifier")},
       {"service_tier", "default"},
       {"store", false},
-      {"temperature", Echo(body, "temperature", 1)},
+      {"temperature", Echo(body, "temperature", Written(sampling.temperature()))},
       {"text", TextOf(body)},
       {"tool_choice", Echo(body, "tool_choice", "auto")},
       {"tools", ToolsIn(body, /*is_namespace=*/false)},
       {"top_logprobs", Echo(body, "top_logprobs", 0)},
-      {"top_p", Echo(body, "top_p", 1)},
+      {"top_p", Echo(body, "top_p", Written(sampling.top_p()))},
       {"truncation", "disabled"},
       {"usage", nullptr},
       {"user", Echo(body, "user")},

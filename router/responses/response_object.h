@@ -13,9 +13,9 @@
 
 namespace baton {
 
-// A response in progress to the request `body`, which has been read without error: no output and no
-// usage yet, and all fields that tell how the request was understood. temperature and top_p are 1
-// where the request leaves them to the model.
+// Returns a response in progress to the request `body`, which has been read without error. It has
+// no output and no usage yet, and all fields that tell how the request was understood. A
+// temperature or top_p that the request does not set is that of the context's default_sampling.
 nlohmann::ordered_json NewResponse(const nlohmann::ordered_json& body, const ApiContext& context);
 
 // The parts of an item that grow while it is generated, as texts of JSON.

@@ -227,14 +227,14 @@ void WebService::Refuse(const Call& call, const absl::Status& status) {
 }
 
 ApiContext WebService::ContextOf(const Call& call) const {
-  return {.model = parts_.model.name(),
-          .request_id = call.request_id,
-          .answer_id = NewId(),
-          .created = absl::ToUnixSeconds(absl::Now()),
-          .tool_form = parts_.model.tool_form(),
-          .tool_form_for = [this](const v1::ChatInput& chat) {
-            return parts_.model.ToolFormFor(chat);
-          }};
+  return {
+      .model = parts_.model.name(),
+      .request_id = call.request_id,
+      .answer_id = NewId(),
+      .created = absl::ToUnixSeconds(absl::Now()),
+      .tool_form = parts_.model.tool_form(),
+      .tool_form_for = [this](const v1::ChatInput& chat) { return parts_.model.ToolFormFor(chat); },
+      .default_sampling = parts_.model.default_sampling()};
 }
 
 absl::StatusOr<ApiRequest> WebService::Translate(const Call& call, absl::string_view body) const {

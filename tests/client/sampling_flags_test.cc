@@ -78,28 +78,5 @@ TEST_F(SamplingFlagsTest, TextThatIsNotUtf8IsRefusedWithItsSourceAndPlace) {
   unsetenv("BATON_STOP");
 }
 
-TEST_F(SamplingFlagsTest, WithoutAWordTheTemperatureIsThatOfPeople) {
-  ASSERT_TRUE(Parse({}).ok());
-  FillSamplingDefaults({}, params_);
-  EXPECT_EQ(params_.temperature(), 0.7F);
-  EXPECT_FALSE(params_.has_top_p());
-}
-
-TEST_F(SamplingFlagsTest, AModelsRecommendationHoldsWhereNoFlagSaysOtherwise) {
-  v1::SamplingParams recommended;
-  recommended.set_temperature(0.6F);
-  recommended.set_top_p(0.95F);
-  recommended.set_top_k(20);
-  ASSERT_TRUE(Parse({"--top-p=0.5", "--top-k=0", "--stop=x"}).ok());
-  FillSamplingDefaults(recommended, params_);
-  EXPECT_EQ(params_.temperature(), 0.6F);
-  EXPECT_EQ(params_.top_p(), 0.5F);
-  EXPECT_EQ(params_.top_k(), 0);
-  EXPECT_THAT(params_.stop(), ElementsAre("x"));
-  ASSERT_TRUE(Parse({"--temperature=0"}).ok());
-  FillSamplingDefaults(recommended, params_);
-  EXPECT_EQ(params_.temperature(), 0);
-}
-
 }  // namespace
 }  // namespace baton

@@ -40,7 +40,7 @@ def asked(stub, case, seeds=SEEDS):
     made = []
     for seed in seeds:
         one = request(chat=[("user", prompt_of(case))], max_tokens=LENGTHS * longest if longest else OTHER_TOKENS,
-                      temperature=0.5, seed=seed)
+                      temperature=0.5, top_p=1, seed=seed)
         one.response_format.json_schema = json.dumps(case["schema"], ensure_ascii=False)
         made.append(one)
     return made

@@ -28,9 +28,9 @@ def test_serve_divides_the_share_of_a_gpu_among_its_workers(served):
     assert sum(b"--gpu-memory-utilization=0.45" in command for command in commands) == 2, commands
 
 
-def test_serve_gives_the_router_its_flags_of_traces(tmp_path):
+def test_serve_gives_the_router_the_flags_of_routers_alone(tmp_path):
     flags = [f"--trace-file={tmp_path / 'traces.json'}", "--trace-file-bytes=2MiB", "--otlp-endpoint=http://127.0.0.1:1",
-             "--otlp-sample-ratio=0.5"]
+             "--otlp-sample-ratio=0.5", "--default-temperature=0.5", "--default-top-p=0.9"]
     process = subprocess.Popen([str(BIN / "baton"), "serve", f"--model={MODEL}", "--listen=127.0.0.1:0", *flags],
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:

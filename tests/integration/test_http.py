@@ -242,6 +242,22 @@ def test_responses_are_those_of_the_same_chat(served, openai, model):
     assert events[-1].response.output_text == expected
 
 
+def test_what_a_request_leaves_open_of_its_sampling_is_the_same_by_every_api(served, openai, anthropic, model):
+    filled = {"temperature": 0.7, "top_p": 0.95}
+    chat = by_grpc(served, max_tokens=24, seed=3, **filled)
+    assert chat != by_grpc(served, max_tokens=24, seed=3, temperature=1, top_p=1), "this seed tells the two apart"
+    assert by_grpc(served, max_tokens=24, seed=3) == chat
+    answer = openai.chat.completions.create(model=model, messages=CAPITAL, max_completion_tokens=24, seed=3)
+    assert answer.choices[0].message.content == chat
+    response = openai.responses.create(model=model, input=CAPITAL[0]["content"], max_output_tokens=24, extra_body={"seed": 3})
+    assert response.output_text == chat
+    assert {"temperature": response.temperature, "top_p": response.top_p} == filled
+    message = anthropic.messages.create(model=model, messages=CAPITAL, max_tokens=24, extra_body={"seed": 3})
+    assert message.content[0].text == chat
+    text = openai.completions.create(model=model, prompt="Once upon a time", max_tokens=24, seed=3).choices[0].text
+    assert text == complete(served.stub, request("Once upon a time", max_tokens=24, seed=3, **filled)).text
+
+
 @pytest.mark.plain
 def test_messages_are_those_of_the_same_chat(served, anthropic, model):
     expected = by_grpc(served, max_tokens=24, temperature=0)

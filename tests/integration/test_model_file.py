@@ -206,17 +206,19 @@ def test_a_request_has_its_own_sampling_else_the_models(folder_with):
         assert tokens_of(cluster.stub, seed=1) == own
         assert plain != own, "a client's own penalty holds"
         assert drawn != plain, "a client's own temperature holds"
-        # The same workers behind a router that leaves the model's settings out.
-        none = Server("baton-router", f"--model={settings}", "--generation-config=none",
-                      *(f"--decode={worker.address}" for worker in cluster.decode))
-        none.start()
-        try:
-            wait_until(none.serving, READY_TIMEOUT_S, "a ready router")
-            with cluster.channel_to(none) as channel:
-                stub = rpc.GenerationServiceStub(channel)
-                assert tokens_of(stub, seed=1) == tokens_of(stub, seed=1, temperature=1, repetition_penalty=1) != own
-        finally:
-            none.stop()
+        # The same workers behind routers that leave the model's settings out.
+        for flags, filled in (([], {"temperature": 0.7, "top_p": 0.95}),
+                              (["--default-temperature=5", "--default-top-p=1"], {"temperature": 5, "top_p": 1})):
+            none = Server("baton-router", f"--model={settings}", "--generation-config=none", *flags,
+                          *(f"--decode={worker.address}" for worker in cluster.decode))
+            none.start()
+            try:
+                wait_until(none.serving, READY_TIMEOUT_S, "a ready router")
+                with cluster.channel_to(none) as channel:
+                    stub = rpc.GenerationServiceStub(channel)
+                    assert tokens_of(stub, seed=1) == tokens_of(stub, seed=1, repetition_penalty=1, **filled) != own
+            finally:
+                none.stop()
 
 
 def test_every_end_that_the_settings_list_ends_an_answer(folder_with):

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import stubs
+from cluster import BIN
 from test_serve import Serve
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -46,6 +47,29 @@ def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("clone")
     (made / "proto").symlink_to(stubs.PROTO)
     return made
+
+
+WORDS = {"What is the capital of France?": "Paris", "Why is the sky blue?": "scatter"}  # what an answer to the question has
+
+
+def questions():
+    """The (system message, question) of each example that has both, in README.md."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.findall(r'baton run --system "(.*?)" "(.*?)"', readme)
+    return sorted({*shown, *re.findall(r'"system", "content": "(.*?)"}, {"role": "user", "content": "(.*?)"}', readme)})
+
+
+@pytest.mark.parametrize(("system", "question"), questions())
+def test_the_greedy_answer_to_a_printed_question_has_the_word_that_it_asks_for(server, system, question):
+    done = subprocess.run([BIN / "baton", "run", f"--server={server.address}", "--temperature=0", "--max-tokens=60",
+                           f"--system={system}", question], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and WORDS[question] in done.stdout, done
+
+
+def test_the_questions_that_are_printed_have_a_system_message():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert {question for _, question in questions()} == set(WORDS)
+    assert not re.findall(r'baton run "What|baton run "Why|"messages": \[{"role": "user"', readme)
 
 
 def test_the_pages_show_each_way_to_call():

@@ -68,11 +68,24 @@ def test_flags_come_from_the_environment_and_a_file(served, tmp_path):
     assert ANSWER.startswith(answer["text"]) and len(answer["token_ids"]) == 3
 
 
-def test_without_flags_the_sampling_is_that_for_people(served):
-    done = run("baton", "run", "--model", MODEL, "--stats", "--stop", " ", QUESTION)
-    assert "temperature: 0.7 max_tokens: 512" in done.stderr.decode(), done.stderr
-    done = run("baton", "run", "--server", served[1], "--stats", "--stop", " ", QUESTION)
-    assert "sampling       max_tokens: 512" in done.stderr.decode(), done.stderr  # a server knows its model
+def test_without_flags_a_server_and_a_model_of_its_own_sample_alike(served):
+    asked = ["--seed", "3", "-n", "16", "--json", "--stats", QUESTION]
+    own = run("baton", "run", "--model", MODEL, *asked)
+    assert "temperature: 0.7 top_p: 0.95 max_tokens: 16 seed: 3\n" in own.stderr.decode(), own.stderr
+    left_open = run("baton", "run", "--server", served[1], *asked)
+    assert "max_tokens: 16 seed: 3; the rest by the server's defaults\n" in left_open.stderr.decode(), left_open.stderr
+    named = run("baton", "run", "--server", served[1], "--temperature", "0.7", "--top-p", "0.95", *asked)
+    assert len({json.dumps(json.loads(done.stdout)["token_ids"]) for done in (own, left_open, named)}) == 1
+    short = run("baton", "run", "--server", served[1], "--stats", "--stop", " ", QUESTION)
+    assert "max_tokens: 512" in short.stderr.decode(), short.stderr
+
+
+def test_other_defaults_of_sampling_are_for_a_model_of_its_own(served):
+    greedy = ["--default-temperature", "0", "--default-top-p", "0.5"]
+    done = run("baton", "run", "--model", MODEL, *greedy, "--stats", QUESTION)
+    assert done.stdout.decode() == ANSWER + "\n"
+    assert "temperature: 0 top_p: 0.5 max_tokens: 512" in done.stderr.decode(), done.stderr
+    assert_one_clear_line(run("baton", "run", "--server", served[1], *greedy, QUESTION), "--default-temperature", "--model")
 
 
 def test_a_drawn_seed_is_told_and_draws_the_same_again(ask):

@@ -183,6 +183,7 @@ TEST(FillSamplingDefaults, KeepsWhatTheClientSet) {
   params.set_seed(0);
   FillSamplingDefaults(params, 60, 64, 42);
   EXPECT_EQ(params.temperature(), 0);
+  EXPECT_EQ(params.top_p(), 0.95F);
   EXPECT_EQ(params.seed(), 0u);
   EXPECT_EQ(params.max_tokens(), 4u);
   EXPECT_EQ(params.repetition_penalty(), 1);
@@ -190,7 +191,8 @@ TEST(FillSamplingDefaults, KeepsWhatTheClientSet) {
   v1::SamplingParams empty;
   FillSamplingDefaults(empty, 1, 64, 42);
   EXPECT_EQ(empty.seed(), 42u);
-  EXPECT_EQ(empty.temperature(), 1);
+  EXPECT_EQ(empty.temperature(), 0.7F);
+  EXPECT_EQ(empty.top_p(), 0.95F);
 }
 
 }  // namespace

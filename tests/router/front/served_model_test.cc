@@ -87,6 +87,30 @@ TEST(ServedModel, AFieldHasTheClientsValueElseTheModelsElseTheApis) {
   EXPECT_THAT(spec->sampling.stop(), ElementsAre("b"));
 }
 
+TEST(ServedModel, AFieldThatNeitherRequestNorModelSetsHasTheDefaultOfEveryDoor) {
+  const auto model = Load("x");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->default_sampling().temperature(), 0.7F);
+  EXPECT_EQ((*model)->default_sampling().top_p(), 0.95F);
+  const std::atomic<bool> stops = false;
+  v1::GenerateRequest request;
+  request.set_prompt("ab");
+  auto spec = (*model)->Prepare(request, {}, Disaggregation::kAlways, 7, stops);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->sampling.temperature(), 0.7F);
+  EXPECT_EQ(spec->sampling.top_p(), 0.95F);
+  EXPECT_EQ(spec->sampling.top_k(), 0);
+  request.mutable_sampling_params()->set_temperature(1);
+  spec = (*model)->Prepare(request, {}, Disaggregation::kAlways, 7, stops);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->sampling.temperature(), 1);
+  EXPECT_EQ(spec->sampling.top_p(), 0.95F) << "each field by itself";
+  request.mutable_sampling_params()->set_top_p(1);
+  spec = (*model)->Prepare(request, {}, Disaggregation::kAlways, 7, stops);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->sampling.top_p(), 1);
+}
+
 // No token of that model stands for more than 4 bytes, those of a character.
 TEST(ServedModel, ATextThatNoContextHoldsIsRefusedBeforeItIsTokenised) {
   const auto model = Load("{{ messages[0].content }}");

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -297,7 +298,7 @@ TEST(ResponsesFormat, EchoesHowTheRequestWasUnderstood) {
   EXPECT_EQ(response.at("status"), "in_progress");
   EXPECT_EQ(response.at("instructions"), "Be brief.");
   EXPECT_EQ(response.at("temperature"), 0.25);
-  EXPECT_EQ(response.at("top_p"), 1);
+  EXPECT_EQ(response.at("top_p").dump(), "0.95");
   EXPECT_EQ(response.at("store"), false);
   EXPECT_EQ(response.at("user"), nullptr);
   EXPECT_EQ(response.at("metadata"), body.at("metadata"));
@@ -307,6 +308,24 @@ TEST(ResponsesFormat, EchoesHowTheRequestWasUnderstood) {
   EXPECT_EQ(response.at("tools"), Json::parse(R"([{"type": "function", "name": "get",
       "description": null, "parameters": null, "strict": null}])"));
   EXPECT_EQ(response.at("tool_choice"), body.at("tool_choice"));
+}
+
+TEST(ResponsesFormat, EchoesTheSamplingThatHoldsWhereTheRequestSetsNone) {
+  const ToolForm form{};
+  ApiContext context = {.model = "m", .request_id = "q", .tool_form = form};
+  const auto echoed = [&](const char* body) {
+    const Json response = NewResponse(Json::parse(body), context);
+    return absl::StrCat(response.at("temperature").dump(), " ", response.at("top_p").dump());
+  };
+  EXPECT_EQ(echoed(R"({"input": "Hi"})"), "0.7 0.95");
+  EXPECT_EQ(echoed(R"({"input": "Hi", "temperature": null, "top_p": 1})"), "0.7 1");
+  EXPECT_EQ(echoed(R"({"input": "Hi", "temperature": 0.123456789})"), "0.123456789 0.95");
+  context.default_sampling.set_temperature(0.6F);  // as the model's file or a flag has it
+  context.default_sampling.set_top_p(1);
+  EXPECT_EQ(echoed(R"({"input": "Hi"})"), "0.6 1");
+  EXPECT_EQ(echoed(R"({"input": "Hi", "temperature": 0})"), "0 1");
+  context.default_sampling.set_temperature(1e-6F);
+  EXPECT_EQ(echoed(R"({"input": "Hi"})"), "1e-06 1");
 }
 
 }  // namespace

@@ -1,0 +1,45 @@
+#include "common/protocol/sampling_defaults.h"
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/status_macros.h"
+#include "common/protocol/model_sampling.h"
+
+namespace baton {
+namespace {
+
+constexpr double kLeastTopP = 1e-6;
+
+}  // namespace
+
+void AddSamplingDefaultFlags(FlagSet& flags, SamplingDefaults& defaults, const std::string& note) {
+  flags.AddString("generation-config", defaults.generation_config,
+                  absl::StrCat(note,
+                               "Source of the sampling values that a request does not set; auto "
+                               "is the model's file and then --default-temperature and "
+                               "--default-top-p, none is these two alone"),
+                  {"auto", "none"});
+  flags.AddDouble("default-temperature", defaults.temperature, 0, 100,
+                  absl::StrCat(note,
+                               "Temperature if neither request nor model's file sets one; 0: "
+                               "greedy"));
+  flags.AddDouble("default-top-p", defaults.top_p, kLeastTopP, 1,
+                  absl::StrCat(note, "Top-p if neither request nor model's file sets one; 1: off"));
+}
+
+void FillTemperatureAndTopP(const SamplingDefaults& defaults, v1::SamplingParams& params) {
+  if (!params.has_temperature()) params.set_temperature(static_cast<float>(defaults.temperature));
+  if (!params.has_top_p()) params.set_top_p(static_cast<float>(defaults.top_p));
+}
+
+absl::StatusOr<v1::SamplingParams> DefaultSampling(const GgufFile& file,
+                                                   const SamplingDefaults& defaults) {
+  v1::SamplingParams params;
+  if (defaults.generation_config == "auto") {
+    BATON_ASSIGN_OR_RETURN(params, ReadModelSampling(file));
+  }
+  FillTemperatureAndTopP(defaults, params);
+  return params;
+}
+
+}  // namespace baton
