@@ -19,7 +19,7 @@ int BatonMain(int argc, char** argv) {
   CLI::App app("Baton serves large language models with prefill and decode on separate workers.",
                "baton");
   app.require_subcommand(1);
-  app.set_version_flag("--version", Version());
+  app.set_version_flag("-V,--version", Version());
   app.footer(
       "Each flag --some-name is also BATON_SOME_NAME in the environment, and a key of the TOML "
       "file "

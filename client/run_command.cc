@@ -14,11 +14,13 @@
 #include "client/answer_report.h"
 #include "client/chat.h"
 #include "client/prompt_input.h"
+#include "client/run_arguments.h"
 #include "client/sampling_flags.h"
 #include "client/serve/signal_watcher.h"
 #include "client/utf8_check.h"
 #include "common/base/clock.h"
 #include "common/base/kv_type_name.h"
+#include "common/base/log.h"
 #include "common/base/max_choices.h"
 #include "common/base/progress_line.h"
 #include "common/base/standard_error.h"
@@ -79,10 +81,13 @@ void RunCommand::AddFlags(FlagSet& flags) {
   flags.AddDuration("timeout", timeout_, absl::Milliseconds(1), absl::Hours(24), "of one answer");
   AddTlsFlags(flags, tls_);
   AddApiKeyFlag(flags, api_key_file_);
-  flags.AddPositional("prompt", prompt_,
-                      "the prompt. Where standard input is no terminal, it is read too and follows "
-                      "after an empty line; one that is open but silent is left out after 10 s. "
-                      "Without a prompt, on a terminal: a chat");
+  flags.AddPositional("MODEL", first_,
+                      "Model to serve from here, as --model MODEL has it. If the first argument is "
+                      "no GGUF file, no folder with a config.json, and alone, it is the prompt");
+  flags.AddPositional("PROMPT", second_,
+                      "Prompt. Standard input, if it is not a terminal, is read too and follows "
+                      "after an empty line; if nothing arrives for 10 s, it is ignored. Without a "
+                      "prompt, on a terminal, a chat begins");
   flags.Add("system", "system message", {.set = [this](const std::string& text) {
               system_ = text;
               return CheckUtf8(text);
@@ -115,6 +120,21 @@ void RunCommand::AddFlags(FlagSet& flags) {
                                    {"none", v1::SPECULATIVE_NONE}});
   flags.AddBool("json", json_, "print one JSON object instead of the text");
   flags.AddBool("stats", stats_, "print how it was drawn, the timeline and rates on stderr");
+}
+
+absl::Status RunCommand::TakeArguments(const FlagSet& flags) {
+  BATON_ASSIGN_OR_RETURN(RunArguments arguments, ReadRunArguments(first_, second_));
+  prompt_ = std::move(arguments.prompt);
+  if (arguments.model.empty()) return absl::OkStatus();
+  // The command line takes precedence over a model that the environment or the file names.
+  const bool named = flags.Given("model") && flags.Label("model") == "--model";
+  if (named || flags.Given("server")) {
+    return absl::InvalidArgumentError(absl::StrCat(flags.Label(named ? "model" : "server"),
+                                                   " and the model '", LogSafe(arguments.model),
+                                                   "' exclude each other; give one of them"));
+  }
+  model_ = std::move(arguments.model);
+  return absl::OkStatus();
 }
 
 absl::Status RunCommand::Check(const FlagSet& flags) const {
@@ -240,7 +260,9 @@ int RunCommand::Talk(GenerateClient& client, v1::GenerateRequest request,
 }
 
 int RunCommand::Run(const FlagSet& flags) {
-  if (const absl::Status status = Check(flags); !status.ok()) return ExitUsage(kProgram, status);
+  absl::Status checked = TakeArguments(flags);
+  if (checked.ok()) checked = Check(flags);
+  if (!checked.ok()) return ExitUsage(kProgram, checked);
   auto prompt = ReadPrompt({.argument = prompt_, .raw = raw_});
   if (!prompt.ok()) return ExitUsage(kProgram, prompt.status());
   const bool chat = !prompt->has_value();

@@ -29,6 +29,9 @@ class RunCommand : public Command {
   int Run(const FlagSet& flags) override;
 
  private:
+  // Takes the arguments without a flag. INVALID_ARGUMENT if --model or --server is given beside a
+  // model.
+  absl::Status TakeArguments(const FlagSet& flags);
   // Checks the flags that depend on one another, before anything is read.
   absl::Status Check(const FlagSet& flags) const;
   // Makes the request without its prompt or messages. Opens the model file where one is
@@ -44,14 +47,15 @@ class RunCommand : public Command {
            const std::optional<std::string>& prompt) const;
 
   std::string server_ = "127.0.0.1:50051";
-  std::string model_;  // GGUF file to serve from this process; empty: use the server at server_
+  std::string model_;  // file or folder to serve from this process; empty: use server_
   std::string disaggregate_;
   std::string kv_cache_dtype_ = "auto";
   std::string quantize_ = "none";
   absl::Duration timeout_ = absl::Hours(24);  // longer than any answer that makes tokens
   TlsFlags tls_;
   std::string api_key_file_;
-  std::optional<std::string> prompt_;  // nullopt: stdin, or a chat if stdin is a terminal
+  std::optional<std::string> first_, second_;  // arguments without a flag
+  std::optional<std::string> prompt_;          // nullopt: stdin, or a chat if stdin is a terminal
   std::string system_;
   bool raw_ = false;  // no chat template; literals of special tokens in the prompt are recognised
   SamplingDefaults sampling_defaults_;  // of the servers that serve model_

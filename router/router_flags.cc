@@ -211,7 +211,7 @@ void RouterFlags::AddTo(FlagSet& flags) {
   flags.AddAddress(
       "http-listen", http_listen,
       "host:port of OpenAI's API over HTTP (port 0: any free), with TLS where --listen "
-      "has it");
+      "has it. Also as --host HOST and --port PORT, on the command line alone");
   flags.AddStrings("http-cors-origin", http.cors_origins,
                    "origins whose pages in a browser may call --http-listen, such as "
                    "https://example.org, or *; repeated");

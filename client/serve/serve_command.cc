@@ -157,7 +157,8 @@ void ServeCommand::AddFlags(FlagSet& flags) {
   AddSamplingDefaultFlags(flags, sampling_);
   flags.AddString("http-listen", http_listen_,
                   "of the router: host:port of OpenAI's API over HTTP (port 0: any free); none; "
-                  "auto: 127.0.0.1:8080, or the next port that is free");
+                  "auto: 127.0.0.1:8080, or the next port that is free. Also as --host HOST and "
+                  "--port PORT, on the command line alone");
   flags.AddDuration("max-queue-time", max_queue_time_, absl::ZeroDuration(), absl::Hours(1),
                     "Longest time that a request waits for a worker. A longer wait is refused with "
                     "429. 0: no limit");
@@ -206,11 +207,11 @@ int ServeCommand::Run(const FlagSet& flags) {
       absl::StrCat("--max-queue-time=", absl::FormatDuration(max_queue_time_)));
   if (tls.enabled()) options_.router_args.push_back("--plain-workers");
   for (const std::string& argument : flags.GivenArguments()) {
-    if (!IsOneOf(argument, kNotForWorkers)) options_.worker_args.push_back(argument);
     if (IsOneOf(argument, kRoutersAlone)) {
       options_.router_args.push_back(argument);
       continue;
     }
+    if (!IsOneOf(argument, kNotForWorkers)) options_.worker_args.push_back(argument);
     if (IsOneOf(argument, kForRouter)) options_.router_args.push_back(argument);
   }
   // Given or not: the router's own default is none.

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <numeric>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@
 #include "common/base/log.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
+#include "common/flags/foreign_words.h"
 
 namespace baton {
 namespace {
@@ -52,33 +54,67 @@ std::string Remedy(absl::string_view name, const std::vector<std::string>& names
   return meant.empty() ? kSeeHelp : meant;
 }
 
-// Checks that a known command is named wherever one is needed.
-absl::Status CheckCommands(const CLI::App& app, int argc, const char* const* argv) {
+std::string UnknownCommand(const std::string& word, const std::vector<std::string>& names) {
+  const std::string advice(AdviceOnCommand(word));
+  return absl::StrCat("unknown command '", LogSafe(word), "'",
+                      advice.empty() ? Remedy(word, names) : absl::StrCat(": ", advice));
+}
+
+// Returns the command that `arguments` name. An error unless a known command is named wherever one
+// is needed.
+absl::StatusOr<const CLI::App*> FindCommand(const CLI::App& app,
+                                            const std::vector<std::string>& arguments) {
   const CLI::App* at = &app;
-  for (int i = 1; !CommandNames(*at).empty(); ++i) {
+  for (size_t i = 0; !CommandNames(*at).empty(); ++i) {
     const std::vector<std::string> names = CommandNames(*at);
-    if (i == argc) {
+    if (i == arguments.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("name a command: ", absl::StrJoin(names, ", "), kSeeHelp));
     }
-    const std::string word = argv[i];
-    if (absl::StartsWith(word, "-")) return absl::OkStatus();  // a flag: --help, or a wrong one
+    const std::string& word = arguments[i];
+    if (absl::StartsWith(word, "-")) return at;  // a flag: --help, or a wrong one
     if (std::find(names.begin(), names.end(), word) == names.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("unknown command '", LogSafe(word), "'", Remedy(word, names)));
+      return absl::InvalidArgumentError(UnknownCommand(word, names));
     }
     at = at->get_subcommand(word);
+  }
+  return at;
+}
+
+// The flags of the command, with their dashes.
+std::vector<std::string> FlagNames(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_group().empty()) continue;  // as in --help
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// Refuses flags of several letters after one dash, such as -ngl, which other programs have: CLI11
+// would take that one for -n with the value "gl". Values of flags are let through.
+absl::Status CheckShortFlags(const CLI::App& command, const std::vector<std::string>& arguments) {
+  const std::vector<std::string> names = FlagNames(command);
+  for (size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::string& argument = arguments[i];
+    if (!absl::StartsWith(argument, "-")) continue;
+    const CLI::Option* option = command.get_option_no_throw(argument);
+    if (option != nullptr && option->get_items_expected_min() > 0) ++i;  // its value
+    if (option != nullptr || argument.size() < 3 || argument[1] == '-') continue;
+    const std::string word = argument.substr(0, argument.find('='));
+    if (const std::string advice = AdviceOnFlag(word, names); !advice.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(word, ": ", advice));
+    }
   }
   return absl::OkStatus();
 }
 
 // The arguments in reverse order, as CLI11 takes them. "--name=" becomes "--name" and "", since
 // CLI11 would take the next argument for its value.
-std::vector<std::string> ReversedArguments(int argc, const char* const* argv) {
+std::vector<std::string> ReversedArguments(const std::vector<std::string>& given) {
   std::vector<std::string> arguments;
   bool flags = true;  // false after "--"
-  for (int i = 1; i < argc; ++i) {
-    absl::string_view argument = argv[i];
+  for (absl::string_view argument : given) {
     if (argument == "--") flags = false;
     const bool empty_value =
         flags && absl::StartsWith(argument, "--") && argument.find('=') == argument.size() - 1;
@@ -91,7 +127,7 @@ std::vector<std::string> ReversedArguments(int argc, const char* const* argv) {
 
 // The error about arguments that CLI11 did not know. It names the first flag among them, which says
 // more than the value that follows the flag.
-std::string DescribeExtras(const CLI::App& app, const std::vector<std::string>& extras) {
+std::string DescribeExtras(const CLI::App& command, const std::vector<std::string>& extras) {
   const auto flag = std::find_if(extras.begin(), extras.end(), [](const std::string& extra) {
     return absl::StartsWith(extra, "-");
   });
@@ -99,14 +135,11 @@ std::string DescribeExtras(const CLI::App& app, const std::vector<std::string>& 
     return absl::StrCat("unexpected argument '", LogSafe(extras.front()),
                         "'; quote what has spaces in it");
   }
-  const CLI::App* command = &app;
-  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command->get_options()) {
-    if (option->get_group().empty()) continue;  // as in --help
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
   const std::string given = flag->substr(0, flag->find('='));
+  const std::vector<std::string> names = FlagNames(command);
+  if (const std::string advice = AdviceOnFlag(given, names); !advice.empty()) {
+    return absl::StrCat(given, ": ", advice);
+  }
   return absl::StrCat("unknown flag '", LogSafe(given), "'", Remedy(given, names));
 }
 
@@ -126,9 +159,14 @@ std::string DidYouMean(absl::string_view name, const std::vector<std::string>& n
 }
 
 absl::Status ParseArguments(CLI::App& app, int argc, const char* const* argv) {
-  BATON_RETURN_IF_ERROR(CheckCommands(app, argc, argv));
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  if (const std::vector<std::string> commands = CommandNames(app); !commands.empty()) {
+    arguments = WithOwnCommand(std::move(arguments), commands);
+  }
+  BATON_ASSIGN_OR_RETURN(const CLI::App* const command, FindCommand(app, arguments));
+  BATON_RETURN_IF_ERROR(CheckShortFlags(*command, arguments));
   try {
-    app.parse(ReversedArguments(argc, argv));
+    app.parse(ReversedArguments(arguments));
     return absl::OkStatus();
   } catch (const CLI::Success& asked) {  // --help, --version
     std::ostringstream text;
@@ -138,7 +176,7 @@ absl::Status ParseArguments(CLI::App& app, int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     const std::vector<std::string> extras = app.remaining(true);
     return absl::InvalidArgumentError(extras.empty() ? absl::StrCat(LogSafe(error.what()), kSeeHelp)
-                                                     : DescribeExtras(app, extras));
+                                                     : DescribeExtras(*command, extras));
   }
 }
 

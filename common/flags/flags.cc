@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <list>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -20,31 +21,72 @@
 #include "common/flags/arguments.h"
 #include "common/flags/flag.h"
 #include "common/flags/flag_sources.h"
+#include "common/flags/foreign_words.h"
 #include "common/flags/known_variables.h"
 
 namespace baton {
 namespace {
 
-// The names in CLI11's form: "-n,--max-tokens" for "n,max-tokens".
+// The names that --help has, in CLI11's form: "-n,--max-tokens" for "n,max-tokens". The letter may
+// be that of other programs.
 std::string OptionNames(const std::string& name) {
   const size_t comma = name.find(',');
-  return comma == std::string::npos
-             ? absl::StrCat("--", name)
-             : absl::StrCat("-", name.substr(0, comma), ",--", name.substr(comma + 1));
+  if (comma != std::string::npos) {
+    return absl::StrCat("-", name.substr(0, comma), ",--", name.substr(comma + 1));
+  }
+  for (const std::string& other : OtherNamesOf(name)) {
+    if (other.size() == 2) return absl::StrCat(other, ",--", name);
+  }
+  return absl::StrCat("--", name);
 }
+
+// A name on the command line that no help has. Without a group an option is in none.
+struct HiddenFlag {
+  std::string name;  // with its dashes
+  std::vector<std::string> raw{};
+  CLI::Option* option = nullptr;
+
+  void AddTo(CLI::App& app, bool has_one_value) {
+    option = app.add_option(name, raw)->group("")->allow_extra_args(false);
+    if (has_one_value) option->expected(1)->take_last();
+  }
+  bool given() const { return option != nullptr && option->count() > 0; }
+};
 
 // A flag and its places on the command line.
 struct Declared {
   explicit Declared(Flag declared) : flag(std::move(declared)) {}
 
+  // Adds the names that other programs have for the flag.
+  void AddOtherNames(CLI::App& app, bool has_one_value) {
+    for (const std::string& name : OtherNamesOf(flag.name())) {
+      if (name.size() > 2) others.emplace_back(HiddenFlag{.name = name}).AddTo(app, has_one_value);
+    }
+    if (flag.name() != kHostAndPortFlag) return;
+    host.AddTo(app, /*has_one_value=*/true);
+    port.AddTo(app, /*has_one_value=*/true);
+  }
+
   // What the command line has for it; nothing if it has nothing.
   absl::StatusOr<FlagTexts> Arguments() const {
-    if (!positional.has_value()) {
-      return option->count() > 0 ? FlagTexts{.values = raw} : FlagTexts();
+    std::vector<std::pair<std::string, FlagTexts>> forms;  // each that is given, and its texts
+    if (positional.has_value()) forms.push_back({positional_name, {.values = {*positional}}});
+    if (option->count() > 0) forms.push_back({absl::StrCat("--", flag.name()), {.values = raw}});
+    for (const HiddenFlag& other : others) {
+      const std::string where = absl::StrCat(" (from ", other.name, ")");
+      if (other.given()) forms.push_back({other.name, {.values = other.raw, .where = where}});
     }
-    if (option->count() == 0) return FlagTexts{.values = {*positional}};
+    if (host.given() || port.given()) {
+      BATON_ASSIGN_OR_RETURN(const std::string address,
+                             AddressOf(host.given() ? host.raw.back() : kDefaultHost,
+                                       port.given() ? port.raw.back() : kDefaultPort));
+      forms.push_back(
+          {"--host with --port", {.values = {address}, .where = " (from --host and --port)"}});
+    }
+    if (forms.empty()) return FlagTexts();
+    if (forms.size() == 1) return forms.front().second;
     return absl::InvalidArgumentError(
-        absl::StrCat(positional_name, " and --", flag.name(), " say the same; give one of them"));
+        absl::StrCat(forms[0].first, " and ", forms[1].first, " say the same; give one of them"));
   }
 
   // The sentence that warns of values on the command line that another one replaces. Empty if there
@@ -61,6 +103,10 @@ struct Declared {
   Flag flag;
   std::vector<std::string> raw;  // texts of its named form
   CLI::Option* option = nullptr;
+  // Names that other programs have for the flag. A list, since CLI11 keeps pointers to the texts.
+  std::list<HiddenFlag> others{};
+  HiddenFlag host{.name = "--host"};      // of kHostAndPortFlag alone
+  HiddenFlag port{.name = "--port"};      // of kHostAndPortFlag alone
   std::string positional_name;            // name of its positional form; empty: none
   std::optional<std::string> positional;  // text of its positional form
 };
@@ -126,7 +172,7 @@ FlagSet::FlagSet(const std::string& program, const std::string& description)
   rep_->owned = std::make_unique<CLI::App>(description, program);
   rep_->app = rep_->owned.get();
   rep_->program = program;
-  rep_->app->set_version_flag("--version", absl::StrCat(program, " ", Version()));
+  rep_->app->set_version_flag("-V,--version", absl::StrCat(program, " ", Version()));
   rep_->app->add_option("--config", rep_->config_path, "TOML file with flags as keys");
 }
 
@@ -146,6 +192,7 @@ void FlagSet::Add(const std::string& name, const std::string& help, Value value)
   declared.option->allow_extra_args(false)->type_name("VALUE");
   if (has_one_value) declared.option->expected(1)->take_last();
   declared.option->default_str(default_text);
+  declared.AddOtherNames(*rep_->app, has_one_value);
 }
 
 void FlagSet::AddString(const std::string& name, std::string& value, const std::string& help,

@@ -1,9 +1,11 @@
 #include "common/hugging_face/open_model_file.h"
 
+#include <errno.h>
 #include <sys/stat.h>
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "common/base/status_macros.h"
@@ -51,13 +53,23 @@ absl::StatusOr<GgufFile> OpenFolder(const std::string& folder, GgufFile::Part pa
   return GgufFile::Assemble(std::move(parts));
 }
 
+// The error of a path that leads nowhere. Other programs fetch models by names such as
+// "organisation/model" or "model:tag".
+absl::StatusOr<GgufFile> NotThere(const std::string& path, int error, GgufFile::Part part) {
+  absl::StatusOr<GgufFile> opened = GgufFile::Open(path, part);
+  if (opened.ok() || error != ENOENT || absl::EndsWith(path, ".gguf")) return opened;
+  return absl::Status(opened.status().code(),
+                      absl::StrCat(opened.status().message(),
+                                   "; Baton fetches no models: download the file or the folder "
+                                   "and give its path"));
+}
+
 }  // namespace
 
 absl::StatusOr<GgufFile> OpenModelFile(const std::string& path, GgufFile::Part part) {
   struct stat facts;
-  if (stat(path.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode)) {
-    return GgufFile::Open(path, part);
-  }
+  if (stat(path.c_str(), &facts) != 0) return NotThere(path, errno, part);
+  if (!S_ISDIR(facts.st_mode)) return GgufFile::Open(path, part);
   std::string folder = path;
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
   return OpenFolder(folder, part);

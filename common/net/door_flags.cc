@@ -9,8 +9,6 @@ void AddServeKeyFileFlag(FlagSet& flags, std::string& file) {
   flags.AddForeign("api-key",
                    "others can read a key on a command line; write it to a file of mode 0600 and "
                    "give --serve-key-file FILE");
-  flags.AddForeign("api-key-file",
-                   "is how clients show a key; a server takes keys by --serve-key-file FILE");
 }
 
 void AddHttpAllowHostFlag(FlagSet& flags, std::vector<std::string>& hosts) {

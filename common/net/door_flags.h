@@ -8,8 +8,8 @@
 
 namespace baton {
 
-// Adds --serve-key-file. Other servers take the key itself as --api-key, or such a file as
-// --api-key-file: these two are errors that name --serve-key-file.
+// Adds --serve-key-file. Other servers take the key itself as --api-key, which is an error that
+// names --serve-key-file.
 void AddServeKeyFileFlag(FlagSet& flags, std::string& file);
 
 // Adds --http-allow-host.

@@ -16,6 +16,8 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "common/flags/arguments.h"
+#include "common/flags/foreign_words.h"
 #include "common/worker/worker_flags.h"
 #include "router/router_flags.h"
 
@@ -24,6 +26,8 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
 using ::testing::UnorderedElementsAreArray;
 
 // The flags of the servers, as their mains add them, and of all commands of `baton`.
@@ -139,6 +143,105 @@ TEST(EveryFlag, OfOneCommandIsNothingToTheOthersInTheEnvironment) {
                 "--temperature (from BATON_TEMPERATURE): 'warm' is not a number from 0 to 100");
     } else {
       EXPECT_TRUE(status.ok()) << command.program << ": " << status;
+    }
+  }
+}
+
+// The own flags of the command with their dashes, as its help has them.
+std::vector<std::string> DashedNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+TEST(ForeignWords, EachSentenceIsThatOfACommandWhichHasTheFlagsThatItNames) {
+  const Programs programs;
+  for (const ForeignFlag& foreign : ForeignFlags()) {
+    bool is_said = false;
+    for (const Programs::Program& program : programs.all) {
+      const std::vector<std::string> names = DashedNames(program.app);
+      if (program.app.get_option_no_throw(std::string(foreign.word)) != nullptr) continue;
+      is_said = is_said || AdviceOnFlag(foreign.word, names) == foreign.advice;
+    }
+    EXPECT_TRUE(is_said) << foreign.word << ": " << foreign.advice;
+  }
+}
+
+// What `baton` answers to a command line; empty if it has no objection.
+std::string Answer(std::vector<const char*> arguments) {
+  Programs programs;
+  arguments.insert(arguments.begin(), "baton");
+  return std::string(
+      ParseArguments(programs.baton_app, static_cast<int>(arguments.size()), arguments.data())
+          .message());
+}
+
+TEST(ForeignWords, OfFlagsAreAnsweredWithASentence) {
+  EXPECT_THAT(Answer({"serve", "m.gguf", "-ngl", "99"}), StartsWith("-ngl: a worker computes all"));
+  EXPECT_THAT(Answer({"run", "-ngl", "99", "hi"}), StartsWith("-ngl: the server decides"));
+  EXPECT_THAT(Answer({"serve", "--tensor-parallel-size=2", "m.gguf"}),
+              StartsWith("--tensor-parallel-size: Baton has no tensor parallelism"));
+  EXPECT_THAT(Answer({"run", "--port", "8080", "hi"}), StartsWith("--port: the server's address"));
+  EXPECT_THAT(Answer({"status", "--host", "a"}), StartsWith("--host: the router's address"));
+  EXPECT_THAT(Answer({"serve", "m.gguf", "-fa", "on"}), StartsWith("-fa: is not needed"));
+  EXPECT_THAT(Answer({"run", "--api-key", "sk-1", "hi"}), HasSubstr("--api-key-file FILE"));
+  EXPECT_THAT(Answer({"serve", "--parallel", "4"}), HasSubstr("--max-num-seqs N"));
+  EXPECT_EQ(Answer({"run", "--system", "-ngl", "hi"}), "") << "the value of a flag";
+  EXPECT_EQ(Answer({"run", "--", "-ngl"}), "") << "a prompt";
+}
+
+TEST(ForeignWords, OfCommandsAreTakenOrAnswered) {
+  EXPECT_EQ(Answer({"list", "models"}), "");
+  EXPECT_EQ(Answer({"ps"}), "");
+  EXPECT_EQ(Answer({"show", "m.gguf"}), "");
+  EXPECT_THAT(Answer({"pull", "llama3"}),
+              StartsWith("unknown command 'pull': Baton fetches no models"));
+  for (const char* command : {"rm", "push", "create", "stop"}) {
+    EXPECT_THAT(Answer({command, "llama3"}),
+                StartsWith(absl::StrCat("unknown command '", command, "': ")));
+  }
+}
+
+TEST(ForeignWords, ThatMeanTheSameAreTakenOnTheCommandLine) {
+  Programs programs;
+  const std::vector<const char*> arguments = {
+      "baton", "serve", "-m", "m.gguf", "-c",     "4096", "--port",         "9000",
+      "-t",    "2",     "-a", "small",  "--host", "::1",  "--api-key-file", "k.txt"};
+  ASSERT_TRUE(
+      ParseArguments(programs.baton_app, static_cast<int>(arguments.size()), arguments.data())
+          .ok());
+  for (Subcommand& command : programs.commands) {
+    if (command.program != "baton serve") continue;
+    ASSERT_TRUE(command.flags.Resolve().ok());
+    EXPECT_THAT(
+        command.flags.GivenArguments(),
+        UnorderedElementsAre("--model=m.gguf", "--max-model-len=4096", "--http-listen=[::1]:9000",
+                             "--threads=2", "--served-model-name=small", "--serve-key-file=k.txt"));
+  }
+}
+
+TEST(ForeignWords, AreNeitherVariablesNorKeysOfAFile) {
+  for (const char* word : {"host", "port", "ctx-size", "api-key-file", "alias", "m", "c"}) {
+    const Variable variable(word, "1");
+    Programs programs;
+    for (Subcommand& command : programs.commands) {
+      if (command.program != "baton serve") continue;
+      EXPECT_TRUE(command.flags.Resolve().ok()) << word;
+      EXPECT_TRUE(command.flags.GivenArguments().empty()) << word;
+    }
+  }
+  const std::string path = testing::TempDir() + "/foreign_words.toml";
+  for (const char* word : {"host", "port", "ctx-size", "api-key-file", "alias", "m", "c"}) {
+    std::ofstream(path) << word << " = '1'\n";
+    const Variable config("config", path);
+    Programs programs;
+    for (Subcommand& command : programs.commands) {
+      if (command.program != "baton serve") continue;
+      EXPECT_THAT(std::string(command.flags.Resolve().message()),
+                  HasSubstr(absl::StrCat("unknown key '", word, "'")));
     }
   }
 }

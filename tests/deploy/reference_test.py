@@ -42,7 +42,7 @@ def help_of(command):
 
 def flags_in(text):
     """The flags that --help declares, as it has them: --name, --no-name, -n."""
-    return {name for line in re.findall(r"^  (-\S+)", text, re.MULTILINE) for name in re.findall(r"--?[a-z][a-z0-9-]*", line)}
+    return {name for line in re.findall(r"^  (-\S+)", text, re.MULTILINE) for name in re.findall(r"--?[a-zA-Z][a-z0-9-]*", line)}
 
 
 class Facts(unittest.TestCase):

@@ -149,9 +149,26 @@ def test_every_flag_that_help_names_is_a_key_of_the_file(command, tmp_path):
     (["srve"], ["unknown command 'srve'", "did you mean 'serve'?"]),
     (["bench", "engin"], ["unknown command 'engin'", "did you mean 'engine'?"]),
     (["run", "--temprature", "0", "hi"], ["unknown flag '--temprature'", "did you mean '--temperature'?"]),
+    (["pull", "llama3"], ["unknown command 'pull'", "Baton fetches no models"]),
+    (["list"], ["baton models: name a GGUF file"]),
+    (["serve", "m.gguf", "-ngl", "99"], ["-ngl", "--device"]),
+    (["run", "--tensor-parallel-size", "2", "hi"], ["--tensor-parallel-size", "no tensor parallelism"]),
+    (["serve", "organisation/model"], ["organisation/model", "Baton fetches no models"]),
+    (["serve", str(TINY), "--host", "0.0.0.0"], ["--http-listen 0.0.0.0:8080", "--insecure"]),
     ([], ["run, serve, models, doctor, status, top, tokenize, certs, bench, plan, keys"])], ids=str)
 def test_a_word_that_is_wrong_is_named_with_the_nearest(args, words):
     assert_one_clear_line(run("baton", *args), *words)
+
+
+def test_help_and_version_may_be_commands():
+    version = run("baton", "--version")
+    assert version.returncode == 0 and version.stdout
+    for form in (["version"], ["-V"]):
+        done = run("baton", *form)
+        assert (done.returncode, done.stdout) == (0, version.stdout)
+    assert run("baton-router", "-V").stdout == run("baton-router", "--version").stdout != b""
+    assert run("baton", "help").stdout == run("baton", "--help").stdout != b""
+    assert run("baton", "help", "bench", "serve").stdout == run("baton", "bench", "serve", "--help").stdout != b""
 
 
 @pytest.mark.parametrize("args", [

@@ -144,7 +144,10 @@ def test_input_that_would_be_dropped_is_refused(served):
         (["--kv-cache-dtype", "int4", "hi"], ["--kv-cache-dtype", "--model"]),
         (["--seed", "-1", "hi"], ["--seed", "-1"]),
         ([], ["no prompt"]),
-        (["hello", "world"], ["world", "quote"]),
+        (["hello", "world"], ["hello", "quote"]),
+        (["hello", "world", "again"], ["again", "quote"]),
+        ([MODEL, "--model", MODEL, "hi"], ["--model", MODEL]),
+        ([MODEL, "--server", served[1], "hi"], ["--server", MODEL]),
     ]:
         assert_one_clear_line(run("baton", "run", *args), *words)
     environment = {**os.environ, "BATON_SYSTEM": "x"}
@@ -187,6 +190,13 @@ def test_with_a_model_it_starts_servers_of_its_own():
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode() == ANSWER + "\n"
     assert "tokens: 1.5 MB; int8 0.8 MB, int4 0.4 MB\n" in done.stderr.decode(), done.stderr
+
+
+def test_a_model_may_stand_before_the_prompt_or_alone():
+    done = run("baton", "run", MODEL, QUESTION, "--temp", "0")
+    assert done.stdout.decode() == ANSWER + "\n", done.stderr
+    done = run("baton", "run", MODEL, "--temp", "0", stdin=QUESTION.encode())
+    assert done.stdout.decode() == ANSWER + "\n", done.stderr
 
 
 def test_a_request_without_a_server_fails_in_bounded_time():

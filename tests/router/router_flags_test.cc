@@ -228,12 +228,27 @@ TEST_F(RouterFlagsTest, ClientsMayLeaveTheirCertificateOutWhereTheyMayHaveAKey) 
   }
 }
 
-TEST_F(RouterFlagsTest, TheFlagsOfOtherServersForKeysNameTheFileThatIsTakenHere) {
-  for (const char* flag : {"--api-key=hunter2hunter2", "--api-key-file=keys.txt"}) {
-    const std::string error = Parse({"--decode=127.0.0.1:1", flag});
-    EXPECT_THAT(error, HasSubstr("--serve-key-file FILE"));
-    EXPECT_THAT(error, ::testing::Not(HasSubstr("hunter2")));
-  }
+TEST_F(RouterFlagsTest, AKeyOnTheCommandLineIsAnErrorThatNamesTheFileThatIsTakenHere) {
+  const std::string error = Parse({"--decode=127.0.0.1:1", "--api-key=hunter2hunter2"});
+  EXPECT_THAT(error, HasSubstr("--serve-key-file FILE"));
+  EXPECT_THAT(error, ::testing::Not(HasSubstr("hunter2")));
+}
+
+TEST_F(RouterFlagsTest, TheKeyFileOfOtherServersIsTaken) {
+  EXPECT_EQ(Parse({"--decode=127.0.0.1:1", "--api-key-file=keys.txt"}), "");
+  EXPECT_EQ(flags_.serve_key_file, "keys.txt");
+  EXPECT_TRUE(flags_.has_keys());
+}
+
+TEST_F(RouterFlagsTest, HostAndPortAreTheAddressOfHttp) {
+  EXPECT_EQ(Parse({"--decode=127.0.0.1:1", "--port=9000"}), "");
+  EXPECT_EQ(flags_.http_listen, "127.0.0.1:9000");
+  EXPECT_EQ(Parse({"--decode=127.0.0.1:1", "--host=::1", "--port", "0"}), "");
+  EXPECT_EQ(flags_.http_listen, "[::1]:0");
+  EXPECT_THAT(
+      Parse({"--decode=127.0.0.1:1", "--host=0.0.0.0"}),
+      AllOf(HasSubstr("--http-listen 0.0.0.0:8080 is beyond loopback"), HasSubstr("--insecure")))
+      << "a host alone allows nothing";
 }
 
 TEST_F(RouterFlagsTest, AClientThatDoesNotReadHasTheSameTimeByHttp) {

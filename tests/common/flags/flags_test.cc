@@ -4,6 +4,7 @@
 #include <fstream>
 #include <limits>
 
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -254,6 +255,47 @@ TEST_F(FlagsTest, AnArgumentMayStandForAFlagButNotBesideIt) {
   EXPECT_THAT(flags_->GivenArguments(), ElementsAre("--text-value=here"));
   EXPECT_EQ(Message(Parse({"here", "--text-value=there"})),
             "TEXT and --text-value say the same; give one of them");
+}
+
+TEST_F(FlagsTest, HostAndPortOfOtherServersAreAnAddressTogether) {
+  const auto address = [](std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "prog");
+    std::string listen = "auto";
+    FlagSet flags("prog", "A test.");
+    flags.AddString("http-listen", listen, "Address");
+    const absl::Status status = flags.Parse(static_cast<int>(arguments.size()), arguments.data());
+    return status.ok() ? listen : Message(status);
+  };
+  EXPECT_EQ(address({}), "auto");
+  EXPECT_EQ(address({"--host", "0.0.0.0"}), "0.0.0.0:8080");
+  EXPECT_EQ(address({"--port=9000"}), "127.0.0.1:9000");
+  EXPECT_EQ(address({"--host=::", "--port=1"}), "[::]:1");
+  EXPECT_THAT(address({"--port=x"}), HasSubstr("--port: 'x' is not a whole number"));
+  EXPECT_EQ(address({"--http-listen=a:1", "--port=2"}),
+            "--http-listen and --host with --port say the same; give one of them");
+  SetVariable("BATON_PORT", "tcp://10.0.0.1:80");
+  SetVariable("BATON_HTTP_LISTEN", "b:3");
+  EXPECT_EQ(address({}), "b:3");
+  EXPECT_EQ(address({"--port=2"}), "127.0.0.1:2") << "the command line goes first";
+}
+
+TEST_F(FlagsTest, ANameOfOtherProgramsIsTheSameFlag) {
+  const auto given = [](std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "prog");
+    int tokens = 0;
+    FlagSet flags("prog", "A test.");
+    flags.AddInt("max-model-len", tokens, 0, 100, "Tokens");
+    const absl::Status status = flags.Parse(static_cast<int>(arguments.size()), arguments.data());
+    EXPECT_THAT(flags.Names(), ElementsAre("max-model-len"));
+    return status.ok() ? absl::StrJoin(flags.GivenArguments(), " ") : Message(status);
+  };
+  EXPECT_EQ(given({"-c", "2"}), "--max-model-len=2");
+  EXPECT_EQ(given({"--ctx-size=2"}), "--max-model-len=2");
+  EXPECT_EQ(given({"--context-length", "1", "--context-length", "2"}), "--max-model-len=2");
+  EXPECT_EQ(given({"-c", "2", "--ctx-size", "2"}),
+            "--max-model-len and --ctx-size say the same; give one of them");
+  EXPECT_THAT(given({"--ctx-size=many"}),
+              HasSubstr("--max-model-len (from --ctx-size): 'many' is not"));
 }
 
 TEST_F(FlagsTest, AFlagIsSetByNameAsOnTheCommandLine) {
