@@ -10,8 +10,8 @@
 # each. If the CUDA Toolkit is found, the programs with the CUDA backend too, and the kernels' machine code beside its budget
 # (scripts/sass_gate.py); the kernels are tested without a GPU either way. All integration tests, and those of servers, manifests
 # and packages.
-# --clients: the dev build, and the clients of docs/clients.md that the other forms leave out: what they need from PyPI takes
-# 2 GB of the cache folder.
+# --clients: the dev build, and the recipes and clients of docs/clients.md: what they need from PyPI takes 2 GB of the cache
+# folder.
 # --packages: the dev build, and the package in a fresh Debian 12 (tests/deploy/package_life_test.py), which takes 400 MB there.
 # --containers: the dev build, the images, and the manifests of deploy/kubernetes run by podman: scaling, rolling updates and kills
 # under load. As root; four minutes after the build.
@@ -163,7 +163,7 @@ test_thorough() {
 
 test_clients() {
   BATON_BIN=$PWD/build/dev/bin BATON_STUBS=$PWD/build/dev/python_stubs PYTHONDONTWRITEBYTECODE=1 \
-    /usr/bin/python3 -m pytest -q -rs -p no:cacheprovider tests/clients
+    /usr/bin/python3 -m pytest -q -rs -p no:cacheprovider tests/clients tests/integration/test_reverse_proxy.py
 }
 
 test_packages() {
@@ -231,7 +231,7 @@ case $form in
     test_thorough
     ;;
   clients)
-    ninja -C build/dev programs
+    ninja -C build/dev programs mock_workers
     test_clients
     exit
     ;;

@@ -4,6 +4,7 @@ import sys
 import pytest
 
 import fetched
+import recipes
 from cluster import complete, request
 from stubs import pb
 
@@ -25,6 +26,11 @@ def model(served):
 @pytest.fixture(scope="module")
 def expected(served):
     return complete(served.stub, request(chat=[("user", QUESTION)], temperature=0, max_tokens=80))
+
+
+def test_the_recipe_prints_the_answer_of_grpc(served, tmp_path):
+    printed = recipes.run(recipes.blocks("LangChain", served.http), fetched.packages("langchain"), tmp_path)
+    assert printed.strip() == recipes.answer_by_grpc(served)
 
 
 def test_an_answer_is_that_of_grpc_and_tells_its_usage(model, expected):
