@@ -5,7 +5,6 @@ import pytest
 
 import fetched
 import recipes
-from scripted import ScriptedModel
 
 BEFORE = 'def greet():\n    print("Hello")\n'
 AFTER = 'def greet():\n    """Greets the reader."""\n    print("Hello")\n'
@@ -14,12 +13,6 @@ SETTINGS = {"AIDER_YES_ALWAYS": "1", "AIDER_CHECK_UPDATE": "false", "AIDER_ANALY
             "AIDER_SHOW_RELEASE_NOTES": "false", "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             **{f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER")
                for what, value in (("NAME", "A"), ("EMAIL", "a@example.org"))}}
-
-
-@pytest.fixture(scope="module")
-def scripted(tmp_path_factory):
-    with ScriptedModel(tmp_path_factory.mktemp("scripted")) as model:
-        yield model
 
 
 @pytest.fixture

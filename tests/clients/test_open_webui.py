@@ -6,17 +6,10 @@ import urllib.request
 import pytest
 
 import recipes
-from scripted import ScriptedModel
 
 RECORDS = pathlib.Path(__file__).resolve().parents[1] / "data" / "open_webui_requests.jsonl"
 REQUESTS = [json.loads(line) for line in RECORDS.read_text(encoding="utf-8").splitlines()]
 WORDS = "The capital of France is Paris."
-
-
-@pytest.fixture(scope="module")
-def scripted(tmp_path_factory):
-    with ScriptedModel(tmp_path_factory.mktemp("scripted")) as model:
-        yield model
 
 
 def replay(http, made):

@@ -5,18 +5,11 @@ import pytest
 
 import fetched
 import recipes
-from scripted import ScriptedModel
 
 
 @pytest.fixture(scope="module")
 def packages():
     return fetched.packages("openai_agents")
-
-
-@pytest.fixture(scope="module")
-def scripted(tmp_path_factory):
-    with ScriptedModel(tmp_path_factory.mktemp("scripted")) as model:
-        yield model
 
 
 @pytest.fixture(params=["responses", "chat_completions"])
