@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <iostream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +11,8 @@
 
 #include "client/answer_printer.h"
 #include "client/answer_report.h"
-#include "client/chat.h"
+#include "client/chat/chat.h"
+#include "client/chat/line_reader.h"
 #include "client/prompt_input.h"
 #include "client/run_arguments.h"
 #include "client/sampling_flags.h"
@@ -243,10 +243,15 @@ int RunCommand::Talk(GenerateClient& client, v1::GenerateRequest request,
     Chat chat(std::move(request), system_,
               [&](const v1::GenerateRequest& talk) -> std::optional<std::string> {
                 const Answer answer = Ask(client, talk);
-                if (!answer.status.ok()) return std::nullopt;
+                const bool interrupted = absl::IsCancelled(answer.status);
+                if (!answer.status.ok() && !interrupted) return std::nullopt;
+                if (answer.choices.empty() || answer.choices[0].text().empty()) {
+                  if (interrupted) WriteNotice("no word of an answer came; ask again\n");
+                  return std::nullopt;
+                }
                 return answer.choices[0].text();
               });
-    chat.Run(std::cin);
+    chat.Run(*StandardInputLines());
     return 0;
   }
   if (raw_) {

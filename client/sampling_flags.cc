@@ -1,9 +1,14 @@
 #include "client/sampling_flags.h"
 
+#include <google/protobuf/text_format.h>
+
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 
 #include "client/utf8_check.h"
 #include "common/base/status_macros.h"
@@ -87,6 +92,23 @@ void AddSamplingFlags(FlagSet& flags, v1::SamplingParams& params) {
   flags.AddBool(
       "ignore-eos", [p](bool value) { p->set_ignore_eos(value); },
       "go on after the model's end of answer");
+}
+
+std::string SamplingText(const v1::SamplingParams& params) {
+  const google::protobuf::Reflection& reflection = *params.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection.ListFields(params, &fields);
+  std::vector<std::string> shown;
+  for (const google::protobuf::FieldDescriptor* const field : fields) {
+    const int values = field->is_repeated() ? reflection.FieldSize(params, field) : 1;
+    for (int i = 0; i < values; ++i) {
+      std::string value;
+      google::protobuf::TextFormat::PrintFieldValueToString(params, field,
+                                                            field->is_repeated() ? i : -1, &value);
+      shown.push_back(absl::StrCat(absl::StrReplaceAll(field->name(), {{"_", "-"}}), " ", value));
+    }
+  }
+  return absl::StrJoin(shown, ", ");
 }
 
 }  // namespace baton

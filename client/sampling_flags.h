@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "baton/v1/generation.pb.h"
 #include "common/flags/flags.h"
@@ -14,5 +15,9 @@ inline constexpr uint32_t kDefaultMaxTokens = 512;
 
 // Binds a flag to each field of `params` that people set. REQUIRES: `params` outlives `flags`.
 void AddSamplingFlags(FlagSet& flags, v1::SamplingParams& params);
+
+// What is set, by the names of the flags: `temperature 0.5, stop "a, b", seed 7`. Empty if
+// nothing is.
+std::string SamplingText(const v1::SamplingParams& params);
 
 }  // namespace baton

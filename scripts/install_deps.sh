@@ -9,7 +9,7 @@ packages=(
   git g++ cmake ninja-build pkg-config ca-certificates
   libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev nlohmann-json3-dev libboost1.81-dev libssl-dev libspdlog-dev libfmt-dev
-  prometheus-cpp-dev libcpp-httplib-dev libtomlplusplus-dev libc-ares-dev libre2-dev zlib1g-dev
+  prometheus-cpp-dev libcpp-httplib-dev libtomlplusplus-dev libc-ares-dev libre2-dev zlib1g-dev libedit-dev
   python3 python3-pip dpkg-dev file
 )
 tests=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context1.81-dev)  # the build configures the tests too

@@ -78,5 +78,13 @@ TEST_F(SamplingFlagsTest, TextThatIsNotUtf8IsRefusedWithItsSourceAndPlace) {
   unsetenv("BATON_STOP");
 }
 
+TEST_F(SamplingFlagsTest, WhatIsSetIsToldByTheNamesOfTheFlags) {
+  ASSERT_TRUE(Parse({}).ok());
+  EXPECT_EQ(SamplingText(params_), "");
+  ASSERT_TRUE(Parse({"--temperature=0.7", "--max-tokens=30", "--stop=a, \"b\"", "--stop=c"}).ok());
+  EXPECT_EQ(SamplingText(params_),
+            "max-tokens 30, temperature 0.7, stop \"a, \\\"b\\\"\", stop \"c\"");
+}
+
 }  // namespace
 }  // namespace baton

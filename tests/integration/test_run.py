@@ -246,7 +246,7 @@ def test_a_chat_on_a_terminal(served, ask):
     with ChatOnTerminal("--server", served[1]) as chat:
         chat.await_output(">>> ", chat.process.stderr)
         chat.type("/set temperature 0\n/set\n")
-        chat.await_output("temperature: 0", chat.process.stderr)
+        chat.await_output("temperature 0", chat.process.stderr)
         chat.type(f"{QUESTION}\n")
         chat.await_output(ANSWER + "\n")
         chat.type('/clear\n"""\nWhat is\n2+2?\n"""\n')

@@ -1,4 +1,4 @@
-#include "client/chat.h"
+#include "client/chat/chat.h"
 
 #include <sstream>
 #include <vector>
@@ -18,12 +18,13 @@ class ChatTest : public ::testing::Test {
  protected:
   void Talk(const std::string& input, const std::string& system = "") {
     std::istringstream in(input);
+    StreamLines lines(in);
     testing::internal::CaptureStderr();
     Chat({}, system, [this](const v1::GenerateRequest& talk) -> std::optional<std::string> {
       asked_.push_back(talk);
       if (fail_) return std::nullopt;
       return "answer " + std::to_string(asked_.size());
-    }).Run(in);
+    }).Run(lines);
     said_ = testing::internal::GetCapturedStderr();
   }
   // The messages of the n-th request, each as "role: content".
@@ -59,9 +60,17 @@ TEST_F(ChatTest, ClearForgetsTheTalkButNotTheSystemMessage) {
   EXPECT_THAT(Messages(1), ElementsAre("system: be brief", "user: two"));
 }
 
-TEST_F(ChatTest, ByeEndsIt) {
-  Talk("one\n/bye\ntwo\n");
-  EXPECT_EQ(asked_.size(), 1u);
+TEST_F(ChatTest, ByeExitAndQuitEndIt) {
+  for (const std::string word : {"/bye", "/exit", "/quit", "/exit "}) {
+    asked_.clear();
+    Talk("one\n" + word + "\ntwo\n");
+    EXPECT_EQ(asked_.size(), 1u) << word;
+  }
+}
+
+TEST_F(ChatTest, ALineThatBeginsWithASlashAndNoCommandIsAMessage) {
+  Talk("/usr/bin is what?\n// a comment\n/ alone\n/\n");
+  EXPECT_EQ(asked_.size(), 4u);
 }
 
 TEST_F(ChatTest, ThreeQuotesBeginAndEndAMessageOfSeveralLines) {
@@ -96,29 +105,32 @@ TEST_F(ChatTest, SetTakesTheNamesAndValuesOfTheFlags) {
   EXPECT_EQ(sampling.temperature(), 0.25F);
   EXPECT_THAT(sampling.stop(), ElementsAre("a, b"));
   EXPECT_TRUE(sampling.ignore_eos());
-  EXPECT_THAT(said_, HasSubstr("temperature: 0.25"));
+  EXPECT_THAT(said_, HasSubstr("temperature 0.25, stop \"a, b\", ignore-eos true\n"));
 }
 
 TEST_F(ChatTest, WhatCannotBeSetIsSaidAndChangesNothing) {
-  Talk("/set temperature hot\n/set temprature 1\n/set server other:1\none\n");
+  Talk("/set temperature hot\n/set temprature 1\n/set server other:1\n/set\none\n");
   EXPECT_EQ(asked_[0].sampling_params().ByteSizeLong(), 0u);
   EXPECT_THAT(said_, HasSubstr("--temperature: 'hot' is not a number from 0 to 100"));
   EXPECT_THAT(said_, HasSubstr("there is no 'temprature'; did you mean 'temperature'?"));
-  EXPECT_THAT(said_, HasSubstr("there is no 'server'"));
+  EXPECT_THAT(said_, HasSubstr("there is no 'server'; there are max-tokens, min-tokens, "));
+  EXPECT_THAT(said_, HasSubstr("nothing is set; the server's defaults hold"));
 }
 
 TEST_F(ChatTest, HelpNamesEveryCommandAndSetting) {
-  Talk("/help\n");
-  for (const char* word : {"/clear", "/system", "/set", "/bye", "\"\"\"", "temperature",
-                           "max-tokens", "frequency-penalty", "ignore-eos"}) {
-    EXPECT_THAT(said_, HasSubstr(word));
+  for (const char* help : {"/help\n", "/?\n"}) {
+    Talk(help);
+    for (const char* word : {"/clear", "/system", "/set", "/bye", "/exit", "\"\"\"", "temperature",
+                             "max-tokens", "frequency-penalty", "ignore-eos"}) {
+      EXPECT_THAT(said_, HasSubstr(word));
+    }
   }
 }
 
 TEST_F(ChatTest, WhatIsNoCommandOrNoTextIsSaidAndNotSent) {
-  Talk("/quit\n/system \xff\nab\xff\n");
+  Talk("/forget\n/system \xff\nab\xff\n");
   EXPECT_THAT(asked_, IsEmpty());
-  EXPECT_THAT(said_, HasSubstr("unknown command /quit; /help lists those there are"));
+  EXPECT_THAT(said_, HasSubstr("unknown command /forget; /help lists those there are"));
   EXPECT_THAT(said_, HasSubstr("/system: TEXT is not UTF-8: byte 1 is 0xff"));
   EXPECT_THAT(said_, HasSubstr("the message is not UTF-8: byte 3 is 0xff"));
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <istream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,24 +9,26 @@
 #include "absl/status/status.h"
 
 #include "baton/v1/generation.pb.h"
+#include "client/chat/line_reader.h"
 #include "common/flags/flags.h"
 
 namespace baton {
 
-// A line that begins with / is a command (/help lists them). A line that begins with """ begins a
-// message that ends with the first """ at the end of a line, the same or a later one. Every other
-// line is a message. Single-threaded.
+// A line that begins with / and a letter is a command, as /? is (/help lists them). A line that
+// begins with """ begins a message that ends with the first """ at the end of a line, the same or a
+// later one. Every other line is a message. Single-threaded.
 class Chat {
  public:
-  // Sends the talk, shows the answer and returns its text; nullopt if the request failed.
+  // Sends the talk, shows the answer and returns its text, of one that was interrupted what came;
+  // nullopt if nothing came or the request failed.
   using Ask = std::function<std::optional<std::string>(const v1::GenerateRequest& talk)>;
 
   // `request` is a request without messages, of which each message sends a copy; /set changes its
   // sampling parameters. `system` is the system message; empty: none.
   Chat(v1::GenerateRequest request, std::string system, Ask ask);
 
-  // Reads until /bye or the end of `in`. Prompts and errors go to stderr.
-  void Run(std::istream& in);
+  // Reads until /bye or the end of `lines`. Prompts and errors go to stderr.
+  void Run(LineReader& lines);
 
  private:
   void Command(const std::string& line);

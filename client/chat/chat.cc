@@ -1,7 +1,8 @@
-#include "client/chat.h"
+#include "client/chat/chat.h"
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -21,20 +22,28 @@ constexpr char kQuotes[] = "\"\"\"";
 
 void Say(const std::string& text) { WriteNotice(absl::StrCat(text, "\n")); }
 
-bool ReadLine(const char* prompt, std::istream& in, std::string& line) {
-  WriteNotice(prompt);
-  return static_cast<bool>(std::getline(in, line));
+// Whether `line` is meant as a command: "/?" or "/" and a letter. "//" and "/ " begin messages, as a
+// path with a second slash does.
+bool IsCommand(absl::string_view line) {
+  if (!absl::ConsumePrefix(&line, "/") || line.empty()) return false;
+  const absl::string_view word = line.substr(0, line.find(' '));
+  return word == "?" || (absl::ascii_isalpha(word[0]) && !absl::StrContains(word, '/'));
 }
 
-// The message that begins with `line`: that line, or a block of lines read from `in`. nullopt if
-// `in` ends within a block.
-std::optional<std::string> ReadMessage(const std::string& line, std::istream& in) {
+bool EndsChat(absl::string_view line) {
+  const absl::string_view word = absl::StripAsciiWhitespace(line);
+  return word == "/bye" || word == "/exit" || word == "/quit";
+}
+
+// The message that begins with `line`: that line, or a block of lines read from `lines`. nullopt if
+// they end within a block.
+std::optional<std::string> ReadMessage(const std::string& line, LineReader& lines) {
   if (!absl::StartsWith(line, kQuotes)) return line;
   std::string text = line.substr(3);
   while (!absl::EndsWith(text, kQuotes)) {
-    std::string next;
-    if (!ReadLine("... ", in, next)) return std::nullopt;
-    absl::StrAppend(&text, "\n", next);
+    const std::optional<std::string> next = lines.Read("... ");
+    if (!next.has_value()) return std::nullopt;
+    absl::StrAppend(&text, "\n", *next);
   }
   absl::string_view message = absl::StripSuffix(text, kQuotes);
   absl::ConsumePrefix(&message, "\n");  // a line with only quotes adds no empty line
@@ -52,16 +61,15 @@ Chat::Chat(v1::GenerateRequest request, std::string system, Ask ask)
   AddSamplingFlags(settings_, *request_.mutable_sampling_params());
 }
 
-void Chat::Run(std::istream& in) {
+void Chat::Run(LineReader& lines) {
   Say("A chat. /help lists the commands, /bye or Ctrl-D ends, Ctrl-C stops an answer.");
-  std::string line;
-  while (ReadLine(">>> ", in, line)) {
-    if (line == "/bye") return;
-    if (absl::StartsWith(line, "/")) {
-      Command(line);
+  while (const std::optional<std::string> line = lines.Read(">>> ")) {
+    if (EndsChat(*line)) return;
+    if (IsCommand(*line)) {
+      Command(*line);
       continue;
     }
-    const std::optional<std::string> message = ReadMessage(line, in);
+    const std::optional<std::string> message = ReadMessage(*line, lines);
     if (!message.has_value()) {
       Say("\nthe message has no \"\"\" at its end and is not sent");
       return;
@@ -81,15 +89,15 @@ void Chat::Command(const std::string& line) {
     status = SetSystem(text);
   } else if (command == "/set") {
     status = SetValue(text);
-  } else if (command == "/help") {
+  } else if (command == "/help" || command == "/?") {
     Say(
-        absl::StrCat("/clear           forgets the talk\n"
-                     "/system TEXT     is the system message from now on; without TEXT there is "
-                     "none\n"
+        absl::StrCat("/clear           starts a new conversation\n"
+                     "/system TEXT     sets the system message; without TEXT there is none\n"
                      "/set NAME VALUE  as the flag --NAME of `baton run`: ",
                      absl::StrJoin(settings_.Names(), ", "),
                      "\n/set             shows what is set\n"
-                     "/bye             ends, as Ctrl-D does\n"
+                     "/bye             ends the chat, as /exit and Ctrl-D do\n"
+                     "/?               shows this, as /help does\n"
                      "\"\"\"              begins and ends a message of several lines"));
   } else {
     Say(absl::StrCat("unknown command ", LogSafe(command), "; /help lists those there are"));
@@ -107,11 +115,16 @@ absl::Status Chat::SetSystem(const std::string& text) {
 
 absl::Status Chat::SetValue(const std::string& text) {
   if (text.empty()) {
-    Say(request_.sampling_params().ShortDebugString());
+    const std::string set = SamplingText(request_.sampling_params());
+    Say(set.empty() ? "nothing is set; the server's defaults hold" : set);
     return absl::OkStatus();
   }
   const std::pair<std::string, std::string> words = absl::StrSplit(text, absl::MaxSplits(' ', 1));
-  return settings_.Set(words.first, words.second);
+  const absl::Status status = settings_.Set(words.first, words.second);
+  const std::vector<std::string> names = settings_.Names();
+  if (status.ok() || absl::c_linear_search(names, words.first)) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat(status.message(), "; there are ", absl::StrJoin(names, ", ")));
 }
 
 void Chat::Send(const std::string& text) {
@@ -129,7 +142,7 @@ void Chat::Send(const std::string& text) {
   if (answer.has_value()) {
     talk_.push_back(*std::move(answer));
   } else {
-    talk_.pop_back();  // a message without a complete answer does not stay in the talk
+    talk_.pop_back();  // many templates refuse two messages of the user in a row
   }
 }
 
