@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include <nlohmann/json.hpp>
 
+#include "client/sampling_flags.h"
 #include "common/base/terminal_text.h"
 #include "common/rpc/duration.h"
 #include "common/rpc/status.h"
@@ -112,7 +113,7 @@ std::string FormatStats(const Answer& answer, const v1::GenerateRequest& request
   v1::SamplingParams sampling = request.sampling_params();
   sampling.set_seed(last.seed());  // which may have been drawn
   const bool left_open = !sampling.has_temperature() || !sampling.has_top_p();
-  std::string out = absl::StrFormat("%-14s %s%s\n", "sampling", sampling.ShortDebugString(),
+  std::string out = absl::StrFormat("%-14s %s%s\n", "sampling", SamplingText(sampling),
                                     left_open ? "; the rest by the server's defaults" : "");
   absl::StrAppend(&out, line("queue", timings.queue(), ""));
   absl::StrAppend(&out, line("prefill queue", timings.prefill_queue(), ""));

@@ -141,11 +141,11 @@ TEST(FormatStats, SaysHowTheAnswerWasDrawnAndWithWhichSeed) {
   v1::GenerateRequest request;
   request.mutable_sampling_params()->set_max_tokens(512);
   EXPECT_THAT(FormatStats(MakeAnswer(), request),
-              HasSubstr("max_tokens: 512 seed: 123; the rest by the server's defaults\n"));
+              HasSubstr("max-tokens 512, seed 123; the rest by the server's defaults\n"));
   request.mutable_sampling_params()->set_temperature(0.7F);
   request.mutable_sampling_params()->set_top_p(0.95F);
   EXPECT_THAT(FormatStats(MakeAnswer(), request),
-              HasSubstr("temperature: 0.7 top_p: 0.95 max_tokens: 512 seed: 123\n"));
+              HasSubstr("temperature 0.7, top-p 0.95, max-tokens 512, seed 123\n"));
 }
 
 TEST(FormatStats, CountsOnlyComputedPromptTokensAndOnlyDecodedOutput) {

@@ -71,9 +71,9 @@ def test_flags_come_from_the_environment_and_a_file(served, tmp_path):
 def test_without_flags_a_server_and_a_model_of_its_own_sample_alike(served):
     asked = ["--seed", "3", "-n", "16", "--json", "--stats", QUESTION]
     own = run("baton", "run", "--model", MODEL, *asked)
-    assert "temperature: 0.7 top_p: 0.95 max_tokens: 16 seed: 3\n" in own.stderr.decode(), own.stderr
+    assert "temperature 0.7, top-p 0.95, max-tokens 16, seed 3\n" in own.stderr.decode(), own.stderr
     left_open = run("baton", "run", "--server", served[1], *asked)
-    assert "max_tokens: 16 seed: 3; the rest by the server's defaults\n" in left_open.stderr.decode(), left_open.stderr
+    assert "max-tokens 16, seed 3; the rest by the server's defaults\n" in left_open.stderr.decode(), left_open.stderr
     named = run("baton", "run", "--server", served[1], "--temperature", "0.7", "--top-p", "0.95", *asked)
     assert len({json.dumps(json.loads(done.stdout)["token_ids"]) for done in (own, left_open, named)}) == 1
     short = run("baton", "run", "--server", served[1], "--stats", "--stop", " ", QUESTION)
@@ -84,7 +84,7 @@ def test_other_defaults_of_sampling_are_for_a_model_of_its_own(served):
     greedy = ["--default-temperature", "0", "--default-top-p", "0.5"]
     done = run("baton", "run", "--model", MODEL, *greedy, "--stats", QUESTION)
     assert done.stdout.decode() == ANSWER + "\n"
-    assert "temperature: 0 top_p: 0.5 max_tokens: 512" in done.stderr.decode(), done.stderr
+    assert "temperature 0, top-p 0.5, max-tokens 512" in done.stderr.decode(), done.stderr
     assert_one_clear_line(run("baton", "run", "--server", served[1], *greedy, QUESTION), "--default-temperature", "--model")
 
 
