@@ -15,7 +15,7 @@ size_t AtomBytes(absl::string_view pattern) {
   if (pattern[0] == '\\') return std::min<size_t>(2, pattern.size());
   if (pattern[0] != '[') return 1;
   size_t end = pattern.size() > 1 && pattern[1] == '^' ? 2 : 1;
-  while (end < pattern.size() && pattern[end] != ']') end += pattern[end] == '\\' ? 2 : 1;
+  while (end < pattern.size() && pattern[end] != ']') end += pattern[end] == '\\' ? 2U : 1U;
   return std::min(end + 1, pattern.size());
 }
 
