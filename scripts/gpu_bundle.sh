@@ -46,6 +46,8 @@ cp tests/data/traces/azure_conversation.csv "$bundle/tests/data/traces/"
 cp LICENSE "$bundle/"
 mkdir "$bundle/licenses.xgrammar"
 cp "$(scripts/build_xgrammar.sh)"/{LICENSE,NOTICE,LICENSE.picojson} "$bundle/licenses.xgrammar/"
+mkdir "$bundle/licenses.marked"
+cp router/page/vendor/marked/LICENSE "$bundle/licenses.marked/"
 cat >"$bundle/README.txt" <<EOF
 Baton $("$build/bin/baton" --version), GPU code for $architectures.
 

@@ -19,6 +19,7 @@ import subprocess
 import time
 
 DOCUMENTS = pathlib.Path("/usr/share/doc")
+MARKED = pathlib.Path(__file__).resolve().parents[1] / "router/page/vendor/marked"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 OF_THE_NODE = {"libcuda.so.1"}  # the driver's, which must be the kernel module's
 NOBODY_SAYS = "NOASSERTION"
@@ -107,13 +108,15 @@ def debian_entry(package):
                  externalRefs=[reference], **({"homepage": homepage} if homepage else {}))
 
 
-def bill(name, version, shipped, compiled_in, others, xgrammar):
-    """The SPDX document. `others` are libraries of no Debian package, `xgrammar` is that library's folder or None."""
+def bill(name, version, shipped, compiled_in, others, xgrammar, with_page):
+    """The SPDX document. `others` are libraries of no Debian package, `xgrammar` is that library's folder or None; `with_page`: the
+    router's page, with marked, is among the programs."""
     image = entry(name, version, "Apache-2.0" if xgrammar else NOBODY_SAYS, primaryPackagePurpose="CONTAINER", supplier=NOBODY_SAYS)
     contained = [debian_entry(package) for package in shipped]
     contained += [entry(path.name, hashlib.sha256(path.read_bytes()).hexdigest()[:12]) for path in others]
     linked = [debian_entry(package) for package in compiled_in]
     linked += [entry("xgrammar", re.search(r"xgrammar-([0-9.]+)", xgrammar.name)[1], "Apache-2.0")] if xgrammar else []
+    linked += [entry("marked", re.search(r"marked ([0-9.]+),", (MARKED / "LICENSE").read_text())[1], "MIT")] if with_page else []
     relations = [("SPDXRef-DOCUMENT", "DESCRIBES", image["SPDXID"])]
     relations += [(image["SPDXID"], "CONTAINS", package["SPDXID"]) for package in contained]
     relations += [(image["SPDXID"], "STATIC_LINK", package["SPDXID"]) for package in linked]
@@ -151,12 +154,14 @@ def main():
     copyrights = [DOCUMENTS / package.partition(":")[0] / "copyright" for package in shipped + compiled_in]
     if options.xgrammar:
         copyrights += [options.xgrammar / name for name in ("LICENSE", "NOTICE", "LICENSE.picojson")]
+    with_page = any(program.name == "baton-router" for program in options.programs)
+    copyrights += [MARKED / "LICENSE"] if with_page else []
     for source in filter(pathlib.Path.is_file, copyrights):
         folder = options.out / "usr/share/doc" / source.parent.name
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, folder)
     others = sorted(path for path, package in packages.items() if package is None)
-    document = bill(options.name, options.version, shipped, compiled_in, others, options.xgrammar)
+    document = bill(options.name, options.version, shipped, compiled_in, others, options.xgrammar, with_page)
     options.sbom.write_text(json.dumps(document, indent=1) + "\n")
 
 

@@ -48,9 +48,14 @@ class Browser:
         self.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width <= NARROW)
 
     def open(self, address):
-        """Loads the page anew, also where only the part behind # differs."""
+        """Loads the page anew, also where only the part behind # differs, and without a chat that was kept."""
         self.driver.get("about:blank")
+        added = self.command("Page.addScriptToEvaluateOnNewDocument", source="sessionStorage.clear()")
         self.driver.get(address)
+        self.command("Page.removeScriptToEvaluateOnNewDocument", **added)
+
+    def reload(self):
+        self.driver.refresh()
 
     def js(self, body, *arguments):
         """What the function with this body returns."""

@@ -123,10 +123,12 @@ def test_the_seed_that_is_told_gives_the_same_answer_again(page):
 def test_a_second_answer_stands_beside_the_first_and_the_chat_goes_on_with_the_chosen_one(page):
     browser = page("try")
     ask(browser, "Name a colour.", **{"max-tokens": "12", "seed": "5", "temperature": "1", "beside": "the same with"})
-    texts = browser.js("return [...document.querySelectorAll('.answer .text')].map((each) => each.textContent)")
+    kept = "JSON.parse(sessionStorage.getItem('baton-chat')).entries.at(-1).answers"
+    texts = browser.js(f"return {kept}.map((each) => each.choice.text)")
     assert len(texts) == 2 and texts[0] != texts[1]
-    browser.click(".answer:nth-child(2) button")
-    assert browser.js("return document.querySelector('.answer.chosen .text').textContent") == texts[1]
+    browser.click(".answer:nth-child(2) > button")
+    assert browser.js("return document.querySelectorAll('.answer')[1].classList.contains('chosen')")
+    assert browser.js(f"return {kept}.map((each) => each.chosen)") == [False, True]
     browser.type("#draft", "Another one.")
     browser.click("[data-copy=curl]")
     assert json.dumps(texts[1], ensure_ascii=False) in browser.text("#command")

@@ -1,11 +1,13 @@
 // An answer as it comes: its text, calls of tools, figures and error. It is the element of one choice of a request.
 
+import {copyButton} from "./clipboard.js";
 import {make, setText} from "./dom.js";
 import {counted, duration, perSecond} from "./format.js";
+import {markdownView} from "./markdown_view.js";
 
 // What has come of a choice.
 export function newChoice() {
-  return {text: "", reasoning: "", calls: [], tokens: [], finish: undefined, timings: undefined, seed: undefined};
+  return {text: "", reasoning: "", calls: [], tokens: [], tokenCount: 0, finish: undefined, timings: undefined, seed: undefined};
 }
 
 // Adds the part of a chunk that is about this choice.
@@ -20,11 +22,21 @@ export function addToChoice(choice, part) {
     call.function.name ||= piece.function?.name ?? "";
     call.function.arguments += piece.function?.arguments ?? "";
   }
-  choice.tokens.push(...part.logprobs?.content ?? []);
+  const tokens = part.logprobs?.content ?? [];
+  choice.tokens.push(...tokens);
+  choice.tokenCount += tokens.length;
   choice.finish = part.finish_reason ?? choice.finish;
   choice.timings = part.timings ?? choice.timings;
   choice.seed = part.seed ?? choice.seed;
 }
+
+// Of a choice what is kept over a reload: all but its tokens. restoredChoice() makes a choice of it.
+export function keptChoice({text, reasoning, calls, tokenCount, finish, timings, seed}) {
+  const {time_to_first_token_ms, decode_ms} = timings ?? {};
+  return {text, reasoning, calls, tokenCount, finish, timings: {time_to_first_token_ms, decode_ms}, seed};
+}
+
+export const restoredChoice = (kept) => ({...newChoice(), ...kept});
 
 // The message of a conversation that goes on with this choice.
 export function messageOf(choice) {
@@ -45,12 +57,12 @@ export function errorBox(error) {
 
 function figures(choice, sent) {
   const parts = [];
-  if (choice.tokens.length) parts.push(counted(choice.tokens.length, "token"));
+  if (choice.tokenCount) parts.push(counted(choice.tokenCount, "token"));
   const timings = choice.timings ?? {};
   const first = timings.time_to_first_token_ms ?? sent.firstMs;
   if (first !== undefined) parts.push(`first token after ${duration(first)}`);
-  if (timings.decode_ms > 0 && choice.tokens.length > 1) {
-    parts.push(perSecond(1000 * (choice.tokens.length - 1) / timings.decode_ms, "tokens"));
+  if (timings.decode_ms > 0 && choice.tokenCount > 1) {
+    parts.push(perSecond(1000 * (choice.tokenCount - 1) / timings.decode_ms, "tokens"));
   }
   if (choice.finish) parts.push(`finish: ${choice.finish}`);
   if (choice.seed !== undefined) parts.push(`seed ${choice.seed}`);
@@ -61,41 +73,62 @@ function callCard(call) {
   return make("div", {class: "call"}, make("strong", {class: "code"}, call.function.name), make("pre", {}, call.function.arguments));
 }
 
-// `sent` is the record of sent.js that the choice is part of.
-export function answerElement(name, sent) {
+// Shows a text in `element` as it is, with the methods of markdownView().
+function textView(element, onShown) {
+  const node = document.createTextNode("");
+  element.append(node);
+  const update = (text) => {
+    if (text.startsWith(node.data)) {
+      node.appendData(text.slice(node.data.length));
+    } else {
+      node.data = text;
+    }
+    onShown();
+  };
+  return {update, finish: async (text) => update(text)};
+}
+
+// `sent` is the record of sent.js that the choice is part of, with `isJson` for an answer that is no Markdown. `onShown` is called
+// when the element has grown.
+export function answerElement(name, sent, onShown) {
   const thought = make("pre", {class: "reasoning"});
   const thinking = make("details", {hidden: true}, make("summary", {}, "Reasoning"), thought);
-  const text = make("div", {class: "text"});
-  const node = document.createTextNode("");
-  text.append(node);
+  const text = make("div", {class: sent.isJson ? "text" : "text markdown"});
+  const view = sent.isJson ? textView(text, onShown) : markdownView(text, onShown);
   const calls = make("div");
   const about = make("p", {class: "more about"});
   const link = make("a", {href: `#/requests/${encodeURIComponent(sent.id)}`}, "where its time went");
   const end = make("div");
+  let whole = "";
+  const copy = copyButton("the answer", () => whole);
+  copy.hidden = true;
   let offered;
   const element = make("article", {class: "answer waits", "aria-label": name, "aria-busy": "true"},
-    make("p", {class: "who"}, name), thinking, text, calls, end, about);
+    make("div", {class: "head"}, make("p", {class: "who"}, name), copy), thinking, text, calls, end, about);
+  function showRest(choice) {
+    thinking.hidden = choice.reasoning === "";
+    setText(thought, choice.reasoning);
+    if (choice.calls.length) calls.replaceChildren(...choice.calls.filter(Boolean).map(callCard));
+    if (choice.text || choice.reasoning || choice.calls.length) element.classList.remove("waits");
+    setText(about, figures(choice, sent));
+  }
   return {
     element,
     update(choice) {
-      thinking.hidden = choice.reasoning === "";
-      setText(thought, choice.reasoning);
-      if (choice.text.startsWith(node.data)) {
-        node.appendData(choice.text.slice(node.data.length));
-      } else {
-        node.data = choice.text;
-      }
-      if (choice.calls.length) calls.replaceChildren(...choice.calls.filter(Boolean).map(callCard));
-      if (choice.text || choice.reasoning || choice.calls.length) element.classList.remove("waits");
-      setText(about, figures(choice, sent));
+      showRest(choice);
+      view.update(choice.text);
     },
-    finish(choice, outcome) {
+    // Resolves when the whole answer is shown.
+    async finish(choice, outcome) {
       element.classList.remove("waits");
-      element.setAttribute("aria-busy", "false");
-      this.update(choice);
+      showRest(choice);
+      whole = choice.text;
+      copy.hidden = whole === "";
       about.append(about.textContent ? " · " : "", link);
       if (outcome?.error) end.append(errorBox(outcome.error));
       if (outcome?.stopped) end.append(make("p", {class: "note"}, "Stopped."));
+      await view.finish(whole);
+      element.setAttribute("aria-busy", "false");
     },
     offer(action) {
       offered = make("button", {class: "quiet", type: "button", click: action}, "Go on with this one");

@@ -1,6 +1,7 @@
 // "Copy as": the request that would be sent next, or was sent last, as a command.
 
 import {announce} from "./announcer.js";
+import {copyText} from "./clipboard.js";
 import {asCurl, asGrpcurl, asPython} from "./commands.js";
 import {make, setText} from "./dom.js";
 import {panel} from "./parts.js";
@@ -12,16 +13,6 @@ const FORMS = {
 };
 const DEFAULT_GRPC_PORT = 50051;
 const NOTHING_ASKED = [{role: "user", content: "Hello"}];
-
-// A page that came over plain HTTP from another machine has no clipboard; there the old way is left.
-async function copyText(text, element) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return;
-  } catch { /* not allowed, or there is none */ }
-  getSelection().selectAllChildren(element);
-  if (!document.execCommand("copy")) throw new Error("this browser does not let the page copy");
-}
 
 // `bodyNow()` is the request, or throws an Error that says what is wrong with its fields. `model` is {id, grpc}.
 export function copyPanel(bodyNow, model) {
@@ -40,7 +31,7 @@ export function copyPanel(bodyNow, model) {
         model: model.id,
         secure: location.protocol === "https:",
       }));
-      await copyText(text.textContent, text);
+      await copyText(text.textContent);
       setText(told, `Copied as ${FORMS[form].word}. A router that asks for a key reads it from BATON_API_KEY.`);
       announce(`Copied as ${FORMS[form].word}.`);
     } catch (error) {

@@ -62,8 +62,14 @@ export function parameterFields() {
       field("schema", "JSON schema", schema, "Sent as response_format json_schema.")),
     make("details", {}, make("summary", {}, "Let it call tools"),
       field("tools", "Tools, a JSON array", tools, "Functions with name, description and parameters.")));
+  const controls = {system, temperature, topP, maxTokens, seed, stop, beside, schema, tools};
   return {
     element,
+    // What stands in the fields, for restore().
+    values: () => Object.fromEntries(Object.entries(controls).map(([name, control]) => [name, control.value])),
+    restore(values) {
+      for (const [name, control] of Object.entries(controls)) control.value = values[name] ?? control.value;
+    },
     beside: () => beside.value,
     // The body of the request for `messages`, without `stream`. Throws an Error that names the field that is wrong.
     body(messages) {

@@ -10,14 +10,19 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace baton {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::HasSubstr;
 
-const fs::path kFolder = BATON_TEST_DATA "/../../router/page/files";
+const fs::path kRoot = BATON_TEST_DATA "/../..";
+const fs::path kFolder = kRoot / "router/page/files";
+const fs::path kMarked = kRoot / "router/page/vendor/marked";
 
 std::string Read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -32,7 +37,9 @@ const PageFile* Find(absl::string_view path) {
 }
 
 TEST(PageFilesTest, EachFileOfTheFolderIsThereByteByByte) {
-  size_t files = 0;
+  size_t files = 1;
+  ASSERT_NE(Find("/page/marked.js"), nullptr);
+  EXPECT_EQ(Find("/page/marked.js")->body, Read(kMarked / "marked.js"));
   for (const fs::directory_entry& entry : fs::directory_iterator(kFolder)) {
     const std::string name = entry.path().filename();
     const PageFile* file = Find(name == "index.html" ? "/" : absl::StrCat("/page/", name));
@@ -63,7 +70,8 @@ TEST(PageFilesTest, EachHasATypeByItsNameAndAQuotedTagOfItsOwn) {
 }
 
 TEST(PageFilesTest, WhatTheyNameIsThere) {
-  const std::regex named("(?:from \"\\.|(?:src|href)=\"/page)/([a-z_]+\\.(?:js|css))\"");
+  const std::regex named(
+      "(?:from \"\\.|Worker\\(\"/page|(?:src|href)=\"/page)/([a-z_]+\\.(?:js|css))\"");
   for (const PageFile& file : PageFiles()) {
     const std::string body(file.body);
     for (std::sregex_iterator match(body.begin(), body.end(), named), end; match != end; ++match) {
@@ -84,6 +92,33 @@ TEST(PageFilesTest, NoneHasInlineCodeOrMakesMarkupOfText) {
     const std::string body(file.body);
     EXPECT_FALSE(std::regex_search(body, match, markup)) << file.path << ": " << match.str();
   }
+}
+
+// A change to it would be lost with the next version, and could not be compared with the published
+// one. The tag is the beginning of the file's SHA-256.
+TEST(PageFilesTest, MarkedIsThePublishedOne) {
+  EXPECT_EQ(Find("/page/marked.js")->etag, "\"9b3627e1e8480960846d5b5eb0f574ce\"");
+}
+
+TEST(PageFilesTest, ThePackageHasTheLicenceOfMarked) {
+  const std::string copyright = Read(kRoot / "deploy/package/debian/copyright");
+  const std::string stanza = copyright.substr(copyright.find("Files: marked\n"));
+  std::string words;  // of the licence, one space between two
+  for (absl::string_view word : absl::StrSplit(copyright, absl::ByAnyChar(" \n"))) {
+    if (!word.empty() && word != ".") absl::StrAppend(&words, word, " ");
+  }
+  std::ifstream licence(kMarked / "LICENSE");
+  bool permission = false;
+  for (std::string line; std::getline(licence, line);) {
+    if (absl::StartsWith(line, "Copyright (c) ")) {
+      EXPECT_THAT(stanza, HasSubstr(line.substr(std::string("Copyright (c) ").size())));
+    }
+    permission = permission || absl::StartsWith(line, "Permission is hereby granted");
+    if (permission && !line.empty()) {
+      EXPECT_THAT(words, HasSubstr(line + " "));
+    }
+  }
+  EXPECT_TRUE(permission);
 }
 
 }  // namespace
