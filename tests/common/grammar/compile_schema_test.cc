@@ -321,7 +321,8 @@ TEST(CompiledSchemas, LargeBoundsOfStringsAreRefusedAtOnceByName) {
                                                    " is not supported: it repeats characters ")))
         << schema;
   }
-  GrammarSpec tags{.kind = GrammarKind::kTags};
+  GrammarSpec tags;
+  tags.kind = GrammarKind::kTags;
   for (const char* name : {"f", "g"}) {
     tags.tags.push_back({.begin = name, .schema = object(R"("maxLength":2000)", 1), .end = "."});
   }

@@ -329,7 +329,7 @@ TEST_F(WebServiceTest, AnswersThatShareARequestIdOrATraceHaveIdsOfTheirOwn) {
   AddPrefill();
   AddDecode();
   StartHttp();
-  constexpr char kTrace[] = "0af7651916cd43dd8448eb211c80319c";
+  constexpr char kSharedTrace[] = "0af7651916cd43dd8448eb211c80319c";
   const Json hi = {{{"role", "user"}, {"content", "hi"}}};
   const std::vector<std::pair<std::string, Json>> asked = {
       {"/v1/completions", {{"prompt", "abc"}, {"max_tokens", 2}}},
@@ -338,7 +338,8 @@ TEST_F(WebServiceTest, AnswersThatShareARequestIdOrATraceHaveIdsOfTheirOwn) {
       {"/v1/messages", {{"messages", hi}, {"max_tokens", 2}}}};
   const std::vector<std::pair<std::string, httplib::Headers>> shared = {
       {"mine", {{"x-request-id", "mine"}}},
-      {kTrace, {{"traceparent", std::string("00-") + kTrace + "-b7ad6b7169203331-01"}}}};
+      {kSharedTrace,
+       {{"traceparent", std::string("00-") + kSharedTrace + "-b7ad6b7169203331-01"}}}};
   for (const auto& [path, body] : asked) {
     for (const auto& [id, headers] : shared) {
       std::set<std::string> ids;
