@@ -59,9 +59,11 @@ void AddKv(const ModelConfig& config, const ServingOptions& options, ModelFacts&
 
 // What the router refuses, beside what a worker does.
 absl::Status CheckChatTemplate(const GgufFile& file) {
-  const std::string source = TextOf(file, "tokenizer.chat_template");
+  const std::string usual = TextOf(file, "tokenizer.chat_template");
+  const std::string with_tools = TextOf(file, "tokenizer.chat_template.tool_use");
+  const std::string& source = usual.empty() ? with_tools : usual;
   if (source.empty()) return absl::OkStatus();
-  const absl::Status status = ChatTemplate::Compile(source).status();
+  const absl::Status status = ChatTemplate::Compile(source, with_tools).status();
   return status.ok() ? status
                      : absl::Status(status.code(),
                                     absl::StrCat(file.path(),
@@ -74,7 +76,8 @@ absl::Status FillIn(const ServingOptions& options, Backend& backend, ModelFacts&
   facts.name = TextOf(file, "general.name");
   facts.architecture = TextOf(file, "general.architecture");
   facts.tokenizer = TokenizerKind(file);
-  facts.chat_template = file.Has("tokenizer.chat_template");
+  facts.chat_template =
+      file.Has("tokenizer.chat_template") || file.Has("tokenizer.chat_template.tool_use");
   facts.file_bytes = file.size_bytes();
   AddTensors(file, facts);
   BATON_ASSIGN_OR_RETURN(const ModelConfig config,

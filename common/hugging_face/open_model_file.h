@@ -3,9 +3,9 @@
 //
 // A folder has config.json, tokenizer.json and its weights (model.safetensors, or
 // model.safetensors.index.json and the shards that it names), and may have generation_config.json,
-// tokenizer_config.json and chat_template.jinja. Nothing else in it is read. What is read appears
-// under the names that GGUF has for it: config_translation.h, tokenizer_keys.h and model_type.h
-// say how.
+// tokenizer_config.json, chat_template.jinja, chat_template.json and
+// additional_chat_templates/tool_use.jinja. Nothing else in it is read. What is read appears under
+// the names that GGUF has for it: config_translation.h, tokenizer_keys.h and model_type.h say how.
 #pragma once
 
 #include <string>

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -114,8 +115,14 @@ struct Templates {
   std::string with_tools;
 };
 
-// The templates in tokenizer_config.json: a text, or several with names, of which "default" is the
-// usual one and "tool_use" that for tools.
+// Sets a template by its name; others than these two have no use here.
+void SetNamed(const std::string& name, const std::string& text, Templates& templates) {
+  if (name == "default") templates.usual = text;
+  if (name == "tool_use") templates.with_tools = text;
+}
+
+// The templates in `chat_template`: a text; a list of objects with a name and a template; or an
+// object of templates by their names.
 absl::StatusOr<Templates> TemplatesOf(const JsonFileFields& settings) {
   const nlohmann::json* value = settings.Find("chat_template");
   Templates templates;
@@ -123,21 +130,21 @@ absl::StatusOr<Templates> TemplatesOf(const JsonFileFields& settings) {
     BATON_ASSIGN_OR_RETURN(templates.usual, settings.TextOr("chat_template", ""));
     return templates;
   }
-  if (!value->is_array()) {
+  if (!value->is_array() && !value->is_object()) {
     return settings.Invalid("chat_template", "is neither a string nor a list of named templates");
   }
-  for (const nlohmann::json& entry : *value) {
-    const auto text_of = [&entry](const char* field) {
+  for (const auto& [key, entry] : value->items()) {
+    const auto text_of = [&entry = entry](const char* field) {
       const auto text = entry.is_object() ? entry.find(field) : entry.end();
       return text != entry.end() && text->is_string() ? text->get<std::string>() : "";
     };
-    const std::string name = text_of("name");
-    const std::string text = text_of("template");
+    const bool by_key = value->is_object() && entry.is_string();
+    const std::string name = by_key ? key : text_of("name");
+    const std::string text = by_key ? entry.get<std::string>() : text_of("template");
     if (name.empty() || text.empty()) {
       return settings.Invalid("chat_template", "has an entry without a name or a template");
     }
-    if (name == "default") templates.usual = text;
-    if (name == "tool_use") templates.with_tools = text;
+    SetNamed(name, text, templates);
   }
   return templates;
 }
@@ -147,6 +154,32 @@ absl::StatusOr<nlohmann::json> ReadSettings(const std::string& path, ModelFiles&
                          ReadFile(path, kSettingsLimits.bytes, files));
   if (!text.has_value()) return nlohmann::json::object();
   return ParseJsonObject(*text, path, kSettingsLimits);
+}
+
+// A text file of the folder; empty if it is not there.
+absl::StatusOr<std::string> ReadTemplate(const std::string& path, ModelFiles& files) {
+  BATON_ASSIGN_OR_RETURN(const std::optional<absl::string_view> text,
+                         ReadFile(path, kMaxTemplateBytes, files));
+  return std::string(text.value_or(""));
+}
+
+absl::StatusOr<Templates> ReadTemplates(const std::string& folder, const JsonFileFields& settings,
+                                        ModelFiles& files) {
+  BATON_ASSIGN_OR_RETURN(Templates templates, TemplatesOf(settings));
+  BATON_ASSIGN_OR_RETURN(std::string usual,
+                         ReadTemplate(absl::StrCat(folder, "/chat_template.jinja"), files));
+  if (!usual.empty()) templates = {.usual = std::move(usual), .with_tools = ""};
+  BATON_ASSIGN_OR_RETURN(
+      std::string with_tools,
+      ReadTemplate(absl::StrCat(folder, "/additional_chat_templates/tool_use.jinja"), files));
+  if (!with_tools.empty()) templates.with_tools = std::move(with_tools);
+  if (!templates.usual.empty()) return templates;
+  const std::string path = absl::StrCat(folder, "/chat_template.json");
+  BATON_ASSIGN_OR_RETURN(const nlohmann::json json, ReadSettings(path, files));
+  BATON_ASSIGN_OR_RETURN(Templates of_processor, TemplatesOf(JsonFileFields(json, path)));
+  if (templates.with_tools.empty()) templates.with_tools = std::move(of_processor.with_tools);
+  templates.usual = std::move(of_processor.usual);
+  return templates;
 }
 
 }  // namespace
@@ -180,11 +213,7 @@ absl::Status ReadTokenizerKeys(const std::string& folder, const JsonFileFields& 
     BATON_ASSIGN_OR_RETURN(const bool add, settings.BoolOr(theirs, false));
     metadata.Bool(ours, add);
   }
-  BATON_ASSIGN_OR_RETURN(Templates chat, TemplatesOf(settings));
-  BATON_ASSIGN_OR_RETURN(
-      const std::optional<absl::string_view> file,
-      ReadFile(absl::StrCat(folder, "/chat_template.jinja"), kMaxTemplateBytes, files));
-  if (file.has_value()) chat = {.usual = std::string(*file), .with_tools = ""};
+  BATON_ASSIGN_OR_RETURN(const Templates chat, ReadTemplates(folder, settings, files));
   if (!chat.usual.empty()) metadata.Text("tokenizer.chat_template", chat.usual);
   if (!chat.with_tools.empty()) {
     metadata.Text("tokenizer.chat_template.tool_use", chat.with_tools);

@@ -1,11 +1,13 @@
 // The keys of a model that come from its folder's tokenizer.json, tokenizer_config.json,
-// chat_template.jinja and generation_config.json.
+// chat_template.jinja, additional_chat_templates/tool_use.jinja, chat_template.json and
+// generation_config.json.
 //
 // tokenizer.huggingface.json   tokenizer.json as it is
 // tokenizer.chat_template      chat_template.jinja, else the template in tokenizer_config.json, of
-//                              several the one named default
+//                              several the one named default, else that of chat_template.json
 // tokenizer.chat_template.tool_use
-//                              the one named tool_use, if there is no chat_template.jinja
+//                              additional_chat_templates/tool_use.jinja, else, if there is no
+//                              chat_template.jinja, the one named tool_use in those files
 // tokenizer.ggml.bos_token_id, .eos_token_id
 //                              those that tokenizer_config.json names by their text, else those of
 //                              config.json, else of generation_config.json; the first of several

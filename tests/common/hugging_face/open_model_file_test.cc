@@ -233,5 +233,36 @@ TEST_F(Folder, SettingsOfTheTokenizerAndOfGenerationAreKeys) {
   EXPECT_THAT(Error(), StartsWith(Path("tokenizer_config.json") + ": chat_template has an entry"));
 }
 
+// As transformers reads them: files stand before tokenizer_config.json, which stands before the
+// processor's chat_template.json.
+TEST_F(Folder, TheTemplateForToolsComesFromAFileOrFromNamedTemplates) {
+  const auto templates = [&] {
+    const GgufFile file = Open();
+    const auto text = [&](const char* key) {
+      return file.Has(key) ? std::string(*file.GetString(key)) : "";
+    };
+    return text("tokenizer.chat_template") + "|" + text("tokenizer.chat_template.tool_use");
+  };
+  Write("chat_template.json", R"({"chat_template": "P"})");
+  EXPECT_EQ(templates(), "P|");
+  Write("chat_template.json",
+        R"({"chat_template": [{"name": "default", "template": "P"},
+                              {"name": "tool_use", "template": "PT"}]})");
+  EXPECT_EQ(templates(), "P|PT");
+  Write("tokenizer_config.json", R"({"chat_template": "D"})");
+  EXPECT_EQ(templates(), "D|");
+  Write("tokenizer_config.json", R"({"chat_template": {"default": "D", "tool_use": "T"}})");
+  EXPECT_EQ(templates(), "D|T");
+  std::filesystem::create_directory(Path("additional_chat_templates"));
+  Write("additional_chat_templates/rag.jinja", "R");
+  EXPECT_EQ(templates(), "D|T");
+  Write("additional_chat_templates/tool_use.jinja", "AT");
+  EXPECT_EQ(templates(), "D|AT");
+  Write("chat_template.jinja", "J");
+  EXPECT_EQ(templates(), "J|AT");
+  Write("tokenizer_config.json", R"({"chat_template": {"default": 3}})");
+  EXPECT_THAT(Error(), StartsWith(Path("tokenizer_config.json") + ": chat_template has an entry"));
+}
+
 }  // namespace
 }  // namespace baton
