@@ -13,6 +13,7 @@
 #include "router/api/tool_answers.h"
 #include "router/openai/chat_fields.h"
 #include "router/openai/common_fields.h"
+#include "router/openai/reasoning_fields.h"
 
 namespace baton {
 namespace {
@@ -32,6 +33,7 @@ constexpr FieldHandling kMessagesFields[] = {
     {"stream"},
     {"system"},
     {"temperature"},
+    {"thinking"},
     {"tool_choice"},
     {"tools"},
     {"top_k"},
@@ -42,7 +44,6 @@ constexpr FieldHandling kMessagesFields[] = {
     {"inference_geo", kTolerated},
     {"service_tier", kTolerated},
     {"speed", kTolerated},
-    {"thinking", kTolerated},
     {"user_profile_id", kTolerated},
     {"workspace_id", kTolerated},
     {"container", kRefused},
@@ -88,6 +89,7 @@ void ReadOutputConfig(JsonFields& fields, v1::GenerateRequest& request) {
   if (const Json* const config = fields.Object("output_config")) {
     JsonFields inner(*config, fields.PathOf("output_config"));
     ReadFormat(inner, "format", request);
+    ReadEffort(inner, "effort", *request.mutable_chat());
     fields.Adopt(inner.status());
   }
   ReadFormat(fields, "output_format", request);
@@ -105,6 +107,7 @@ void ReadAll(JsonFields& fields, const ApiContext& context, v1::GenerateRequest&
   ReadStops(fields, params);
   ReadUser(fields, request);
   ReadOutputConfig(fields, request);
+  ReadThinking(fields, "thinking", *request.mutable_chat());
   if (const auto most = fields.Integer("max_tokens", 1, std::numeric_limits<int32_t>::max())) {
     params.set_max_tokens(static_cast<uint32_t>(*most));
   }

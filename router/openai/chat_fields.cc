@@ -9,6 +9,7 @@
 
 #include "common/rpc/limits.h"
 #include "router/openai/common_fields.h"
+#include "router/openai/reasoning_fields.h"
 #include "router/openai/tool_fields.h"
 #include "router/tools/custom_input.h"
 
@@ -178,6 +179,7 @@ void ReadTemplateFields(JsonFields& fields, v1::ChatInput& chat) {
   if (const Json* const variables = fields.Object("chat_template_kwargs")) {
     ToStruct(*variables, *chat.mutable_chat_template_kwargs());
   }
+  ReadEffort(fields, "reasoning_effort", chat);
 }
 
 void ToStruct(const Json& object, google::protobuf::Struct& result) {

@@ -22,7 +22,7 @@ void ReadMessages(JsonFields& fields, v1::ChatInput& chat);
 // namespace are left out; a request that has no others is refused.
 void ReadTools(JsonFields& fields, v1::ChatInput& chat, ToolTable& table);
 
-// add_generation_prompt and chat_template_kwargs; refuses continue_final_message.
+// add_generation_prompt, chat_template_kwargs and reasoning_effort; refuses continue_final_message.
 void ReadTemplateFields(JsonFields& fields, v1::ChatInput& chat);
 
 // The content `name` of a message: a string, a list of parts of text, or absent ("").

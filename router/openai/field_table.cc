@@ -27,7 +27,7 @@ constexpr FieldHandling kChat[] = {
     {"prompt_cache_key", kTolerated},
     {"prompt_cache_options", kTolerated},
     {"prompt_cache_retention", kTolerated},
-    {"reasoning_effort", kTolerated},
+    {"reasoning_effort"},
     {"response_format"},
     {"safety_identifier", kTolerated},
     {"seed"},

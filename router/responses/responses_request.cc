@@ -16,6 +16,7 @@
 #include "router/api/tool_answers.h"
 #include "router/openai/chat_fields.h"
 #include "router/openai/common_fields.h"
+#include "router/openai/reasoning_fields.h"
 #include "router/responses/response_object.h"
 #include "router/responses/responses_format.h"
 #include "router/responses/responses_input.h"
@@ -39,6 +40,7 @@ constexpr FieldHandling kResponsesFields[] = {
     {"parallel_tool_calls"},
     {"presence_penalty"},
     {"prompt_cache_key"},
+    {"reasoning"},
     {"safety_identifier"},
     {"stream"},
     {"temperature"},
@@ -55,7 +57,6 @@ constexpr FieldHandling kResponsesFields[] = {
     {"moderation", kTolerated},
     {"prompt_cache_options", kTolerated},
     {"prompt_cache_retention", kTolerated},
-    {"reasoning", kTolerated},
     {"service_tier", kTolerated},
     {"store", kTolerated},
     {"stream_options", kTolerated},
@@ -154,6 +155,7 @@ absl::StatusOr<v1::GenerateRequest> ReadPrompt(const Json& body, const ApiContex
   v1::SamplingParams& params = *request.mutable_sampling_params();
   ReadResponsesInput(fields, *request.mutable_chat(), tools);
   ReadTemplateFields(fields, *request.mutable_chat());
+  ReadReasoning(fields, "reasoning", *request.mutable_chat());
   ReadSamplingFields(fields, params);
   ReadRoutingFields(fields, context, request);
   if (const auto most =

@@ -90,6 +90,8 @@ TEST(MessagesRequest, NamesTheFieldThatIsWrong) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"max_tokens": null})", "max_tokens"},
       {R"({"max_tokens": 0})", "max_tokens"},
+      {R"({"thinking": {"type": "often"}})", "thinking.type"},
+      {R"({"output_config": {"effort": "huge"}})", "output_config.effort"},
       {R"({"messages": []})", "messages"},
       {R"({"messages": [1]})", "messages[0]"},
       {R"({"messages": [{"role": "king", "content": "x"}]})", "messages[0].role"},
