@@ -33,7 +33,8 @@ struct ChatMessage {
 
 // Messages and tools as JSON, with the fields that OpenAI's API and Hugging Face give them:
 // messages[].{role, content, name, tool_calls, tool_call_id, reasoning_content, ...} and
-// tools[].{type, function}. All text is untrusted but a role that ChatMessage::role names.
+// tools[].{type, function}. All text is untrusted but a role that ChatMessage::role names. An
+// object may keep its JSON text (json_source.h).
 struct ChatJson {
   nlohmann::ordered_json messages;  // an array of objects
   nlohmann::ordered_json tools;     // an array, or null: none

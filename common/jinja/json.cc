@@ -1,4 +1,5 @@
-// The filter tojson, which writes as Python's json.dumps(value, ensure_ascii=ascii, indent=indent).
+// The filter tojson, which writes as Python's json.dumps(value, ensure_ascii=ascii, indent=indent);
+// a dict that keeps its JSON text is written as that, unless it is indented.
 #include <utf8proc.h>
 
 #include "absl/strings/str_cat.h"
@@ -102,6 +103,9 @@ class JsonWriter {
   }
 
   absl::Status WriteDict(const Dict& dict, int64_t level) {
+    if (dict.json_source != nullptr && indent_ < 0) {
+      return builder_.Append(*dict.json_source);
+    }
     if (dict.items.empty()) return builder_.Append("{}", true);
     BATON_RETURN_IF_ERROR(builder_.Append("{", true));
     for (size_t i = 0; i < dict.items.size(); ++i) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/status_macros.h"
+#include "common/jinja/json_source.h"
 
 namespace baton::jinja {
 namespace {
@@ -32,13 +33,20 @@ absl::StatusOr<Value> ConvertObject(Workspace& workspace, const Json& json, int 
   BATON_RETURN_IF_ERROR(held.Take(json.size() * 2 * sizeof(Value)));
   std::vector<std::pair<Value, Value>> items;
   items.reserve(json.size());
+  const Text* source = nullptr;
   for (const auto& [name, member] : json.items()) {
     BATON_RETURN_IF_ERROR(workspace.Step());
+    if (name == kJsonSourceKey && member.is_string()) {
+      BATON_ASSIGN_OR_RETURN(const Value text,
+                             workspace.NewText(member.get_ref<const std::string&>(), false));
+      source = text.text();
+      continue;
+    }
     BATON_ASSIGN_OR_RETURN(const Value key, workspace.NewText(name, false));
     BATON_ASSIGN_OR_RETURN(const Value value, Convert(workspace, member, depth));
     items.emplace_back(key, value);
   }
-  return workspace.NewDict(std::move(items));
+  return workspace.NewDict(std::move(items), source);
 }
 
 absl::StatusOr<Value> Convert(Workspace& workspace, const Json& json, int depth) {

@@ -75,6 +75,7 @@ struct Dict {
   int depth = 1;
   bool trusted_size = true;  // as in List
   bool trusted = true;
+  const Text* json_source = nullptr;  // the JSON text that it was read from, if that is kept
 };
 struct Namespace {
   std::vector<std::pair<absl::string_view, Value>> attributes;  // names of the template

@@ -10,6 +10,7 @@
 
 #include "common/protocol/tool_name.h"
 #include "common/rpc/limits.h"
+#include "router/openai/call_arguments.h"
 #include "router/openai/common_fields.h"
 #include "router/openai/tool_fields.h"
 
@@ -170,7 +171,7 @@ class BlockReader {
     call.set_id(ReadCallId(block, "id"));
     call.set_name(ReadCallName(block));
     const Json* const input = block.Find("input");
-    call.set_arguments(input == nullptr ? "{}" : DumpJson(*input));
+    call.set_arguments(input == nullptr ? "{}" : ArgumentsText(*input));
   }
 
   // The message of the role itself.

@@ -76,9 +76,11 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const GgufFile& f
   BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> empty,
                          model->tokenizer_->Encode("", EncodeOptions{}));
   model->adds_bos_ = !empty.empty() && model->tokenizer_->bos_id() == empty.front();
-  if (const std::string& source = model->tokenizer_->chat_template(); !source.empty()) {
-    absl::StatusOr<ChatTemplate> compiled =
-        ChatTemplate::Compile(source, model->tokenizer_->tool_chat_template());
+  const std::string& with_tools = model->tokenizer_->tool_chat_template();
+  // A file whose only template is the one for tools means it for all chats.
+  const std::string& usual = model->tokenizer_->chat_template();
+  if (const std::string& source = usual.empty() ? with_tools : usual; !source.empty()) {
+    absl::StatusOr<ChatTemplate> compiled = ChatTemplate::Compile(source, with_tools);
     if (!compiled.ok()) {
       return absl::Status(
           compiled.status().code(),
@@ -109,6 +111,9 @@ void ServedModel::LearnTemplate() {
                     uint32_t id) { return is_known(id) ? table_.bytes[id] : absl::string_view(); },
        .is_special = [this, is_known](uint32_t id) { return is_known(id) && table_.special[id]; }});
   chat_shape_ = ShapeOf(*chat_template_, tool_form_.kind(), TemplateOptions({}));
+  const bool keeps = chat_shape_.later_system == LaterSystem::kKept;
+  LogInfo("probed the chat template: mid_conversation_system_messages={} text_goes_to=\"{}\"",
+          NameOf(chat_shape_.later_system), keeps ? "its own place" : "the message before");
   if (tool_form_.has_reasoning()) {
     tool_form_ = tool_form_.WithOpenReasoning(OpensReasoning({}));
   }

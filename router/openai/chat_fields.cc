@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 
 #include "common/rpc/limits.h"
+#include "router/openai/call_arguments.h"
 #include "router/openai/common_fields.h"
 #include "router/openai/reasoning_fields.h"
 #include "router/openai/tool_fields.h"
@@ -143,7 +144,7 @@ std::string ReadContent(JsonFields& message, absl::string_view name) {
 std::string ReadArguments(JsonFields& call, absl::string_view name) {
   const Json* const arguments = call.Find(name);
   if (arguments == nullptr) return "{}";
-  return arguments->is_string() ? arguments->get<std::string>() : DumpJson(*arguments);
+  return arguments->is_string() ? arguments->get<std::string>() : ArgumentsText(*arguments);
 }
 
 void ReadMessages(JsonFields& fields, v1::ChatInput& chat) {

@@ -5,13 +5,14 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "common/jinja/json_source.h"
 #include "common/json/json_tree.h"
 #include "common/protocol/validate_chat.h"
 #include "router/tools/call_id.h"
 #include "router/tools/invalid_arguments.h"
+#include "router/tools/message_places.h"
 
 namespace baton {
 namespace {
@@ -60,12 +61,15 @@ Json ObjectFor(const std::string& arguments) {
   return {{kInvalidArguments, arguments}};
 }
 
-// [{"name": ..., "arguments": {...}}, ...]
+// [{"name": ..., "arguments": {...}}, ...] with the white space of a forced call. Arguments keep
+// their bytes.
 std::string CallsText(const v1::ChatMessage& message) {
   std::string text = "[";
   for (const v1::ToolCall& call : message.tool_calls()) {
-    const Json object = {{"name", call.name()}, {"arguments", ArgumentsOf(call)}};
-    absl::StrAppend(&text, text.size() > 1 ? ", " : "", Text(object));
+    const Json arguments = ArgumentsOf(call);
+    const bool is_object = arguments.is_object() && !arguments.empty();
+    absl::StrAppend(&text, text.size() > 1 ? ", " : "", R"({"name": )", Text(call.name()),
+                    R"(, "arguments": )", is_object ? call.arguments() : Text(arguments), "}");
   }
   return text + "]";
 }
@@ -91,8 +95,12 @@ Json CallsOf(const v1::ChatMessage& message, const ChatShape& shape) {
   Json calls = Json::array();
   for (const v1::ToolCall& call : message.tool_calls()) {
     Json arguments = ArgumentsOf(call);
-    if (shape.text_arguments && arguments.is_object()) {
-      arguments = call.arguments().empty() ? std::string("{}") : call.arguments();
+    if (arguments.is_object() && !arguments.empty()) {
+      // Its bytes are the model's own, and a worker may hold them.
+      Json& bytes = shape.text_arguments ? arguments : arguments[kJsonSourceKey];
+      bytes = call.arguments();
+    } else if (shape.text_arguments && arguments.is_object()) {
+      arguments = "{}";
     } else if (!shape.takes_text && !arguments.is_object()) {
       arguments = ObjectFor(call.arguments());
     }
@@ -146,7 +154,7 @@ void AppendGeneric(const v1::ChatMessage& message, const ChatShape& shape, const
   if (message.role() == "tool") {
     Json result = {{"name", NameOf(message, names)}, {"content", message.content()}};
     if (!message.tool_call_id().empty()) result["tool_call_id"] = message.tool_call_id();
-    messages.push_back({{"role", "user"}, {"content", Text({{"tool_response", result}})}});
+    messages.push_back({{"role", "tool"}, {"content", Text({{"tool_response", result}})}});
   } else {
     messages.push_back(MessageOf(message, shape, names));
   }
@@ -158,69 +166,26 @@ void AppendGeneric(const v1::ChatMessage& message, const ChatShape& shape, const
   }
 }
 
-// Results and what the user says next become one message: many templates want the user and the
-// assistant to take turns.
-void JoinResults(const v1::ChatInput& chat, Json& messages) {
+// Results become messages of the user. Results and what the user says next become one message:
+// many templates want the user and the assistant to take turns.
+void JoinResults(Json& messages) {
   Json joined = Json::array();
-  for (int i = 0; i < chat.messages_size(); ++i) {
-    Json& message = messages[static_cast<size_t>(i)];
-    const bool after_result = i > 0 && chat.messages(i - 1).role() == "tool";
+  bool after_result = false;
+  for (Json& message : messages) {
+    const bool is_result = message["role"] == "tool";
+    if (is_result) message["role"] = "user";
     if (after_result && message["role"] == "user") {
-      joined.back()["content"] = absl::StrCat(joined.back()["content"].get<std::string>(), "\n",
-                                              message["content"].get<std::string>());
+      absl::StrAppend(&joined.back()["content"].get_ref<std::string&>(), "\n",
+                      message["content"].get_ref<const std::string&>());
     } else {
       joined.push_back(std::move(message));
     }
+    after_result = is_result;
   }
   messages = std::move(joined);
 }
 
-std::string Rendered(const ChatTemplate& chat_template, const ChatJson& chat,
-                     const ChatTemplateOptions& options) {
-  const auto pieces = chat_template.Render(chat, options);
-  std::string text;
-  if (pieces.ok()) {
-    for (const TextPiece& piece : *pieces) text += piece.text;
-  }
-  return text;
-}
-
-// How well a template renders a call's arguments: not at all, not as JSON, as JSON.
-int ArgumentsScore(const std::string& rendered) {
-  if (!absl::StrContains(rendered, "needle")) return 0;
-  return absl::StrContains(rendered, "'probe'") || absl::StrContains(rendered, "\\\"probe\\\"") ? 1
-                                                                                                : 2;
-}
-
 }  // namespace
-
-ChatShape ShapeOf(const ChatTemplate& chat_template, ToolFormKind kind,
-                  const ChatTemplateOptions& options) {
-  ChatShape shape{.kind = kind};
-  v1::ChatInput chat;
-  v1::ChatMessage& system = *chat.add_messages();
-  system.set_role("system");
-  system.set_content("needle");
-  chat.add_messages()->set_role("user");
-  chat.mutable_messages(1)->set_content("x");
-  shape.has_system =
-      absl::StrContains(Rendered(chat_template, ChatJsonOf(chat, shape), options), "needle");
-  if (kind == ToolFormKind::kGeneric) return shape;
-  v1::ChatMessage& answer = *chat.add_messages();
-  answer.set_role("assistant");
-  v1::ToolCall& call = *answer.add_tool_calls();
-  call.set_id("call00001");
-  call.set_name("f");
-  call.set_arguments(R"({"probe": "needle"})");
-  chat.mutable_messages()->DeleteSubrange(0, 1);
-  chat.add_tools()->set_name("f");
-  const int with_object = ArgumentsScore(Rendered(chat_template, ChatJsonOf(chat, shape), options));
-  shape.text_arguments = true;
-  const int with_text = ArgumentsScore(Rendered(chat_template, ChatJsonOf(chat, shape), options));
-  shape.text_arguments = with_text > with_object;
-  shape.takes_text = with_text > 0;
-  return shape;
-}
 
 std::string GenericToolsText(const v1::ChatInput& chat) {
   std::string text = "You can call tools. Each line describes one as JSON:\n";
@@ -250,10 +215,14 @@ ChatJson ChatJsonOf(const v1::ChatInput& chat, const ChatShape& shape) {
     }
     for (const v1::ToolCall& call : message.tool_calls()) names[call.id()] = call.name();
   }
-  if (is_generic) JoinResults(chat, json.messages);
-  if (!UsesTools(chat)) return json;
+  const bool uses_tools = UsesTools(chat);
+  ChatShape placed = shape;
+  if (uses_tools && !shape.has_system_with_tools) placed.has_system = false;
+  PlaceMessages(placed, json.messages);
+  if (is_generic) JoinResults(json.messages);
+  if (!uses_tools) return json;
   if (is_generic) {
-    AddSystemText(GenericToolsText(chat), shape.has_system, json.messages);
+    AddSystemText(GenericToolsText(chat), placed.has_system, json.messages);
   } else if (shape.kind == ToolFormKind::kPhi4) {
     // Its template reads the tools from the system message.
     const bool has_system = !json.messages.empty() && json.messages[0]["role"] == "system";

@@ -5,6 +5,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "common/jinja/builtins.h"
+#include "common/jinja/json_source.h"
 #include "tests/common/jinja/shown_values.h"
 
 namespace baton::jinja {
@@ -26,6 +28,16 @@ TEST(JsonValue, NumbersBeyond64BitsWithASignAreFloats) {
             "<9223372036854775807>");
   EXPECT_EQ(Converted(nlohmann::ordered_json::parse("9223372036854775808")),
             "<9.223372036854776e+18>");
+}
+
+TEST(JsonValue, TheTextOfAnObjectIsNoMemberAndIsWhatTojsonWrites) {
+  Workspace workspace;
+  const nlohmann::ordered_json json = {{"a", {{"b", 1}, {kJsonSourceKey, "{\"b\":1.0}"}}},
+                                       {kJsonSourceKey, 3}};
+  const absl::StatusOr<Value> value = FromJson(workspace, json);
+  EXPECT_EQ(Shown(value), "{'<a>': {'<b>': <1>}, '<\x01json>': <3>}");
+  EXPECT_EQ(Shown(ToJson(workspace, *value, nullptr, false)),
+            "'{\"<a>\": <{\"b\":1.0}, >\"<\\u0001json>\": <3>}'");
 }
 
 TEST(JsonValue, DeepNestingIsRefused) {

@@ -53,8 +53,9 @@ TEST(MessagesInput, AnAssistantsBlocksAreOneMessage) {
           {"type": "text", "text": "There."}]},
       {"role": "user", "content": "Go on"}]})");
   EXPECT_TRUE(status.ok()) << status;
-  EXPECT_THAT(MessagesOf(request),
-              ElementsAre("assistant: There. (hm) 1=f({}) 2=g({\"b\":1,\"a\":2})", "user: Go on"));
+  EXPECT_THAT(
+      MessagesOf(request),
+      ElementsAre("assistant: There. (hm) 1=f({}) 2=g({\"b\": 1, \"a\": 2})", "user: Go on"));
 }
 
 TEST(MessagesInput, TheInputOfACallInTheHistoryIsTakenWhateverItIs) {

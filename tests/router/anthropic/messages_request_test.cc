@@ -68,7 +68,7 @@ TEST(MessagesRequest, TurnsResultsOfToolsIntoMessages) {
               {"type": "tool_result", "tool_use_id": "3"},
               {"type": "text", "text": "And now?"}]}]})")),
               ElementsAre("user: How warm is it?",
-                          "assistant: I look. (hm) 1=get({\"a\":1}) 2=put({})", "user: See:",
+                          "assistant: I look. (hm) 1=get({\"a\": 1}) 2=put({})", "user: See:",
                           "tool: warm <1>", "tool: failed <2>", "tool:  <3>", "user: And now?"));
 }
 

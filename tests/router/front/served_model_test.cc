@@ -284,5 +284,50 @@ TEST(ServedModel, ReasoningIsOpenWhereTheTemplateWritesItsBeginning) {
   EXPECT_EQ(first(), AnswerPart::Kind::kText);
 }
 
+// The text of the chat's prompt, of a model whose tokens are "a" and "b".
+std::string PromptText(const ServedModel& model, const v1::ChatInput& chat) {
+  v1::GenerateRequest request;
+  *request.mutable_chat() = chat;
+  const std::atomic<bool> stops = false;
+  const auto tokens = model.PromptTokens(request, stops);
+  EXPECT_TRUE(tokens.ok()) << tokens.status();
+  return tokens.ok() ? model.tokenizer().Decode(*tokens, false) : "";
+}
+
+TEST(ServedModel, ASystemMessageThatTheTemplateRefusesIsAppendedToTheMessageBefore) {
+  const auto model = Load(
+      "{% for m in messages %}{% if m.role == 'system' and not loop.first %}"
+      "{{ raise_exception('only first') }}{% endif %}{{ m.content | replace('\n', '') }}"
+      "{% endfor %}");
+  ASSERT_TRUE(model.ok()) << model.status();
+  v1::ChatInput chat;
+  for (const auto& [role, content] : {std::pair("user", "ab"), std::pair("system", "bb")}) {
+    v1::ChatMessage& message = *chat.add_messages();
+    message.set_role(role);
+    message.set_content(content);
+  }
+  // The empty line between the texts is left out, since this vocabulary has no token for it.
+  EXPECT_EQ(PromptText(**model, chat), "abbb");
+  chat.mutable_messages(1)->set_role("developer");
+  EXPECT_EQ(PromptText(**model, chat), "abbb");
+}
+
+TEST(ServedModel, AnOnlyTemplateThatIsForToolsRendersAllChats) {
+  GgufBuilder builder;
+  builder.Text("general.architecture", "llama")
+      .Uint32("llama.context_length", 100)
+      .Text("tokenizer.ggml.model", "gpt2")
+      .Text("tokenizer.ggml.pre", "gpt-2")
+      .Texts("tokenizer.ggml.tokens", {"a", "b"})
+      .Int32s("tokenizer.ggml.token_type", {1, 1})
+      .Texts("tokenizer.ggml.merges", {})
+      .Text("tokenizer.chat_template.tool_use", "a{% if tools %}b{% endif %}");
+  const auto file = GgufFile::Parse(builder.Build(), "small.gguf", GgufFile::Part::kTokenizer);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto model = ServedModel::Load(*file, "");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(PromptText(**model, ToolRequest(v1::ToolChoice::MODE_NONE).chat()), "a");
+}
+
 }  // namespace
 }  // namespace baton

@@ -69,7 +69,7 @@ TEST(ChatFields, AnAssistantsCallsMayBeWrittenInTheOldWayAndAsObjects) {
   ASSERT_EQ(chat.messages(0).tool_calls_size(), 2);
   EXPECT_EQ(chat.messages(0).tool_calls(0).arguments(), R"({"a":1})");
   EXPECT_EQ(chat.messages(0).tool_calls(1).id(), "2");
-  EXPECT_EQ(chat.messages(0).tool_calls(1).arguments(), R"({"b":2})");
+  EXPECT_EQ(chat.messages(0).tool_calls(1).arguments(), R"({"b": 2})");
   ASSERT_EQ(chat.messages(1).tool_calls_size(), 1);
   EXPECT_EQ(chat.messages(1).tool_calls(0).name(), "h");
   EXPECT_EQ(chat.messages(1).tool_calls(0).arguments(), "{}");
@@ -134,6 +134,20 @@ TEST(ChatFields, VariablesOfTheTemplateKeepTheirTypes) {
   EXPECT_TRUE(variables.at("o").struct_value().fields().at("z").has_null_value());
   EXPECT_EQ(ChatOf(ReadTemplateFields, R"({"continue_final_message": true})").second,
             "continue_final_message");
+}
+
+TEST(ChatFields, ArgumentsThatAreAnObjectAreWrittenWithSpaces) {
+  const auto written = [](const std::string& object) {
+    return ChatOf(ReadMessages, R"({"messages": [{"role": "assistant", "tool_calls": [{"function":
+                  {"name": "f", "arguments": )" +
+                                    object + "}}]}]}")
+        .first.messages(0)
+        .tool_calls(0)
+        .arguments();
+  };
+  EXPECT_EQ(written("{}"), "{}");
+  EXPECT_EQ(written(R"({"b":[1,2.0],"a":{"c":null}})"), R"({"b": [1, 2.0], "a": {"c": null}})");
+  EXPECT_EQ(written(R"({"s":"a,b:\"c\",\\","t":","})"), R"({"s": "a,b:\"c\",\\", "t": ","})");
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ TEST(ChatRequest, CallsAndTheirResultsComeBack) {
     {"role": "tool", "tool_call_id": "c1", "content": "ok"}])");
   EXPECT_EQ(chat.messages(0).tool_calls(0).id(), "c1");
   EXPECT_EQ(chat.messages(0).tool_calls(0).arguments(), "{\"a\": 1}");
-  EXPECT_EQ(chat.messages(0).tool_calls(1).arguments(), R"({"b":2,"a":1})");
+  EXPECT_EQ(chat.messages(0).tool_calls(1).arguments(), R"({"b": 2, "a": 1})");
   EXPECT_EQ(chat.messages(1).tool_call_id(), "c1");
   EXPECT_EQ(WrongMessages(R"([{"role": "assistant", "tool_calls": [{"id": "c"}]}])"),
             "messages[0].tool_calls[0].function");

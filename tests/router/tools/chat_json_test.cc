@@ -57,7 +57,8 @@ TEST(ChatJson, HasOpenAisShape) {
   EXPECT_EQ(json.messages[2],
             Json::parse(R"({"role":"assistant","content":"","reasoning_content":"hm","tool_calls":[
               {"id":"an id of 24 characters!!","type":"function",
-               "function":{"name":"f","arguments":{"s":"needle"}}}]})"));
+               "function":{"name":"f","arguments":{"s":"needle",
+                                                   "\u0001json":"{\"s\":\"needle\"}"}}}]})"));
   EXPECT_EQ(json.messages[3], Json::parse(R"({"role":"tool","content":"sunny","name":"f",
                             "tool_call_id":"an id of 24 characters!!"})"));
   EXPECT_EQ(json.tools[1], Json::parse(R"({"type":"function","function":{"name":"g",
@@ -169,7 +170,7 @@ TEST(ChatJson, TheGenericFormIsTextThatAnyTemplateRenders) {
   EXPECT_THAT(system, HasSubstr(R"({"name":"f","description":"","parameters":{"type":"object")"));
   EXPECT_THAT(system, HasSubstr(R"({"tool_calls": [{"name": "the tool's name")"));
   EXPECT_EQ(json.messages[2]["content"],
-            R"({"tool_calls": [{"name":"f","arguments":{"s":"needle"}}]})");
+            R"({"tool_calls": [{"name": "f", "arguments": {"s":"needle"}}]})");
   EXPECT_EQ(json.messages[3]["role"], "user");
   EXPECT_EQ(
       json.messages[3]["content"],
@@ -182,6 +183,48 @@ TEST(ChatJson, TheGenericFormIsTextThatAnyTemplateRenders) {
   const Json first = ChatJsonOf(chat, {.has_system = false}).messages[0];
   EXPECT_EQ(first["role"], "user");
   EXPECT_THAT(std::string(first["content"]), ::testing::EndsWith("\n\nAsk f."));
+}
+
+TEST(ChatJson, ASystemsTextBehindAResultOfTheGenericFormFollowsItsJson) {
+  v1::ChatInput chat = Conversation();
+  v1::ChatMessage& system = *chat.add_messages();
+  system.set_role("system");
+  system.set_content("Be kind.");
+  chat.mutable_messages()->SwapElements(4, 5);  // the user's question comes last
+  const ChatJson json = ChatJsonOf(chat, {.later_system = LaterSystem::kLost});
+  EXPECT_THAT(std::string(json.messages[3]["content"]),
+              ::testing::EndsWith("!!\"}}\n\nBe kind.\nAnd now?"));
+  EXPECT_EQ(ChatJsonOf(chat, {}).messages[4]["role"], "system");
+}
+
+TEST(ChatJson, ArgumentsOfCallsKeepTheirBytes) {
+  v1::ChatInput chat = Conversation();
+  const std::string bytes = R"({ "s":"na\u00efve", "n" : 1.50,"e":1e3 })";
+  chat.mutable_messages(2)->mutable_tool_calls(0)->set_arguments(bytes);
+  for (const ToolFormKind kind :
+       {ToolFormKind::kGeneric, ToolFormKind::kGranite, ToolFormKind::kPhi4}) {
+    EXPECT_THAT(std::string(ChatJsonOf(chat, {.kind = kind}).messages[2]["content"]),
+                HasSubstr(R"({"name": "f", "arguments": )" + bytes + "}"));
+  }
+  const auto arguments = [&] {
+    return ChatJsonOf(chat, {.kind = ToolFormKind::kHermes, .text_arguments = true})
+        .messages[2]["tool_calls"][0]["function"]["arguments"];
+  };
+  EXPECT_EQ(arguments(), bytes);
+  const auto compiled = ChatTemplate::Compile(
+      "{% for c in messages[2].tool_calls %}{{ c.function.arguments | tojson }}"
+      "{{ c | tojson }}{{ c.function.arguments | length }}"
+      "{{ c.function.arguments | tojson(indent=1) }}{% endfor %}");
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_EQ(Rendered(*compiled, ChatJsonOf(chat, {.kind = ToolFormKind::kHermes}), {}),
+            bytes +
+                R"({"id": "an id of 24 characters!!", "type": "function", )"
+                R"("function": {"name": "f", "arguments": )" +
+                bytes + "}}3{\n \"s\": \"na\u00efve\",\n \"n\": 1.5,\n \"e\": 1000.0\n}");
+  for (const char* empty : {"", " \n", "{ }"}) {
+    chat.mutable_messages(2)->mutable_tool_calls(0)->set_arguments(empty);
+    EXPECT_EQ(arguments(), "{}");
+  }
 }
 
 // Of the templates that Baton compiles and that can render this conversation at all, each has the
@@ -212,6 +255,11 @@ TEST(ChatJson, EachPublicTemplateRendersToolsCallsAndResults) {
     const ChatShape shape = ShapeOf(*compiled, ToolForm::OfTemplate(source).kind(), options);
     if (shape.text_arguments) wants_text.insert(name);
     const std::string text = Rendered(*compiled, ChatJsonOf(conversation, shape), options);
+    // As the call came, without white space.
+    const bool is_xml = shape.kind == ToolFormKind::kQwenXml;
+    if (!is_xml && !absl::StrContains(text, R"({"s":"needle"})")) {
+      absl::StrAppend(&broken[name], "arguments are written anew: ", text);
+    }
     for (const char* wanted : {"needle", "sunny", "And now?", "a clear sky"}) {
       if (!absl::StrContains(text, wanted))
         absl::StrAppend(&broken[name], "no ", wanted, ": ", text);
@@ -223,11 +271,9 @@ TEST(ChatJson, EachPublicTemplateRendersToolsCallsAndResults) {
     }
   }
   EXPECT_THAT(wants_text, ::testing::IsEmpty());
-  // One needs tools always, as the template for chats with them; one has an unsupported tag, and one
-  // refuses the system message of the client.
-  for (const char* name :
-       {"CohereForAI-c4ai-command-r-plus-tool_use.jinja",
-        "fireworks-ai-llama-3-firefunction-v2.jinja", "google-gemma-2-2b-it.jinja"}) {
+  // One needs tools always, as the template for chats with them, and one has an unsupported tag.
+  for (const char* name : {"CohereForAI-c4ai-command-r-plus-tool_use.jinja",
+                           "fireworks-ai-llama-3-firefunction-v2.jinja"}) {
     EXPECT_EQ(broken.erase(name), 1u) << name;
   }
   for (const auto& [name, why] : broken) ADD_FAILURE() << name << ": " << why;
