@@ -150,6 +150,7 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                                                            .board = board_,
                                                            .events = events_,
                                                            .history = history_,
+                                                           .fleet_history = fleet_history_,
                                                            .router = [this] { return Report(); }});
   web_ =
       std::make_unique<WebService>(*intake_, parts, *page_,
@@ -212,6 +213,10 @@ void Router::Tick(const WorkersByTarget& workers) {
   tell(internal::v1::WORKER_ROLE_PREFILL, advice.prefill);
   tell(internal::v1::WORKER_ROLE_DECODE, advice.decode);
   reporter_->Tick(workers, advice);
+  fleet_history_.Tick({.at = loop_->Now(),
+                       .rates = board_.Get()->rates,
+                       .running = router_metrics_.running(),
+                       .waiting = admission_.waiting_requests()});
 }
 
 bool Router::Ready() const {

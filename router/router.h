@@ -25,6 +25,7 @@
 #include "router/front/served_model.h"
 #include "router/metrics/router_metrics.h"
 #include "router/page/event_log.h"
+#include "router/page/fleet_history.h"
 #include "router/page/fleet_report.h"
 #include "router/page/fleet_reporter.h"
 #include "router/page/page_files.h"
@@ -108,7 +109,8 @@ class Router {
   const std::string model_;
   const absl::Time started_ = SteadyNow();
   EventLog events_;
-  RequestHistory history_{events_};
+  FleetHistory fleet_history_;
+  RequestHistory history_{events_, fleet_history_};
   FleetBoard board_;
   std::unique_ptr<ThreadLoop> loop_;
   std::unique_ptr<Fleet> fleet_;

@@ -75,7 +75,7 @@ struct Choice {
   std::unique_ptr<AnswerParser> parser;
   bool has_role = false;
   bool has_calls = false;
-  LastCall last_call;
+  LastCall last_call{};
   bool has_reasoning = false;
   uint64_t tokens_before_answer = 0;  // before the first text or call, in a stream
   bool has_answer = false;            // that text or call

@@ -1,5 +1,7 @@
 #include "router/page/page_json.h"
 
+#include <cmath>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include <nlohmann/json.hpp>
@@ -16,6 +18,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 double Ms(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
+
+double Rounded(double value) { return std::round(1000 * value) / 1000; }
 
 // Names and ids come from outside and may be no UTF-8.
 std::string Text(const Json& json) {
@@ -183,6 +187,35 @@ std::string FleetJson(double now, const RouterReport& router, const FleetReport&
   for (const WorkerReport& worker : fleet.workers) json["workers"].push_back(WorkerJson(worker));
   for (const LinkReport& link : fleet.links) json["links"].push_back(LinkJson(link));
   for (const FleetEvent& event : events) json["events"].push_back(EventJson(event));
+  return Text(json);
+}
+
+// A list for each quantity rather than an object for each point: a third of the bytes.
+std::string HistoryJson(double now, absl::Time steady_now, const std::vector<FleetPoint>& points) {
+  Json at = Json::array(), output = at, prompt = at, hand_offs = at, hand_off_bytes = at,
+       running = at, waiting = at, first_token = at;
+  for (const FleetPoint& point : points) {
+    at.push_back(Rounded(now - absl::ToDoubleSeconds(steady_now - point.at)));
+    output.push_back(Rounded(point.rates.output_tokens));
+    prompt.push_back(Rounded(point.rates.prompt_tokens));
+    hand_offs.push_back(Rounded(point.rates.hand_offs));
+    hand_off_bytes.push_back(Rounded(point.rates.hand_off_bytes));
+    running.push_back(point.running);
+    waiting.push_back(point.waiting);
+    first_token.push_back(point.first_token.has_value() ? Json(Rounded(Ms(*point.first_token)))
+                                                        : Json());
+  }
+  const Json json = {{"now", now},
+                     {"interval_s", absl::ToDoubleSeconds(FleetHistory::kInterval)},
+                     {"length_s", absl::ToDoubleSeconds(FleetHistory::kLength)},
+                     {"at", std::move(at)},
+                     {"tokens_per_second", std::move(output)},
+                     {"prompt_tokens_per_second", std::move(prompt)},
+                     {"handoffs_per_second", std::move(hand_offs)},
+                     {"handoff_bytes_per_second", std::move(hand_off_bytes)},
+                     {"running", std::move(running)},
+                     {"waiting", std::move(waiting)},
+                     {"ttft_ms", std::move(first_token)}};
   return Text(json);
 }
 

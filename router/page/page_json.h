@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 
 #include "router/page/event_log.h"
+#include "router/page/fleet_history.h"
 #include "router/page/fleet_report.h"
 #include "router/page/request_record.h"
 
@@ -29,6 +30,9 @@ struct RouterReport {
 // `now`: Unix seconds.
 std::string FleetJson(double now, const RouterReport& router, const FleetReport& fleet,
                       const std::vector<FleetEvent>& events);
+// `now`: Unix seconds; `steady_now`: the same moment on the clock of the points, which are in the
+// order of their times.
+std::string HistoryJson(double now, absl::Time steady_now, const std::vector<FleetPoint>& points);
 std::string RequestsJson(const std::vector<RequestRecord>& records);
 std::string RequestJson(const RequestRecord& record);
 std::string KvJson(const FleetReport& fleet);

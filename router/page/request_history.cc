@@ -54,8 +54,9 @@ const std::string& SuspectOf(const TryRecord& attempt) {
 
 }  // namespace
 
-RecordedRequest::RecordedRequest(const RequestSpec& spec, double received, EventLog& events)
-    : id_(IdOf(spec)), received_(spec.received), events_(events) {
+RecordedRequest::RecordedRequest(const RequestSpec& spec, double received, EventLog& events,
+                                 FleetHistory& fleet)
+    : id_(IdOf(spec)), received_(spec.received), events_(events), fleet_(fleet) {
   record_.id = id_;
   record_.received = received;
   record_.prompt_tokens = static_cast<uint32_t>(spec.prompt_token_ids.size());
@@ -105,7 +106,10 @@ void RecordedRequest::Handled(const RequestMachine& machine, const RequestEvent&
                               absl::Time now) {
   absl::MutexLock lock(&mutex_);
   const absl::Duration at = now - received_;
-  record_.output_tokens = machine.accepted_tokens();
+  const size_t before = std::exchange(record_.output_tokens, machine.accepted_tokens());
+  if (before == 0 && record_.output_tokens > 0) {
+    fleet_.SawFirstToken(DurationFromProto(machine.timings().time_to_first_token()));
+  }
   const auto* decode = std::get_if<DecodeMessage>(&event);
   if (decode != nullptr && decode->message.has_tokens()) {
     if (record_.stage == RequestStage::kPrefill) Enter(RequestStage::kDecode, at);
@@ -249,7 +253,7 @@ RequestRecord RecordedRequest::Read(absl::Time now, bool whole) const {
 std::shared_ptr<RecordedRequest> RequestHistory::Begin(const RequestSpec& spec, absl::Time now) {
   const double received =
       absl::ToDoubleSeconds(absl::Now() - (now - spec.received) - absl::UnixEpoch());
-  auto request = std::make_shared<RecordedRequest>(spec, received, events_);
+  auto request = std::make_shared<RecordedRequest>(spec, received, events_, fleet_);
   absl::MutexLock lock(&mutex_);
   requests_.push_front(request);
   if (requests_.size() > kBound) requests_.pop_back();

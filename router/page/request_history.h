@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 
 #include "router/page/event_log.h"
+#include "router/page/fleet_history.h"
 #include "router/page/request_record.h"
 #include "router/request/events.h"
 #include "router/request/request_machine.h"
@@ -22,12 +23,12 @@
 namespace baton {
 
 // Keeps the record of one request. Chosen, Handled and Ended: on the loop's thread; a token costs
-// them no allocation. The others: thread-safe. Borrows the log.
+// them no allocation. The others: thread-safe. Borrows the log and the fleet's history.
 class RecordedRequest {
  public:
   static constexpr size_t kMaxTries = 32;  // of more, the oldest are left out
 
-  RecordedRequest(const RequestSpec& spec, double received, EventLog& events);
+  RecordedRequest(const RequestSpec& spec, double received, EventLog& events, FleetHistory& fleet);
 
   // An attempt was given workers, whose own names these are; an empty one is not there. To be called
   // before the machine is told.
@@ -54,6 +55,7 @@ class RecordedRequest {
   const std::string id_;
   const absl::Time received_;  // on the loop's clock
   EventLog& events_;
+  FleetHistory& fleet_;
   mutable absl::Mutex mutex_;
   RequestRecord record_ ABSL_GUARDED_BY(mutex_);
   uint32_t breaks_ ABSL_GUARDED_BY(mutex_) = 0;           // of the machine, as last seen
@@ -62,12 +64,12 @@ class RecordedRequest {
   absl::Duration counted_queue_ ABSL_GUARDED_BY(mutex_);  // of all tries
 };
 
-// Thread-safe. Borrows the log.
+// Thread-safe. Borrows the log, and the fleet's history, which it gives the times to first tokens.
 class RequestHistory {
  public:
   static constexpr size_t kBound = 256;
 
-  explicit RequestHistory(EventLog& events) : events_(events) {}
+  RequestHistory(EventLog& events, FleetHistory& fleet) : events_(events), fleet_(fleet) {}
 
   // `now`: on the loop's clock, as all times of the record.
   std::shared_ptr<RecordedRequest> Begin(const RequestSpec& spec, absl::Time now);
@@ -78,6 +80,7 @@ class RequestHistory {
 
  private:
   EventLog& events_;
+  FleetHistory& fleet_;
   mutable absl::Mutex mutex_;
   std::deque<std::shared_ptr<RecordedRequest>> requests_ ABSL_GUARDED_BY(mutex_);
 };

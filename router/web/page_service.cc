@@ -119,9 +119,13 @@ std::string PageService::WhyNotReady(const HttpRequest& head) const {
 }
 
 std::optional<std::string> PageService::JsonAt(absl::string_view path) const {
+  const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
   if (path == "/page/fleet") {
-    return FleetJson(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()), parts_.router(),
-                     *parts_.board.Get(), parts_.events.Get());
+    return FleetJson(now, parts_.router(), *parts_.board.Get(), parts_.events.Get());
+  }
+  if (path == "/page/history") {
+    const absl::Time steady_now = SteadyNow();
+    return HistoryJson(now, steady_now, parts_.fleet_history.Get(steady_now));
   }
   if (path == "/page/requests") return RequestsJson(parts_.history.Newest(SteadyNow()));
   if (path == "/page/kv") return KvJson(*parts_.board.Get());

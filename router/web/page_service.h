@@ -11,6 +11,7 @@
 #include "router/front/door.h"
 #include "router/http/message.h"
 #include "router/page/event_log.h"
+#include "router/page/fleet_history.h"
 #include "router/page/fleet_report.h"
 #include "router/page/page_files.h"
 #include "router/page/page_json.h"
@@ -27,6 +28,7 @@ class PageService {
     const FleetBoard& board;
     const EventLog& events;
     const RequestHistory& history;
+    const FleetHistory& fleet_history;
     std::function<RouterReport()> router;
   };
   explicit PageService(Parts parts) : parts_(std::move(parts)) {}

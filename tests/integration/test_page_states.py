@@ -57,6 +57,15 @@ def in_full(name):
                       {"number": 2, "start_ms": 50, "end_ms": 120, "decode_worker": "decode-0", "local_prefill": True}]}
 
 
+def history(points=180, **more):
+    """The last `points` of 15 minutes, each value its place in the list."""
+    now = time.time()
+    numbers = list(range(points))
+    lists = ("tokens_per_second", "prompt_tokens_per_second", "handoffs_per_second", "handoff_bytes_per_second", "running", "waiting", "ttft_ms")
+    return {"now": now, "interval_s": 5, "length_s": 900, "at": [now - 5 * (points - number) for number in numbers],
+            **{name: numbers for name in lists}, **more}
+
+
 def kv():
     one = {**worker(LONG), "bytes_per_token": 23040, "bytes_per_token_of": {"f16": 23040, "int8": 12240, "int4": 6840}, "prefix_pages": 3}
     pages = [{"page": f"{number:016x}", "tokens": 16, "depth_tokens": 16 * number, "reused": 20 - number, "holders": 1, "workers": ["decode-0"],
@@ -68,7 +77,7 @@ def everything():
     """Every state that there is, with long names."""
     workers = [worker(f"{state}-{LONG}", state, problem=f"the {LONG}") for state in WORKER_STATES] + [worker("decode-0"), worker("prefill-0", role="prefill")]
     requests = [listed(f"{state}-{LONG}", state, error=f"UNAVAILABLE: {LONG}") for state in REQUEST_STATES] + [listed("mine")]
-    return {"/page/fleet": fleet(workers, [event(number, kind, text=LONG) for number, kind in enumerate(KINDS)], refused=3,
+    return {"/page/history": history(), "/page/fleet": fleet(workers, [event(number, kind, text=LONG) for number, kind in enumerate(KINDS)], refused=3,
                                  advice=advice(LONG)),
             "/page/requests": {"requests": requests}, "/page/requests/mine": in_full("mine"), "/page/kv": kv()}
 
@@ -198,6 +207,43 @@ def test_what_the_load_needs_is_shown_where_the_router_tells_it(browser, router)
     browser.wait(lambda: browser.shown("#advice"), 10, "the advice")
     text = browser.text("#advice")
     assert "5 workers needed · 4 ready · best split 3" in text and "not known yet" in text and "prompts come" in text, text
+
+
+LINE_ENDS = """return [...document.querySelectorAll('.figure')].map((card) => {
+    const style = getComputedStyle(card);
+    const inner = card.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    const numbers = card.querySelector('.line').getAttribute('d').match(/[ML][-0-9.]+/g).map((each) => Number(each.slice(1)));
+    return {figure: card.dataset.figure, inner, width: card.querySelector('svg').getBoundingClientRect().width,
+            first: numbers[0], last: numbers.at(-1), runs: card.querySelector('.line').getAttribute('d').split('M').length - 1}; })"""
+FIGURES = ["tokens_per_second", "ttft_ms", "prompt_tokens_per_second", "handoffs_per_second", "running"]
+
+
+@pytest.mark.parametrize("width", [1280, browsers.NARROW])
+def test_the_curves_of_the_last_15_minutes_are_as_wide_as_their_cards_when_the_page_opens(browser, router, width):
+    show(browser, router, "fleet", width=width)
+    browser.wait(lambda: "in 15 min" in browser.text(".figure .peak"), 10, "the history")
+    lines = browser.js(LINE_ENDS)
+    assert [line["figure"] for line in lines] == FIGURES
+    for line in lines:
+        assert line["width"] == pytest.approx(line["inner"], abs=1), line
+        assert 0 <= line["first"] < 5 and line["last"] > 295 and line["runs"] == 1, line
+    assert "179" in browser.text("[data-figure=ttft_ms] .value"), "the newest time to first token"
+
+
+def test_a_curve_has_gaps_where_no_first_token_came_and_a_young_router_has_a_short_one(browser, router):
+    router.answers["/page/history"] = history(4, ttft_ms=[None, 250, None, 90])
+    show(browser, router, "fleet")
+    browser.wait(lambda: browser.text("[data-figure=ttft_ms] .value") == "90.0 ms", 10, "the history")
+    lines = {line["figure"]: line for line in browser.js(LINE_ENDS)}
+    assert lines["ttft_ms"]["runs"] == 2
+    assert 190 < lines["tokens_per_second"]["first"] < 210, "20 s of the line's first minute"
+
+
+def test_a_router_without_a_first_token_says_so(browser, router):
+    router.answers["/page/history"] = history(3, ttft_ms=[None] * 3)
+    show(browser, router, "fleet")
+    browser.wait(lambda: browser.text(".figure .peak") != "", 10, "the history")
+    assert "no first token" in browser.text("[data-figure=ttft_ms]")
 
 
 def test_a_router_that_is_gone_has_a_banner_until_it_is_back(browser, router):

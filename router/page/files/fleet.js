@@ -1,10 +1,10 @@
-// Fleet: one glance says whether it is well; below it the figures, each worker, and what happened.
+// Fleet: one glance says whether it is well; below it the figures with their last 15 minutes, each worker, and what happened.
 
 import {adviceView} from "./advice.js";
 import {announce} from "./announcer.js";
 import {make, setAttribute, setText, syncList} from "./dom.js";
 import {eventList} from "./events.js";
-import {bytes, count, counted, duration, perSecond} from "./format.js";
+import {ago, bytes, count, counted, duration, perSecond} from "./format.js";
 import {panel, remark} from "./parts.js";
 import {sparkline} from "./sparkline.js";
 import {verdictBadge, workerBadge} from "./states.js";
@@ -12,19 +12,38 @@ import {newlyRefused, verdict} from "./verdict.js";
 import {workerTable} from "./workers.js";
 
 const A_MINUTE_S = 60;
+const HISTORY_EACH_MS = 5000;  // the router adds a point that often
+const NEWS_S = 10;
 
-function figure(name) {
+const minutes = (seconds) => `${Math.max(1, Math.round(seconds / 60))} min`;
+
+// A figure with the curve of `list` of /page/history; `write` makes a text of one of its values.
+function figure(name, list, write) {
   const value = make("span", {class: "value"});
   const more = make("span", {class: "more"});
+  const peak = make("span", {class: "more peak"});
   const line = sparkline();
   return {
-    element: make("div", {class: "figure"}, make("h3", {}, name), value, line.element, more),
-    set(number, text, extra) {
+    element: make("div", {class: "figure", "data-figure": list}, make("h3", {}, name), value, more, line.element, peak),
+    set(text, extra) {
       setText(value, text);
       setText(more, extra);
-      line.add(number);
+    },
+    // `last` is the present value, if one is known beside the history.
+    draw(history, now, last) {
+      const points = (history.at ?? []).map((at, index) => ({at, value: history[list]?.[index]}));
+      const recent = points.filter(({at}) => at <= now && now - at <= history.length_s);
+      if (last !== undefined) recent.push({at: now, value: last});
+      const shown = line.show(recent, now);
+      setText(peak, shown ? `at most ${write(shown.most)} in ${minutes(shown.seconds)}` : "");
     },
   };
+}
+
+// The newest time to first token that the history has: {at, value}, or undefined.
+function newestFirstToken(history) {
+  const index = (history.ttft_ms ?? []).findLastIndex((value) => typeof value === "number");
+  return index < 0 ? undefined : {at: history.at[index], value: history.ttft_ms[index]};
 }
 
 function routerRow() {
@@ -49,10 +68,11 @@ export function fleetView() {
   const badge = verdictBadge();
   const title = make("h1", {id: "verdict"}, "Asking the router…");
   const summary = make("p", {class: "muted", id: "summary"});
-  const tokens = figure("Tokens out");
-  const prompts = figure("Prompt tokens in");
-  const handoffs = figure("Hand-offs");
-  const requests = figure("Requests");
+  const tokens = figure("Tokens out", "tokens_per_second", perSecond);
+  const firstToken = figure("Time to first token", "ttft_ms", duration);
+  const prompts = figure("Prompt tokens in", "prompt_tokens_per_second", perSecond);
+  const handoffs = figure("Hand-offs", "handoffs_per_second", perSecond);
+  const requests = figure("Requests of this router", "running", count);
   const routers = make("ul", {class: "routers", id: "routers"});
   const workers = workerTable();
   const advice = adviceView();
@@ -63,7 +83,7 @@ export function fleetView() {
   const element = make("div", {class: "fleet"},
     verdictBox,
     make("section", {class: "figures", "aria-label": "Figures of the last five seconds"},
-      tokens.element, prompts.element, handoffs.element, requests.element),
+      tokens.element, firstToken.element, prompts.element, handoffs.element, requests.element),
     panel("workers-title", "Workers", {}, workers.element),
     advicePanel,
     panel("events-title", "What happened", {class: "panel events-panel"}, events.element),
@@ -71,6 +91,9 @@ export function fleetView() {
 
   const minute = [];  // fleets of the last minute, oldest first
   let said;
+  let fleetNow;  // the fleet as it was told last
+  let history = {};  // the router's last answer
+  let historyAt = -Infinity;  // when it was asked for
 
   function judge(fleet) {
     minute.push(fleet);
@@ -86,18 +109,35 @@ export function fleetView() {
 
   function measure(fleet) {
     const sum = (name) => (fleet.routers ?? []).reduce((total, router) => total + (router[name] ?? 0), 0);
-    tokens.set(fleet.tokens_per_second, perSecond(fleet.tokens_per_second), "all answers together");
-    prompts.set(fleet.prompt_tokens_per_second, perSecond(fleet.prompt_tokens_per_second), "computed, not cached");
-    handoffs.set(fleet.handoffs_per_second, perSecond(fleet.handoffs_per_second),
-      `${bytes(fleet.handoff_bytes_per_second)}/s of KV cache`);
-    requests.set(sum("running"), `${count(sum("running"))} running`, `${count(sum("waiting"))} waiting`);
+    tokens.set(perSecond(fleet.tokens_per_second), "all answers together");
+    prompts.set(perSecond(fleet.prompt_tokens_per_second), "computed, not cached");
+    handoffs.set(perSecond(fleet.handoffs_per_second), `${bytes(fleet.handoff_bytes_per_second)}/s of KV cache`);
+    requests.set(`${count(sum("running"))} running`, `${count(sum("waiting"))} waiting`);
+    const first = newestFirstToken(history);
+    firstToken.set(duration(first?.value),
+      first === undefined ? "no first token in 15 min" : fleet.now - first.at < NEWS_S ? "mean of 5 s" : ago(first.at, fleet.now));
+    tokens.draw(history, fleet.now, fleet.tokens_per_second);
+    prompts.draw(history, fleet.now, fleet.prompt_tokens_per_second);
+    handoffs.draw(history, fleet.now, fleet.handoffs_per_second);
+    requests.draw(history, fleet.now, sum("running"));
+    firstToken.draw(history, fleet.now);
   }
 
   return {
     title: () => "Fleet",
     element,
     open() {},
+    path() {
+      if (performance.now() - historyAt < HISTORY_EACH_MS) return undefined;
+      historyAt = performance.now();
+      return "/page/history";
+    },
+    update(answer) {
+      history = answer.data ?? history;
+      if (fleetNow) measure(fleetNow);
+    },
     updateFleet(fleet) {
+      fleetNow = fleet;
       judge(fleet);
       measure(fleet);
       workers.update(fleet);

@@ -90,6 +90,22 @@ TEST(PageJson, AdviceThatIsNotKnownIsAbsent) {
   EXPECT_EQ(FleetOf(fleet)["advice"]["colocated"]["workers"], 3);
 }
 
+TEST(PageJson, TheHistoryHasAListForEachQuantityInUnixSeconds) {
+  const absl::Time steady_now = absl::UnixEpoch() + absl::Seconds(70);
+  const std::vector<FleetPoint> points = {
+      {.at = steady_now - absl::Seconds(7.5),
+       .rates = {.output_tokens = 1.0 / 3, .prompt_tokens = 2, .hand_offs = 3, .hand_off_bytes = 4},
+       .running = 5,
+       .waiting = 6},
+      {.at = steady_now - absl::Seconds(2.5), .first_token = absl::Microseconds(1500)}};
+  EXPECT_EQ(HistoryJson(1000.5, steady_now, points),
+            R"({"now":1000.5,"interval_s":5.0,"length_s":900.0,"at":[993.0,998.0],)"
+            R"("tokens_per_second":[0.333,0.0],"prompt_tokens_per_second":[2.0,0.0],)"
+            R"("handoffs_per_second":[3.0,0.0],"handoff_bytes_per_second":[4.0,0.0],)"
+            R"("running":[5,0],"waiting":[6,0],"ttft_ms":[null,1.5]})");
+  EXPECT_EQ(Json::parse(HistoryJson(1, steady_now, {}))["at"].dump(), "[]");
+}
+
 TEST(PageJson, ARequestHasATotalOnceItHasEnded) {
   RequestRecord record{.id = "a", .stage = RequestStage::kDecode};
   record.stage_since = absl::Milliseconds(30);

@@ -21,7 +21,8 @@ absl::Duration Ms(int64_t ms) { return absl::Milliseconds(ms); }
 class RecordedHarness {
  public:
   explicit RecordedHarness(uint32_t max_tokens)
-      : harness(MachineHarness::Spec(max_tokens)), record(harness.machine.spec(), 1000.0, events) {}
+      : harness(MachineHarness::Spec(max_tokens)),
+        record(harness.machine.spec(), 1000.0, events, fleet) {}
 
   void At(int64_t ms) { harness.now = absl::UnixEpoch() + Ms(ms); }
   void Feed(const RequestEvent& event) {
@@ -72,6 +73,7 @@ class RecordedHarness {
   RequestRecord Read() const { return record.Read(harness.now, /*whole=*/true); }
 
   EventLog events;
+  FleetHistory fleet;
   MachineHarness harness;
   RecordedRequest record;
 
@@ -264,9 +266,27 @@ TEST(RequestHistory, AClientThatLeavesIsAnEvent) {
   EXPECT_EQ(request.events.Get().back().kind, FleetEvent::Kind::kCancelled);
 }
 
+TEST(RequestHistory, TheFirstTokenOfARequestCountsOnceInTheFleetsHistory) {
+  RecordedHarness request(3);
+  const absl::Time began = request.harness.now;
+  request.fleet.Tick({.at = began});
+  HandOff(request);  // the prefill worker's first token comes after 34 ms
+  request.At(60);
+  request.Tokens({Abc()[0], Abc()[1]});
+  request.At(90);
+  request.Tokens({Abc()[2]});
+  for (int i = 1; i <= 2; ++i) request.fleet.Tick({.at = began + i * FleetHistory::kInterval});
+  const std::vector<FleetPoint> points = request.fleet.Get(began + 2 * FleetHistory::kInterval);
+  ASSERT_EQ(points.size(), 3u);
+  EXPECT_EQ(points[0].first_token, std::nullopt);
+  EXPECT_EQ(points[1].first_token, Ms(34));
+  EXPECT_EQ(points[2].first_token, std::nullopt);
+}
+
 TEST(RequestHistory, TheOldestRequestsAreForgotten) {
   EventLog events;
-  RequestHistory history(events);
+  FleetHistory fleet;
+  RequestHistory history(events, fleet);
   const absl::Time now = absl::UnixEpoch();
   for (size_t i = 0; i <= RequestHistory::kBound; ++i) {
     RequestSpec spec = MachineHarness::Spec(1);

@@ -117,6 +117,21 @@ TEST_F(PageServiceTest, TheFleetShowsItsWorkersAndTheEventsOfOneThatIsGone) {
   EXPECT_EQ(Get("/page/kv")["workers"].size(), 3u);
 }
 
+TEST_F(PageServiceTest, TheHistoryOfTheFleetIsThereBeforeAnybodyHasLooked) {
+  AddPrefill();
+  AddDecode();
+  StartHttp();
+  Json history;
+  Eventually([&] {
+    history = Get("/page/history");
+    return !history["at"].empty();
+  });
+  EXPECT_LE(history["at"].back().get<double>(), history["now"].get<double>());
+  for (const char* list : {"tokens_per_second", "running", "ttft_ms"}) {
+    EXPECT_EQ(history[list].size(), history["at"].size()) << list;
+  }
+}
+
 TEST_F(PageServiceTest, HealthTellsWhoMayLookWhyNoWorkerIsReady) {
   AddPrefill();
   AddDecode();
@@ -305,6 +320,7 @@ class PageAccessTest : public testing::Test {
                             .board = board_,
                             .events = events_,
                             .history = history_,
+                            .fleet_history = fleet_history_,
                             .router = nullptr});
     HttpRequest head{.method = "GET", .path = path, .headers = headers};
     head.client = {.address = "ipv4:10.1.2.3:4567", .encrypted = encrypted};
@@ -316,7 +332,8 @@ class PageAccessTest : public testing::Test {
   Metrics metrics_{"router"};
   FleetBoard board_;
   EventLog events_;
-  RequestHistory history_{events_};
+  FleetHistory fleet_history_;
+  RequestHistory history_{events_, fleet_history_};
 };
 
 TEST_F(PageAccessTest, FromElsewhereAnOperatorsKeyOpensThePageAndNobodyElses) {
