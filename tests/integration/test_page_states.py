@@ -246,6 +246,23 @@ def test_a_router_without_a_first_token_says_so(browser, router):
     assert "no first token" in browser.text("[data-figure=ttft_ms]")
 
 
+def test_a_cancelled_request_says_so_once_and_what_was_not_sent_is_told_only_where_something_was_not(browser, router):
+    router.answers["/page/requests"] = {"requests": [listed("left", "cancelled", error="CANCELLED", finish=""),
+                                                     listed("lost", "failed", error="UNAVAILABLE in stage decode")]}
+    show_requests = f"{router.address}/#/requests"
+    browser.open(show_requests)
+    browser.wait(lambda: browser.shown("#requests tr"), 10, "requests")
+    assert browser.text("#requests tr[data-request=left]").lower().count("cancelled") == 1
+    assert "UNAVAILABLE" in browser.text("#requests tr[data-request=lost]")
+    for saved, shown in ((10, True), (0, False)):
+        whole = in_full("mine")
+        whole["transfer"]["bytes_saved"] = saved
+        router.answers["/page/requests/mine"] = whole
+        browser.open(f"{router.address}/#/requests/mine")
+        browser.wait(lambda: browser.shown("#waterfall .lane"), 10, "the request")
+        assert ("Not sent" in browser.text("main")) == shown
+
+
 def test_a_router_that_is_gone_has_a_banner_until_it_is_back(browser, router):
     show(browser, router, "fleet")
     assert not browser.shown("#banner")

@@ -4,7 +4,7 @@ import {make, setText} from "./dom.js";
 import {ago, bytes, count, counted, dateAndClock, duration, percent} from "./format.js";
 import {panel, remark, tableHead} from "./parts.js";
 import {sentFromHere} from "./sent.js";
-import {isUnderWay, requestBadge} from "./states.js";
+import {errorBeyondState, isUnderWay, requestBadge} from "./states.js";
 import {tokensPanel} from "./tokens.js";
 import {waterfall} from "./waterfall.js";
 
@@ -70,7 +70,7 @@ function facts(request, now) {
   if (transfer.bytes !== undefined) {
     list.push(fact("Sent", remark(`${bytes(transfer.bytes)} of KV cache`, transfer.wire_dtype,
       counted(transfer.messages, "message"), transfer.bytes_resent && `${bytes(transfer.bytes_resent)} of it again`)));
-    list.push(fact("Not sent", `${bytes(transfer.bytes_saved ?? 0)}: the decode worker held it already`));
+    if (transfer.bytes_saved) list.push(fact("Not sent", `${bytes(transfer.bytes_saved)}: the decode worker held it already`));
   }
   if (timings.exact !== undefined) {
     list.push(fact("Exact", timings.exact ? "yes: the tokens of an undisturbed run" : "no: an undisturbed run's tokens may differ"));
@@ -139,8 +139,8 @@ export function requestPanel() {
       done = !isUnderWay(request.state);
       found.hidden = false;
       badge.set(request.state);
-      error.hidden = !request.error;
-      setText(error, request.error ?? "");
+      error.hidden = !errorBeyondState(request);
+      setText(error, errorBeyondState(request) ?? "");
       list.replaceChildren(...facts(request, now));
       picture.update(request);
       table.replaceChildren(...(request.timings ? [timingsTable(request.timings)] : []));

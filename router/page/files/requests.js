@@ -5,8 +5,9 @@ import {ago, clock, count, duration} from "./format.js";
 import {cell, remark, tableHead} from "./parts.js";
 import {requestPanel} from "./request.js";
 import {sentFromHere} from "./sent.js";
-import {isUnderWay, requestBadge} from "./states.js";
+import {errorBeyondState, isUnderWay, requestBadge} from "./states.js";
 
+const MOST_QUESTION = 60;  // characters
 const COLUMNS = ["Request", "State", "Received", "Prompt", "Answer", "First token", "Total", "Workers"];
 const FILTERS = {
   all: {word: "all", keeps: () => true},
@@ -16,9 +17,18 @@ const FILTERS = {
   page: {word: "sent from this page", keeps: (request) => sentFromHere(request.id) !== undefined},
 };
 
+// Of a request that this page sent, how its question begins.
+function ofThisPage(id) {
+  const record = sentFromHere(id);
+  if (!record) return "";
+  const question = String(record.body.messages.at(-1)?.content ?? "");
+  return `sent from this page: “${question.length > MOST_QUESTION ? `${question.slice(0, MOST_QUESTION)}…` : question}”`;
+}
+
 // How the request's time was spent so far, in words.
 function ending(request, now) {
-  if (request.error) return request.error;
+  const error = errorBeyondState(request);
+  if (error) return error;
   if (isUnderWay(request.state) && request.stage_ms !== undefined) return `for ${duration(request.stage_ms)}`;
   if (isUnderWay(request.state)) return `for ${duration(1000 * (now - request.received))}`;
   return request.finish ? `finish: ${request.finish}` : "";
@@ -56,7 +66,7 @@ function requestRow({id, received}) {
       setText(total, duration(request.total_ms));
       setText(workers, [request.prefill_worker, request.decode_worker].filter(Boolean).join(" → ") || "–");
       setText(attempts, request.attempts > 1 ? `${count(request.attempts)} attempts` : "");
-      setText(here, sentFromHere(request.id) ? "sent from this page" : "");
+      setText(here, ofThisPage(request.id));
     },
   };
 }

@@ -52,6 +52,9 @@ const SHAPES = {
 export const workerLevel = (state) => (WORKERS[state] ?? UNHEARD_OF).level;
 export const isUnderWay = (state) => ["queued", "prefill", "transfer", "decode"].includes(state);
 
+// The request's error, unless it says no more than the state beside it, as CANCELLED does.
+export const errorBeyondState = ({error, state}) => (error?.toLowerCase() === state ? undefined : error);
+
 // A shape with a word. `set` changes both; the word is all that a screen reader gets.
 class Badge {
   constructor() {
