@@ -6,7 +6,7 @@ import pytest
 
 import browser as browsers
 from played_router import PlayedRouter
-from test_page_states import everything
+from test_page_states import everything, listed
 
 ANSWER = """\
 # Title
@@ -240,6 +240,16 @@ def test_an_answer_that_a_reload_breaks_off_is_kept_as_far_as_it_came(page, rout
     page.wait(lambda: page.text("#pulse"), 10, "the router")
     ask(page, router, "Second.")
     assert [each["content"] for each in router.asked[-1]["messages"]] == ["Question", "The beginning", "Question"]
+
+
+def test_a_request_that_was_sent_from_here_is_known_by_its_question(page, router):
+    ask(page, router, "Answer.", question="Why is the sky blue, " + "and why " * 20)
+    sent = page.js("return document.querySelector('.about a').hash").rpartition("/")[2]
+    router.answers["/page/requests"] = {"requests": [listed(sent), listed("another")]}
+    page.js("location.hash = '#/requests'")
+    page.wait(lambda: page.shown("#requests tr:nth-child(2)"), 10, "the requests")
+    assert "“Why is the sky blue, and why" in page.text(f"#requests tr[data-request={sent}]")
+    assert "“" not in page.text("#requests tr[data-request=another]")
 
 
 def test_a_new_chat_forgets_the_old_one(page, router):
