@@ -74,7 +74,6 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const RouterFlags& flags)
   }
   absl::StatusOr<v1::SamplingParams> sampling = DefaultSampling(*file, flags.sampling);
   if (!sampling.ok()) return sampling.status();
-  LogInfo("sampling of requests that set none: {}", sampling->ShortDebugString());
   return ServedModel::Load(*file, flags.names, *std::move(sampling));
 }
 
@@ -212,6 +211,8 @@ int RouterMain(int argc, char** argv) {
   }
 
   WarnOfOpenDoors(flags);
+  LogInfo("sampling of requests that set none: {}",
+          (*model)->default_sampling().ShortDebugString());
   metrics.SetModelName((*model)->name());
   metrics.AddInfo("baton_config_info", "What this process was started with; always 1.",
                   {{"policy", flags.policy}, {"disaggregate", flags.disaggregate}});

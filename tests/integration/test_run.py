@@ -91,7 +91,7 @@ def test_other_defaults_of_sampling_are_for_a_model_of_its_own(served):
 def test_a_drawn_seed_is_told_and_draws_the_same_again(ask):
     first = ask("--temperature", "1", "-n", "8", "--json", "--stats", QUESTION)
     answer = json.loads(first.stdout)
-    assert f"seed: {answer['seed']}\n" in first.stderr.decode()
+    assert f"seed {answer['seed']};" in first.stderr.decode()
     again = ask("--temperature", "1", "-n", "8", "--json", "--seed", str(answer["seed"]), QUESTION)
     assert json.loads(again.stdout)["token_ids"] == answer["token_ids"]
 

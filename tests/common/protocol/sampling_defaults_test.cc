@@ -14,17 +14,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint32_t kFloat32 = 6;
+constexpr uint32_t kFloatType = 6;
 
-absl::StatusOr<v1::SamplingParams> Sampling(const GgufBuilder& builder,
-                                            const SamplingDefaults& defaults = {}) {
+absl::StatusOr<v1::SamplingParams> DefaultsOf(const GgufBuilder& builder,
+                                              const SamplingDefaults& defaults = {}) {
   const auto file = GgufFile::Parse(builder.Build(), "model.gguf", GgufFile::Part::kTokenizer);
   if (!file.ok()) return file.status();
   return DefaultSampling(*file, defaults);
 }
 
 TEST(DefaultSampling, WithoutAWordFromTheModelItIsTemperature07AndTopP095) {
-  const auto params = Sampling(GgufBuilder());
+  const auto params = DefaultsOf(GgufBuilder());
   ASSERT_TRUE(params.ok()) << params.status();
   EXPECT_EQ(params->temperature(), 0.7F);
   EXPECT_EQ(params->top_p(), 0.95F);
@@ -32,38 +32,39 @@ TEST(DefaultSampling, WithoutAWordFromTheModelItIsTemperature07AndTopP095) {
 }
 
 TEST(DefaultSampling, EachFieldOfTheModelHoldsByItself) {
-  const GgufBuilder warm = GgufBuilder().Scalar("general.sampling.temp", kFloat32, 1.5F);
-  const GgufBuilder narrow = GgufBuilder().Scalar("general.sampling.top_p", kFloat32, 0.5F);
-  const GgufBuilder greedy = GgufBuilder().Scalar("general.sampling.temp", kFloat32, 0.0F);
-  auto params = Sampling(warm);
+  const GgufBuilder warm = GgufBuilder().Scalar("general.sampling.temp", kFloatType, 1.5F);
+  const GgufBuilder narrow = GgufBuilder().Scalar("general.sampling.top_p", kFloatType, 0.5F);
+  const GgufBuilder greedy = GgufBuilder().Scalar("general.sampling.temp", kFloatType, 0.0F);
+  auto params = DefaultsOf(warm);
   ASSERT_TRUE(params.ok()) << params.status();
   EXPECT_EQ(params->temperature(), 1.5F);
   EXPECT_EQ(params->top_p(), 0.95F);
-  params = Sampling(narrow);
+  params = DefaultsOf(narrow);
   EXPECT_EQ(params->temperature(), 0.7F);
   EXPECT_EQ(params->top_p(), 0.5F);
-  params = Sampling(greedy);
+  params = DefaultsOf(greedy);
   EXPECT_EQ(params->temperature(), 0);
 }
 
 TEST(DefaultSampling, WithoutTheModelsOwnSamplingItIsThatOfTheFlags) {
   const GgufBuilder own = GgufBuilder()
-                              .Scalar("general.sampling.temp", kFloat32, 1.5F)
-                              .Scalar("general.sampling.penalty_repeat", kFloat32, 1.2F);
-  auto params = Sampling(own, {.generation_config = "none"});
+                              .Scalar("general.sampling.temp", kFloatType, 1.5F)
+                              .Scalar("general.sampling.penalty_repeat", kFloatType, 1.2F);
+  auto params = DefaultsOf(own, {.generation_config = "none"});
   ASSERT_TRUE(params.ok()) << params.status();
   EXPECT_EQ(params->temperature(), 0.7F);
   EXPECT_EQ(params->top_p(), 0.95F);
   EXPECT_FALSE(params->has_repetition_penalty());
-  params = Sampling(own, {.generation_config = "none", .temperature = 0, .top_p = 1});
+  params = DefaultsOf(own, {.generation_config = "none", .temperature = 0, .top_p = 1});
   EXPECT_EQ(params->temperature(), 0);
   EXPECT_EQ(params->top_p(), 1);
 }
 
 TEST(DefaultSampling, AModelsValueThatNoRequestMayHaveIsRefused) {
-  const GgufBuilder wrong = GgufBuilder().Scalar("general.sampling.top_p", kFloat32, 1.5F);
-  EXPECT_THAT(std::string(Sampling(wrong).status().message()), HasSubstr("general.sampling.top_p"));
-  EXPECT_TRUE(Sampling(wrong, {.generation_config = "none"}).ok());
+  const GgufBuilder wrong = GgufBuilder().Scalar("general.sampling.top_p", kFloatType, 1.5F);
+  EXPECT_THAT(std::string(DefaultsOf(wrong).status().message()),
+              HasSubstr("general.sampling.top_p"));
+  EXPECT_TRUE(DefaultsOf(wrong, {.generation_config = "none"}).ok());
 }
 
 TEST(FillTemperatureAndTopP, LeavesWhatIsSet) {
