@@ -211,6 +211,10 @@ int RouterMain(int argc, char** argv) {
   }
 
   WarnOfOpenDoors(flags);
+  const LaterSystem later_system = (*model)->later_system();
+  LogInfo("probed the chat template: mid_conversation_system_messages={} text_goes_to=\"{}\"",
+          NameOf(later_system),
+          later_system == LaterSystem::kKept ? "its own place" : "the message before");
   LogInfo("sampling of requests that set none: {}",
           (*model)->default_sampling().ShortDebugString());
   metrics.SetModelName((*model)->name());

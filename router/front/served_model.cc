@@ -111,9 +111,6 @@ void ServedModel::LearnTemplate() {
                     uint32_t id) { return is_known(id) ? table_.bytes[id] : absl::string_view(); },
        .is_special = [this, is_known](uint32_t id) { return is_known(id) && table_.special[id]; }});
   chat_shape_ = ShapeOf(*chat_template_, tool_form_.kind(), TemplateOptions({}));
-  const bool keeps = chat_shape_.later_system == LaterSystem::kKept;
-  LogInfo("probed the chat template: mid_conversation_system_messages={} text_goes_to=\"{}\"",
-          NameOf(chat_shape_.later_system), keeps ? "its own place" : "the message before");
   if (tool_form_.has_reasoning()) {
     tool_form_ = tool_form_.WithOpenReasoning(OpensReasoning({}));
   }

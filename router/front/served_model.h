@@ -96,6 +96,8 @@ class ServedModel {
 
   // The sampling parameters of a request that sets none. Temperature and top_p are set.
   const v1::SamplingParams& default_sampling() const { return default_sampling_; }
+  // What the chat template makes of a system message in mid-conversation.
+  LaterSystem later_system() const { return chat_shape_.later_system; }
 
   const std::string& name() const { return names_.served.front(); }
   const std::string& tokenizer_digest() const { return tokenizer_->digest(); }

@@ -77,7 +77,7 @@ def test_without_flags_a_server_and_a_model_of_its_own_sample_alike(served):
     named = run("baton", "run", "--server", served[1], "--temperature", "0.7", "--top-p", "0.95", *asked)
     assert len({json.dumps(json.loads(done.stdout)["token_ids"]) for done in (own, left_open, named)}) == 1
     short = run("baton", "run", "--server", served[1], "--stats", "--stop", " ", QUESTION)
-    assert "max_tokens: 512" in short.stderr.decode(), short.stderr
+    assert "max-tokens 512" in short.stderr.decode(), short.stderr
 
 
 def test_other_defaults_of_sampling_are_for_a_model_of_its_own(served):

@@ -41,7 +41,9 @@ std::string Shown(const std::string& answer, size_t piece_bytes) {
       absl::StrAppend(&shown, "<", part.space, "|", part.name, part.is_custom ? "!" : "", ">");
       call = part.call;
     }
-    if (part.kind == AnswerPart::Kind::kArguments) EXPECT_EQ(part.call, call);
+    if (part.kind == AnswerPart::Kind::kArguments) {
+      EXPECT_EQ(part.call, call);
+    }
     shown += part.text;
   }
   return shown;
