@@ -88,13 +88,14 @@ ARROWS = {
     "router/responses": "base rpc protocol router/api router/openai router/tools",
     "router/anthropic": "base protocol rpc router/api router/openai router/tools",
     "router": "base gguf hugging_face grammar rpc flags certificates net protocol router/",
-    "client": "base access gguf hugging_face tokenizer grammar rpc flags certificates net protocol worker backend/cpu/machine router/tenants client/certs client/doctor client/models client/plan client/serve client/status bench/engine bench/serve bench/transfer",
+    "client": "base access gguf hugging_face tokenizer grammar rpc flags certificates net protocol worker backend/cpu/machine router/tenants client/certs client/doctor client/models client/plan client/serve client/status client/terminal bench/engine bench/serve bench/transfer",
     "client/certs": "base access flags certificates",
     "client/doctor": "access base backend backend/cpu/machine backend/cpu/simd rpc flags certificates net client/certs client/models client/status",
     "client/models": "base gguf hugging_face jinja backend kv model engine flags worker",
     "client/plan": "base engine flags bench/serve bench/serve/report bench/serve/target router/placement",
     "client/serve": "base rpc flags certificates net protocol backend/cpu/machine worker",
     "client/status": "base flags certificates net",
+    "client/terminal": "base rpc",
     "bench": "common/ router/placement",
     "bench/model": "base gguf model",
     "bench/engine": "common/ bench/model",
@@ -258,6 +259,8 @@ class Layout(unittest.TestCase):
             "common/grammar/grammar_compiler_main.cc",
             "common/grammar/taken_stderr.h",  # takes what a library writes
             "client/serve/child_process.cc",
+            "client/terminal/line_reader.cc",  # asks whether it is a terminal
+            "client/terminal/terminal_lines.cc",  # what is typed, control characters as ^X
             "router/access_log/line_sink.cc",  # lines that were escaped where they were made
             "bench/transfer/forked_pair.cc",
             "bench/peer_kv.cc",  # a program of llama.cpp's library

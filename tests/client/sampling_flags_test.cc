@@ -83,7 +83,7 @@ TEST_F(SamplingFlagsTest, WhatIsSetIsToldByTheNamesOfTheFlags) {
   EXPECT_EQ(SamplingText(params_), "");
   ASSERT_TRUE(Parse({"--temperature=0.7", "--max-tokens=30", "--stop=a, \"b\"", "--stop=c"}).ok());
   EXPECT_EQ(SamplingText(params_),
-            "max-tokens 30, temperature 0.7, stop \"a, \\\"b\\\"\", stop \"c\"");
+            "temperature 0.7, max-tokens 30, stop \"a, \\\"b\\\"\", stop \"c\"");
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST(ResponsesInput, ArgumentsInTheHistoryAreTakenWhateverTheyAre) {
       {"type": "function_call", "call_id": "1", "name": "f", "arguments": {"n": 1}},
       {"type": "function_call", "call_id": "2", "name": "f", "arguments": null},
       {"type": "function_call", "call_id": "3", "name": "f", "arguments": "{\"n"})"),
-              ElementsAre("assistant:  1=f({\"n\":1}) 2=f({}) 3=f({\"n)"));
+              ElementsAre("assistant:  1=f({\"n\": 1}) 2=f({}) 3=f({\"n)"));
 }
 
 TEST(ResponsesInput, ReasoningIsTheAssistantsAlone) {

@@ -1,4 +1,4 @@
-#include "client/chat/line_reader.h"
+#include "client/terminal/line_reader.h"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-#include "client/chat/terminal_lines.h"
+#include "client/terminal/terminal_lines.h"
 #include "common/base/standard_error.h"
 
 namespace baton {

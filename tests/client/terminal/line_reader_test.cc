@@ -1,4 +1,4 @@
-#include "client/chat/line_reader.h"
+#include "client/terminal/line_reader.h"
 
 #include <sstream>
 

@@ -1,4 +1,4 @@
-#include "client/chat/chat.h"
+#include "client/chat.h"
 
 #include <utility>
 
@@ -22,11 +22,12 @@ constexpr char kQuotes[] = "\"\"\"";
 
 void Say(const std::string& text) { WriteNotice(absl::StrCat(text, "\n")); }
 
-// Whether `line` is meant as a command: "/?" or "/" and a letter. "//" and "/ " begin messages, as a
-// path with a second slash does.
+// Whether `line` is meant as a command: "/?", or "/" and a word that begins with a letter. "//", "/ "
+// and paths such as "/usr/bin" begin messages.
 bool IsCommand(absl::string_view line) {
-  if (!absl::ConsumePrefix(&line, "/") || line.empty()) return false;
+  if (!absl::ConsumePrefix(&line, "/")) return false;
   const absl::string_view word = line.substr(0, line.find(' '));
+  if (word.empty()) return false;
   return word == "?" || (absl::ascii_isalpha(word[0]) && !absl::StrContains(word, '/'));
 }
 

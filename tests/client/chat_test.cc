@@ -1,4 +1,4 @@
-#include "client/chat/chat.h"
+#include "client/chat.h"
 
 #include <sstream>
 #include <vector>

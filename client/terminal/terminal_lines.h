@@ -10,7 +10,7 @@
 #include <string>
 #include <type_traits>
 
-#include "client/chat/line_reader.h"
+#include "client/terminal/line_reader.h"
 
 namespace baton {
 

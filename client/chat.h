@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 
 #include "baton/v1/generation.pb.h"
-#include "client/chat/line_reader.h"
+#include "client/terminal/line_reader.h"
 #include "common/flags/flags.h"
 
 namespace baton {

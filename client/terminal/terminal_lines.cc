@@ -1,6 +1,8 @@
-#include "client/chat/terminal_lines.h"
+#include "client/terminal/terminal_lines.h"
 
 #include <unistd.h>
+
+#include "absl/strings/str_cat.h"
 
 #include "common/base/standard_error.h"
 #include "common/rpc/limits.h"
