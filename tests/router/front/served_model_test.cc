@@ -324,7 +324,7 @@ TEST(ServedModel, AnOnlyTemplateThatIsForToolsRendersAllChats) {
       .Text("tokenizer.chat_template.tool_use", "a{% if tools %}b{% endif %}");
   const auto file = GgufFile::Parse(builder.Build(), "small.gguf", GgufFile::Part::kTokenizer);
   ASSERT_TRUE(file.ok()) << file.status();
-  const auto model = ServedModel::Load(*file, "");
+  const auto model = ServedModel::Load(*file, {});
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(PromptText(**model, ToolRequest(v1::ToolChoice::MODE_NONE).chat()), "a");
 }
