@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kLeast = 1e-6;  // least value of a number that must be above 0
 
-FlagSet::Value Number(double min, double max, std::function<void(float)> take) {
+FlagSet::Value Number(double min, double max, const std::function<void(float)>& take) {
   return {.set = [=](const std::string& text) -> absl::Status {
     BATON_ASSIGN_OR_RETURN(const double value, ParseNumber(text, min, max));
     take(static_cast<float>(value));
@@ -27,7 +27,7 @@ FlagSet::Value Number(double min, double max, std::function<void(float)> take) {
   }};
 }
 
-FlagSet::Value Whole(int min, std::function<void(int)> take) {
+FlagSet::Value Whole(int min, const std::function<void(int)>& take) {
   return {.set = [=](const std::string& text) -> absl::Status {
     BATON_ASSIGN_OR_RETURN(const int value, ParseInt(text, min, INT32_MAX));
     take(value);

@@ -96,14 +96,14 @@ absl::StatusOr<Value> Workspace::NewList(std::vector<Value> items, ListTraits tr
   return Value{&lists_.back()};
 }
 
-absl::StatusOr<Value> Workspace::NewDict(std::vector<std::pair<Value, Value>> items,
+absl::StatusOr<Value> Workspace::NewDict(const std::vector<std::pair<Value, Value>>& items,
                                          const Text* json_source) {
   BATON_RETURN_IF_ERROR(Take(sizeof(Dict) + items.size() * 2 * sizeof(Value)));
   Dict dict;
   dict.json_source = json_source;
   dict.items.reserve(items.size());
   int depth = 0;
-  for (auto& [key, value] : items) {
+  for (const auto& [key, value] : items) {
     BATON_RETURN_IF_ERROR(Step());
     if (key.text() == nullptr && !key.IsNumber()) {
       return absl::InvalidArgumentError(absl::StrCat("a dict key is a ", Describe(key)));

@@ -63,7 +63,7 @@ class Workspace {
   absl::StatusOr<Value> NewList(std::vector<Value> items, ListTraits traits = {});
   // A later item replaces an earlier one with an equal key. A key that is neither text nor number
   // is an error. `json_source`: as Dict has it.
-  absl::StatusOr<Value> NewDict(std::vector<std::pair<Value, Value>> items,
+  absl::StatusOr<Value> NewDict(const std::vector<std::pair<Value, Value>>& items,
                                 const Text* json_source = nullptr);
   // The names live as long as the template.
   absl::StatusOr<Value> NewNamespace(std::vector<std::pair<absl::string_view, Value>> attributes);
