@@ -20,7 +20,7 @@ def fleet():
 
 
 def costly(fleet, seed):
-    made = request(prompt="once upon a time", stream=True, max_tokens=400, temperature=1, seed=seed,
+    made = request(prompt="once upon a time", stream=True, max_tokens=400, temperature=1, top_p=1, seed=seed,
                    logit_bias={end: -100 for end in (0, 2)})
     made.response_format.grammar = COSTLY
     return fleet.stub.Generate(made, timeout=300)
@@ -28,7 +28,7 @@ def costly(fleet, seed):
 
 def innocent(index):
     """Half of them have a form of their own."""
-    made = request(prompt=f"number {index} is", max_tokens=24, temperature=1, seed=index)
+    made = request(prompt=f"number {index} is", max_tokens=24, temperature=1, top_p=1, seed=index)
     if index % 2:
         made.response_format.regex = "[a-z]{4,9}( [a-z]{2,9}){3,20}"
     return made
