@@ -102,7 +102,7 @@ def router():
 def page(browser, router):
     browser.look()
     browser.open(f"{router.address}/#/try")
-    browser.wait(lambda: browser.shown("#draft") and browser.text("#pulse"), 10, "the chat is shown")
+    browser.wait(lambda: browser.shown("#draft") and browser.text("#pulse"), 30, "the chat is shown")
     browser.log()
     yield browser
     assert browser.log() == []
@@ -118,7 +118,7 @@ def ask(browser, router, *said, question="Question"):
 def begin(browser, question="Question"):
     before = browser.js("return document.querySelectorAll('.turn').length")
     browser.type("#draft", question + "\n")
-    browser.wait(lambda: browser.js("return document.querySelectorAll('.turn').length") > before, 10, "the turn")
+    browser.wait(lambda: browser.js("return document.querySelectorAll('.turn').length") > before, 30, "the turn")
 
 
 def markup(browser):
@@ -158,14 +158,14 @@ def test_what_stands_above_stays_while_an_answer_grows(page, router):
     more, end = threading.Event(), threading.Event()
     router.said = ["First.\n\n```c\nint a;\n", more, "int b;\n", end, "```\n\nLast."]
     begin(page)
-    page.wait(lambda: "int a;" in (page.text(".text pre") or ""), 10, "the code")
+    page.wait(lambda: "int a;" in (page.text(".text pre") or ""), 30, "the code")
     page.js("document.querySelector('.text p').mark = 1; document.querySelector('.text pre').mark = 2;"
             "document.querySelector('.code-head button').focus()")
     more.set()
-    page.wait(lambda: "int b;" in page.text(".text pre"), 10, "more code")
+    page.wait(lambda: "int b;" in page.text(".text pre"), 30, "more code")
     assert page.js("return document.activeElement.ariaLabel") == "Copy the code"
     end.set()
-    page.wait(lambda: page.js("return document.querySelector('.answer').ariaBusy") == "false", 10, "the end")
+    page.wait(lambda: page.js("return document.querySelector('.answer').ariaBusy") == "false", 30, "the end")
     assert page.js("return [document.querySelector('.text p').mark, document.querySelector('.text pre').mark]") == [1, 2]
 
 
@@ -197,7 +197,7 @@ def test_no_answer_freezes_the_page(page, router, text):
                                        setTimeout(() => beat.port2.postMessage(0), 10); };
         beat.port2.postMessage(0);""")
     ask(page, router, text)
-    assert page.js("return window.longest") < 2000
+    assert page.js("return window.longest") < 5000  # what froze it took 11 s
     assert page.js("return document.querySelector('.answer .text').childNodes.length") > 0
 
 
@@ -220,8 +220,8 @@ def test_a_chat_survives_a_reload_and_goes_on(page, router):
     page.js("for (const each of document.querySelectorAll('details')) each.open = true")
     page.type("#system", "Be short.")
     page.reload()
-    page.wait(lambda: page.js("return document.querySelector('.answer')?.ariaBusy") == "false", 10, "the chat of before")
-    page.wait(lambda: page.text("#pulse"), 10, "the router")
+    page.wait(lambda: page.js("return document.querySelector('.answer')?.ariaBusy") == "false", 30, "the chat of before")
+    page.wait(lambda: page.text("#pulse"), 30, "the router")
     assert page.text(".said .text") == "First question" and markup(page) == shown and page.text(".answer .about") == about
     ask(page, router, "Second.", question="Second question")
     contents = [(each["role"], each["content"]) for each in router.asked[-1]["messages"]]
@@ -232,12 +232,12 @@ def test_an_answer_that_a_reload_breaks_off_is_kept_as_far_as_it_came(page, rout
     never = threading.Event()
     router.said = ["The beginning", never]
     begin(page)
-    page.wait(lambda: page.text(".answer .text") == "The beginning", 10, "the beginning")
+    page.wait(lambda: page.text(".answer .text") == "The beginning", 30, "the beginning")
     page.reload()
     never.set()
-    page.wait(lambda: page.text(".answer .text") == "The beginning", 10, "the beginning again")
+    page.wait(lambda: page.text(".answer .text") == "The beginning", 30, "the beginning again")
     assert "Stopped." in page.text(".answer")
-    page.wait(lambda: page.text("#pulse"), 10, "the router")
+    page.wait(lambda: page.text("#pulse"), 30, "the router")
     ask(page, router, "Second.")
     assert [each["content"] for each in router.asked[-1]["messages"]] == ["Question", "The beginning", "Question"]
 
@@ -247,7 +247,7 @@ def test_a_request_that_was_sent_from_here_is_known_by_its_question(page, router
     sent = page.js("return document.querySelector('.about a').hash").rpartition("/")[2]
     router.answers["/page/requests"] = {"requests": [listed(sent), listed("another")]}
     page.js("location.hash = '#/requests'")
-    page.wait(lambda: page.shown("#requests tr:nth-child(2)"), 10, "the requests")
+    page.wait(lambda: page.shown("#requests tr:nth-child(2)"), 30, "the requests")
     assert "“Why is the sky blue, and why" in page.text(f"#requests tr[data-request={sent}]")
     assert "“" not in page.text("#requests tr[data-request=another]")
 
@@ -258,7 +258,7 @@ def test_a_new_chat_forgets_the_old_one(page, router):
     page.click("#clear")
     assert page.js("return sessionStorage.length") == 0
     page.reload()
-    page.wait(lambda: page.shown("#draft") and page.text("#pulse"), 10, "the chat")
+    page.wait(lambda: page.shown("#draft") and page.text("#pulse"), 30, "the chat")
     assert not page.shown(".said") and not page.shown(".answer")
 
 
@@ -285,7 +285,7 @@ def test_a_chat_that_is_too_long_to_be_kept_goes_on(page, router):
 def test_what_another_version_has_kept_is_no_error(page, router, kept):
     page.js(f"addEventListener('pagehide', () => sessionStorage.setItem('baton-chat', {json.dumps(kept)}))")
     page.reload()
-    page.wait(lambda: page.shown("#draft") and page.text("#pulse"), 10, "the chat")
+    page.wait(lambda: page.shown("#draft") and page.text("#pulse"), 30, "the chat")
     ask(page, router, "Answer.")
     assert page.text(".turn:last-child .text") == "Answer."
 
@@ -304,7 +304,7 @@ def test_messages_and_code_are_copied_by_the_keyboard_and_it_is_announced(page, 
         copied = page.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
         assert copied == text, label
         assert page.js("return document.activeElement.ariaLabel") == label
-    page.wait(lambda: page.text("#announcer") == "Copied the answer.", 10, "the announcement")
+    page.wait(lambda: page.text("#announcer") == "Copied the answer.", 30, "the announcement")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
