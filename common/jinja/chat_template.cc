@@ -39,7 +39,7 @@ absl::StatusOr<Value> MessageValue(jinja::Workspace& workspace, const ChatMessag
   BATON_RETURN_IF_ERROR(add("role", message.role, IsKnownRole(message.role)));
   BATON_RETURN_IF_ERROR(add("content", message.content, false));
   if (!message.name.empty()) BATON_RETURN_IF_ERROR(add("name", message.name, false));
-  return workspace.NewDict(std::move(items));
+  return workspace.NewDict(items);
 }
 
 absl::StatusOr<Value> MessageValue(jinja::Workspace& workspace, const Json& message, size_t index) {
@@ -57,7 +57,7 @@ absl::StatusOr<Value> MessageValue(jinja::Workspace& workspace, const Json& mess
     }
     items.emplace_back(key, value);
   }
-  return workspace.NewDict(std::move(items));
+  return workspace.NewDict(items);
 }
 
 absl::StatusOr<std::vector<TextPiece>> Run(const jinja::Block& block, const Value& messages,

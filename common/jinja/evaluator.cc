@@ -153,7 +153,7 @@ absl::StatusOr<Value> Evaluator::MakeDict(const Expression& expression, Scope& s
     BATON_ASSIGN_OR_RETURN(const Value value, Evaluate(*expression.operands[i + 1], scope));
     items.emplace_back(key, value);
   }
-  return workspace_.NewDict(std::move(items));
+  return workspace_.NewDict(items);
 }
 
 absl::StatusOr<Value> Evaluator::EvaluateSlice(const Expression& expression, Scope& scope) {

@@ -46,7 +46,7 @@ absl::StatusOr<Value> ConvertObject(Workspace& workspace, const Json& json, int 
     BATON_ASSIGN_OR_RETURN(const Value value, Convert(workspace, member, depth));
     items.emplace_back(key, value);
   }
-  return workspace.NewDict(std::move(items), source);
+  return workspace.NewDict(items, source);
 }
 
 absl::StatusOr<Value> Convert(Workspace& workspace, const Json& json, int depth) {
