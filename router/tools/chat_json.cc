@@ -57,7 +57,9 @@ Json ArgumentsOf(const v1::ToolCall& call) {
 // An object in the place of arguments that are none.
 Json ObjectFor(const std::string& arguments) {
   const Json json = ParseOrderedJson(arguments);
-  if (json == Json::array() || json == "") return Json::object();
+  const std::string* const text = json.get_ptr<const std::string*>();
+  const bool is_none = (json.is_array() && json.empty()) || (text != nullptr && text->empty());
+  if (is_none) return Json::object();
   return {{kInvalidArguments, arguments}};
 }
 
