@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "client/models/model_finder.h"
 #include "common/base/log.h"
 
 namespace baton {
@@ -25,8 +26,7 @@ bool LooksLikeModel(const std::string& text) {
   if (absl::EndsWith(text, ".gguf")) return true;
   struct stat facts;
   if (text.empty() || stat(text.c_str(), &facts) != 0) return false;
-  if (S_ISREG(facts.st_mode)) return BeginsWithGguf(text);
-  return S_ISDIR(facts.st_mode) && stat(absl::StrCat(text, "/config.json").c_str(), &facts) == 0;
+  return S_ISREG(facts.st_mode) ? BeginsWithGguf(text) : IsModelFolder(text);
 }
 
 absl::StatusOr<RunArguments> ReadRunArguments(const std::optional<std::string>& first,

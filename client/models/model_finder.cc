@@ -21,11 +21,6 @@ absl::Status Unreadable(const fs::path& path, const std::error_code& error) {
                                    "); check the path and the permissions"));
 }
 
-bool IsModelFolder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path / "config.json", ignored);
-}
-
 // The name of a split model's first part if `name` is that of any part, such as
 // m-00002-of-00003.gguf; else nothing.
 std::string FirstPartName(const std::string& name) {
@@ -105,6 +100,11 @@ class Finder {
 };
 
 }  // namespace
+
+bool IsModelFolder(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(fs::path(path) / "config.json", ignored);
+}
 
 absl::StatusOr<std::vector<std::string>> FindModels(const std::string& path) {
   std::error_code error;

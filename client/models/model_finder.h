@@ -12,6 +12,9 @@ namespace baton {
 inline constexpr int kMaxFolderDepth = 3;        // levels of folders below the path
 inline constexpr int kMaxFolderEntries = 10000;  // names in all folders below a path
 
+// Whether the path is that of a Hugging Face folder: it has a config.json.
+bool IsModelFolder(const std::string& path);
+
 // The paths that may be given for --model, in the order of their names: `path` itself if it is a
 // file or a Hugging Face folder (one with config.json), else the GGUF files and such folders in it.
 // Of a split model the path of the first part stands, and those of the others only where the first

@@ -19,7 +19,8 @@ size_t AtomBytes(absl::string_view pattern) {
   return std::min(end + 1, pattern.size());
 }
 
-// How often "{2}", "{2,}" and "{2,5}" repeat, at most or without a bound at least; 0: it is none.
+// Returns the number of a repetition such as "{2}" or "{2,}", of "{2,5}" the upper one. 0 if it is
+// no repetition.
 double Times(absl::string_view braces) {
   double times = 0;
   for (const absl::string_view bound :

@@ -19,7 +19,7 @@ void AddReasoning(const std::string& text, Json& message) {
   }
 }
 
-// What the type of a call is called, and where its text stands.
+// The type of the call, and the field that has its text.
 const char* TypeOf(const AnswerPart& part) { return part.is_custom ? "custom" : "function"; }
 const char* TextFieldOf(const AnswerPart& part) { return part.is_custom ? "input" : "arguments"; }
 

@@ -1,4 +1,4 @@
-// What one model's chat templates make of the messages of a chat.
+// How the chat templates of one model treat the messages of a chat.
 #pragma once
 
 #include "common/jinja/chat_template.h"

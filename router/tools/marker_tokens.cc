@@ -65,7 +65,7 @@ std::string MarkerGuard::Add(absl::string_view text) {
   }
 }
 
-TokenAwareParser::TokenAwareParser(std::shared_ptr<const MarkerTokens> tokens,
+TokenAwareParser::TokenAwareParser(const std::shared_ptr<const MarkerTokens>& tokens,
                                    std::unique_ptr<AnswerParser> parser)
     : guard_(tokens), parser_(std::move(parser)) {
   for (const std::string& marker : tokens->markers) plain_.emplace_back(Guarded(marker), marker);

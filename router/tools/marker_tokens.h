@@ -46,7 +46,7 @@ class MarkerGuard {
 // A parser of guarded text, whose parts have the text as the model wrote it. Not thread-safe.
 class TokenAwareParser final : public AnswerParser {
  public:
-  TokenAwareParser(std::shared_ptr<const MarkerTokens> tokens,
+  TokenAwareParser(const std::shared_ptr<const MarkerTokens>& tokens,
                    std::unique_ptr<AnswerParser> parser);
 
   void AddTokens(absl::Span<const uint32_t> ids) override { guard_.AddTokens(ids); }

@@ -13,7 +13,7 @@ namespace baton {
 
 // Stands in every answer.
 inline constexpr char kRequestIdHeader[] = "x-request-id";
-// What an answer was made without, such as hosted tools.
+// Names what the router left out of the request, such as hosted tools.
 inline constexpr char kWarningHeader[] = "x-baton-warning";
 
 // `status` with the API's names of fields.

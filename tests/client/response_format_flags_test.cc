@@ -19,14 +19,15 @@ class ResponseFormatFlagsTest : public ::testing::Test {
  protected:
   ResponseFormatFlagsTest() { AddResponseFormatFlags(flags_, given_); }
 
-  absl::Status Parse(std::vector<std::string> arguments) {
+  absl::Status Parse(const std::vector<std::string>& arguments) {
     std::vector<const char*> argv = {"prog"};
     for (const std::string& argument : arguments) argv.push_back(argument.c_str());
     const absl::Status status = flags_.Parse(static_cast<int>(argv.size()), argv.data());
     if (!status.ok()) return status;
     absl::StatusOr<v1::ResponseFormat> format = ReadResponseFormat(flags_, given_);
-    if (format.ok()) format_ = *std::move(format);
-    return format.status();
+    if (!format.ok()) return format.status();
+    format_ = *std::move(format);
+    return absl::OkStatus();
   }
   static std::string FileWith(const std::string& text) {
     const std::string path = ::testing::TempDir() + "/response_format_flags_test.txt";

@@ -68,8 +68,8 @@ class TestValues {
   Value Generator(std::vector<Value> items) {
     return *workspace_.NewList(std::move(items), {.generator = true});
   }
-  Value DictOf(std::vector<std::pair<Value, Value>> items) {
-    return *workspace_.NewDict(std::move(items));
+  Value DictOf(const std::vector<std::pair<Value, Value>>& items) {
+    return *workspace_.NewDict(items);
   }
   static Value Int(int64_t number, bool trusted = true) { return Value{number, trusted}; }
   static Value Missing() { return Value{Undefined{"missing"}}; }

@@ -60,7 +60,7 @@ TEST(ClientParser, CallsHaveTheClientsNamesHoweverTheAnswerIsCut) {
        "<edit|write!>x<edit|write!>{\"text\": 1}"},
       {"~capply_patch~aa patch~tand text", "<|apply_patch!>a patchand text"},
       {"~capply_patch~a", "<|apply_patch!>"},
-      // Names that are not in the table are nobody's to cut.
+      // A name that is not in the table stays whole, also one with "__".
       {"~cmcp__clock__stop~a{}", "<|mcp__clock__stop>{}"},
       {"~ctime_in~a{}", "<|time_in>{}"},
   };
