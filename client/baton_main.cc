@@ -19,7 +19,7 @@ int BatonMain(int argc, char** argv) {
   CLI::App app("Baton serves large language models with prefill and decode on separate workers.",
                "baton");
   app.require_subcommand(1);
-  app.set_version_flag("-V,--version", Version());
+  AddHelpFlags(app, Version());
   app.footer(
       "Each flag --some-name is also BATON_SOME_NAME in the environment, and a key of the TOML "
       "file "
@@ -31,7 +31,8 @@ int BatonMain(int argc, char** argv) {
     WriteOutput(FactsJson(FactsOfCommands(app, subcommands)));
     return 0;
   }
-  if (const absl::Status status = ParseArguments(app, argc, argv); !status.ok()) {
+  const auto facts = [&](const CLI::App& asked) { return FactsOfCommand(asked, subcommands); };
+  if (const absl::Status status = ParseArguments(app, argc, argv, facts); !status.ok()) {
     return ExitUsage("baton", status);
   }
   for (Subcommand& subcommand : subcommands) {

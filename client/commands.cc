@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "bench/engine/bench_engine_command.h"
@@ -79,15 +78,24 @@ std::list<Subcommand> AddCommands(CLI::App& app) {
   return commands;
 }
 
+CommandFacts FactsOfCommand(const CLI::App& app, const std::list<Subcommand>& subcommands) {
+  for (const Subcommand& subcommand : subcommands) {
+    if (&subcommand.app == &app) return subcommand.flags.Facts(subcommand.program);
+  }
+  const CLI::App* const parent = app.get_parent();
+  return FactsOf(app, parent == nullptr ? app.get_name()
+                                        : absl::StrCat(parent->get_name(), " ", app.get_name()));
+}
+
 std::vector<CommandFacts> FactsOfCommands(const CLI::App& app,
                                           const std::list<Subcommand>& subcommands) {
-  std::vector<CommandFacts> facts = {FactsOf(app, app.get_name())};
+  std::vector<CommandFacts> facts = {FactsOfCommand(app, subcommands)};
+  const CLI::App* last_group = &app;
   for (const Subcommand& subcommand : subcommands) {
-    const CLI::App& group = *subcommand.app.get_parent();
-    const std::string program = absl::StrCat(app.get_name(), " ", group.get_name());
-    const bool is_new_group = &group != &app && !absl::StartsWith(facts.back().program, program);
-    if (is_new_group) facts.push_back(FactsOf(group, program));
-    facts.push_back(subcommand.flags.Facts(subcommand.program));
+    const CLI::App* const group = subcommand.app.get_parent();
+    if (group != &app && group != last_group) facts.push_back(FactsOfCommand(*group, subcommands));
+    last_group = group;
+    facts.push_back(FactsOfCommand(subcommand.app, subcommands));
   }
   return facts;
 }
