@@ -53,10 +53,13 @@ Json ToJson(const CommandFacts& command) {
   for (const Example& example : command.examples) {
     examples.push_back({{"command", example.command}, {"meaning", example.meaning}});
   }
+  Json groups = Json::array();
+  for (const FlagGroup group : kFlagGroups) groups.push_back(std::string(FlagGroupTitle(group)));
   return {{"program", command.program},         {"version", Version()},
           {"description", command.description}, {"footer", command.footer},
           {"flags", std::move(flags)},          {"first", command.first},
-          {"arguments", std::move(arguments)},  {"examples", std::move(examples)}};
+          {"groups", std::move(groups)},        {"arguments", std::move(arguments)},
+          {"examples", std::move(examples)}};
 }
 
 }  // namespace

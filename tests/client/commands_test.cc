@@ -68,7 +68,8 @@ std::vector<std::string> LongNames(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
     const std::vector<std::string>& forms = option->get_lnames();
-    if (forms.empty() || forms[0] == "help" || forms[0] == "config") continue;
+    if (forms.empty() || forms[0] == "help" || forms[0] == "help-all" || forms[0] == "config")
+      continue;
     if (option->get_group().empty()) continue;
     names.push_back(forms[0]);
   }
