@@ -139,9 +139,9 @@ struct FlagSet::Rep {
   std::unique_ptr<CLI::App> owned;
   CLI::App* app = nullptr;
   std::string program;
-  std::string config_path;                // as --config names it
-  FlagGroup group = FlagGroup::kGeneral;  // of flags that are added
-  std::vector<std::string> first;         // names of the flags that plain --help shows
+  std::string config_path;                     // as --config names it
+  FlagGroup flag_group = FlagGroup::kGeneral;  // of flags that are added
+  std::vector<std::string> first;              // names of the flags that plain --help shows
   std::vector<Example> examples;
   std::vector<std::unique_ptr<Declared>> flags;
   std::vector<std::unique_ptr<Foreign>> foreign;
@@ -149,7 +149,7 @@ struct FlagSet::Rep {
   Declared& NewFlag(const NameParts& parts, Value value) {
     if (!parts.placeholder.empty()) value.placeholder = parts.placeholder;
     return *flags.emplace_back(
-        std::make_unique<Declared>(Flag(parts.name, std::move(value)), group));
+        std::make_unique<Declared>(Flag(parts.name, std::move(value)), flag_group));
   }
   void AddConfigFlag() {
     app->add_option("--config", config_path, "TOML file with flags as keys")->type_name("FILE");
@@ -204,7 +204,7 @@ FlagSet::FlagSet(CLI::App& app) : rep_(std::make_unique<Rep>()) {
 
 FlagSet::~FlagSet() = default;
 
-void FlagSet::SetGroup(FlagGroup group) { rep_->group = group; }
+void FlagSet::SetGroup(FlagGroup group) { rep_->flag_group = group; }
 
 void FlagSet::ShowFirst(std::vector<std::string> names) {
   for (const std::string& name : names) rep_->Get(name);
