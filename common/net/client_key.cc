@@ -9,6 +9,7 @@
 
 #include "common/base/small_file.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flag_group.h"
 
 namespace baton {
 namespace {
@@ -31,8 +32,10 @@ absl::StatusOr<std::string> CheckKey(const std::string& source, absl::string_vie
 }  // namespace
 
 void AddApiKeyFlag(FlagSet& flags, std::string& file) {
-  flags.AddString("api-key-file", file,
-                  "file with the API key to show the router (or BATON_API_KEY holds the key)");
+  flags.SetGroup(FlagGroup::kSecurity);
+  flags.AddString("api-key-file=FILE", file,
+                  "File with the API key for the router; empty: the key in the variable "
+                  "BATON_API_KEY");
 }
 
 absl::StatusOr<ClientKey> ClientKey::Read(const std::string& file, absl::string_view address,
