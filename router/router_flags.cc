@@ -157,8 +157,8 @@ absl::Status CheckPlainWorkers(const RouterFlags& flags) {
   }
   if (!flags.front.path.empty()) {
     return absl::InvalidArgumentError(
-        "--plain-workers contradicts --front-socket, whose clients do not see --tls-cert; give one "
-        "or the other");
+        "--plain-workers contradicts --front-socket: clients of the proxy do not get --tls-cert; "
+        "give one or the other");
   }
   if (!workers.workers_file.empty()) {
     return absl::InvalidArgumentError(
@@ -171,14 +171,14 @@ absl::Status CheckPlainWorkers(const RouterFlags& flags) {
       if (IsLoopback(address)) continue;
       return absl::PermissionDeniedError(
           absl::StrCat(flag, " ", address,
-                       " is beyond loopback, where --plain-workers calls nothing: give that worker "
-                       "a certificate and leave --plain-workers out"));
+                       " is beyond loopback, but --plain-workers allows loopback only: give that "
+                       "worker a certificate and leave --plain-workers out"));
     }
   }
   if (tls.certificate_optional || tls.has_authority()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "--tls-cert: clients have no way to show who they are; give --api-keys, --serve-key-file, "
-      "or --tls-client-ca for clients with certificates");
+      "--tls-cert: clients have no way to authenticate; give --api-keys, --serve-key-file, or "
+      "--tls-client-ca for clients with certificates");
 }
 
 }  // namespace
@@ -270,7 +270,7 @@ absl::Status RouterFlags::Finish() {
   BATON_RETURN_IF_ERROR(CheckWorkerAddresses(*this));
   if (front.path.empty() != (front_uid < 0)) {
     return absl::InvalidArgumentError(
-        "--front-socket and --front-uid: one is not given; give both, or neither");
+        "--front-socket and --front-uid need each other; give both, or neither");
   }
   front.user = static_cast<uid_t>(front_uid);
   if (router.grammars.program.empty()) {

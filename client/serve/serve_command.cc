@@ -81,9 +81,8 @@ absl::Status CheckClientsAreKnown(const TlsFlags& tls, const std::vector<std::st
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      "--tls-cert: clients have no way to show who they are; give --api-keys (a file of `baton "
-      "keys`), --serve-key-file (keys of your own), or --tls-client-ca for clients with "
-      "certificates");
+      "--tls-cert: clients have no way to authenticate; give --api-keys (a file of `baton keys`), "
+      "--serve-key-file (keys of your own), or --tls-client-ca for clients with certificates");
 }
 
 // Checks that HTTP beyond loopback is protected. The router's own error would name --tls-ca too.
@@ -185,7 +184,8 @@ int ServeCommand::Run(const FlagSet& flags) {
   if (status.ok()) status = CheckClientsAreKnown(tls, flags.GivenArguments());
   if (status.ok()) status = CheckHttpAddress(tls, http_listen_);
   if (status.ok() && options_.cuda_mps && worker_.runtime.backend.device == "cpu") {
-    status = absl::InvalidArgumentError("--cuda-mps: the workers compute on --device cpu");
+    status = absl::InvalidArgumentError(
+        "--cuda-mps: needs a GPU, but --device is cpu; leave one of them out");
   }
   if (status.ok()) {
     status = InitLogging("serve", worker_.server.log_level, worker_.server.log_format);

@@ -26,7 +26,7 @@ absl::StatusOr<std::string> CheckKey(const std::string& source, absl::string_vie
   });
   if (!key.empty() && key.size() <= kMaxKeyBytes && good) return std::string(key);
   return absl::InvalidArgumentError(absl::StrCat(
-      source, ": holds no API key; it must be one line, as `baton keys new` prints it"));
+      source, ": contains no API key; it must be one line, as printed by `baton keys new`"));
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ absl::Status CheckText(absl::string_view name) {
   });
   if (prints && IsUtf8(name)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "has a control character or is no UTF-8; leave out what does not print");
+      "has a control character or is not UTF-8; use printable characters");
 }
 
 // Adds the names of one text to `names`.

@@ -40,7 +40,7 @@ absl::Status CheckSpeculation(const ModelRuntimeOptions& runtime) {
   }
   if (mode == SpeculationMode::kNone && !runtime.draft_model.empty()) {
     return absl::InvalidArgumentError(
-        "--draft-model: --speculative=none guesses for nobody; leave one of them out");
+        "--draft-model: is not used with --speculative=none; leave one of them out");
   }
   return absl::OkStatus();
 }
