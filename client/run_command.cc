@@ -272,9 +272,9 @@ int RunCommand::Run(const FlagSet& flags) {
   if (!prompt.ok()) return ExitUsage(kProgram, prompt.status());
   const bool chat = !prompt->has_value();
   if (chat && (raw_ || choices_ > 1)) {
-    return ExitUsage(kProgram,
-                     absl::InvalidArgumentError(absl::StrCat(flags.Label(raw_ ? "raw" : "n"),
-                                                             " is not for a chat; give a prompt")));
+    return ExitUsage(kProgram, absl::InvalidArgumentError(
+                                   absl::StrCat(flags.Label(raw_ ? "raw" : "n"),
+                                                " cannot be used in a chat; give a prompt")));
   }
   auto request = MakeRequest(flags);
   if (!request.ok()) return ExitUsage(kProgram, request.status());

@@ -48,7 +48,8 @@ FlagSet::Value Seed(v1::SamplingParams& params) {
 
 FlagSet::Value Stops(v1::SamplingParams& params) {
   return {.set = [&params](const std::string& text) -> absl::Status {
-            if (text.empty()) return absl::InvalidArgumentError("is empty and would end nothing");
+            if (text.empty())
+              return absl::InvalidArgumentError("is empty; give the text at which to stop");
             BATON_RETURN_IF_ERROR(CheckUtf8(text));
             params.add_stop(text);
             return absl::OkStatus();

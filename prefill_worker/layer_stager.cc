@@ -164,7 +164,8 @@ void LayerStager::Copy(const Computed& computed, KvStaging::Slot slot, const Blo
 absl::StatusOr<std::vector<uint32_t>> LayerStager::MakeCrcs(Piece& piece) const {
   for (const BlockRef& block : piece.blocks) {
     if (options_.block_generation(block.id) != block.generation) {
-      return absl::InternalError("a KV block was given to somebody else while it was being staged");
+      return absl::InternalError(
+          "a KV block was given to another sequence while it was being staged");
     }
   }
   const auto& [layer, tokens] = piece.kv;

@@ -135,7 +135,7 @@ void SendDriver::On(const SendInbox::StreamOver& over) {
 void SendDriver::On(const SendInbox::Released& released) {
   if (stager_.has_value()) stager_->Released(released.sequence_number);
   if (!released.intact && !std::exchange(stale_, true)) {
-    LogError("a KV block was given to somebody else while a push was sending it");
+    LogError("a KV block was given to another sequence while a push was sending it");
   }
   Tell(SendEvent::SlicesReleased{released.intact});
 }

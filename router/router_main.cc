@@ -185,7 +185,7 @@ int RouterMain(int argc, char** argv) {
   IgnoreSigpipe();
   mallopt(M_MMAP_THRESHOLD, kMmapThresholdBytes);
   RouterFlags flags;
-  FlagSet flag_set(kProgram, "Routes generation requests to prefill and decode workers.");
+  FlagSet flag_set(kProgram, "Route requests to prefill and decode workers, over gRPC and HTTP");
   flags.AddTo(flag_set);
   flag_set.ParseOrExit(argc, argv);
   if (absl::Status status = flags.Finish(); !status.ok()) return ExitUsage(kProgram, status);

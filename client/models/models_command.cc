@@ -33,9 +33,9 @@ void ModelsCommand::AddFlags(FlagSet& flags) {
 int ModelsCommand::Run(const FlagSet&) {
   constexpr char kProgram[] = "baton models";
   if (paths_.empty()) {
-    return ExitUsage(kProgram, absl::InvalidArgumentError(
-                                   "name a GGUF file, a Hugging Face folder, or a folder that "
-                                   "holds such"));
+    return ExitUsage(
+        kProgram, absl::InvalidArgumentError(
+                      "name a GGUF file, a Hugging Face folder, or a folder that contains models"));
   }
   // Nothing is computed, so one thread will do.
   const absl::StatusOr<std::unique_ptr<Backend>> backend =

@@ -32,7 +32,7 @@ absl::Status CheckPlanFlags(const FlagSet& flags) {
 absl::Status CheckPlanOptions(const PlanOptions& options) {
   if (options.rates.empty()) {
     return absl::InvalidArgumentError(
-        "--rates is missing; name a file of what `baton bench engine --json` printed");
+        "--rates is missing; name a file with the output of `baton bench engine --json`");
   }
   if (options.load.trace.empty() && options.load.rate == 0) {
     return absl::InvalidArgumentError(
@@ -41,8 +41,8 @@ absl::Status CheckPlanOptions(const PlanOptions& options) {
   const bool searches = options.prefill_workers == 0 || options.decode_workers == 0;
   if (searches && options.objective.empty()) {
     return absl::InvalidArgumentError(
-        "--objective is missing; say what a good request keeps, or give both --prefill-workers and "
-        "--decode-workers");
+        "--objective is missing; give the limits that a good request meets, such as ttft=500ms, or "
+        "give both --prefill-workers and --decode-workers");
   }
   return absl::OkStatus();
 }

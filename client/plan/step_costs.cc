@@ -227,7 +227,7 @@ StepCosts::StepCosts(Facts facts, const ChunkCosts& chunks, std::vector<DecodeCo
 absl::StatusOr<StepCosts> StepCosts::Parse(const std::string& json, const std::string& name) {
   const nlohmann::json file = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
   const Fields fields(file, name);
-  if (!file.is_object()) return fields.Wrong("the file", "is no JSON object");
+  if (!file.is_object()) return fields.Wrong("the file", "is not a JSON object");
   Facts facts;
   BATON_ASSIGN_OR_RETURN(facts.model, fields.Text("model"));
   BATON_ASSIGN_OR_RETURN(facts.device, fields.Text("device"));

@@ -226,7 +226,7 @@ absl::StatusOr<Json> ParseFleet(absl::string_view body) {
   if (!fleet.is_object() || !IsListOfObjects(MemberOf(fleet, "routers")) ||
       !IsListOfObjects(MemberOf(fleet, "workers")) || !IsListOfObjects(MemberOf(fleet, "events"))) {
     return absl::InvalidArgumentError(
-        "the answer is not a fleet's; is another program at this address?");
+        "the answer does not describe a fleet; check that a Baton router has this address");
   }
   return fleet;
 }

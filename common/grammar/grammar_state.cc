@@ -176,7 +176,7 @@ absl::Status GrammarState::Accept(int32_t token) {
   try {
     if (refused || !LeadsOn(token) || !matcher_->AcceptToken(token)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("token ", token, " may not come next by the grammar"));
+          absl::StrCat("token ", token, " is not allowed by the grammar at this place"));
     }
     open_bytes_.push_back(Utf8Tokens::OpenByte(TextOf(token)));
   } catch (const std::exception& error) {
@@ -215,7 +215,9 @@ absl::Status GrammarState::FillMask(absl::Span<uint32_t> mask) {
   BATON_CHECK(mask.size() == MaskWords(vocab_size_), "the mask has other words");
   if (!failure_.ok()) return failure_;
   const MeteredCall call(*this);
-  if (IsTerminated()) return absl::FailedPreconditionError("the answer has ended by its grammar");
+  if (IsTerminated())
+    return absl::FailedPreconditionError(
+        "the answer is complete, and its grammar allows no further token");
   int64_t words = static_cast<int64_t>(mask.size());
   DLTensor tensor{};
   tensor.data = mask.data();
@@ -232,7 +234,7 @@ absl::Status GrammarState::FillMask(absl::Span<uint32_t> mask) {
   for (const uint32_t word : mask) {
     if (word != 0) return absl::OkStatus();
   }
-  return absl::FailedPreconditionError("no token may come next by the grammar");
+  return absl::FailedPreconditionError("the grammar allows no token at this place");
 }
 
 void GrammarState::FillMasks(absl::Span<const int32_t> guesses, absl::Span<uint32_t> masks) {

@@ -105,7 +105,7 @@ absl::Status SchemaChecker::CheckKeywords(const Json& schema, const std::string&
   for (const auto& [name, value] : schema.items()) {
     const SchemaKeyword* keyword = FindSchemaKeyword(name);
     const std::string at = ChildPointer(pointer, name);
-    if (keyword == nullptr) return SchemaNotSupported(at, "it is no keyword that is known here");
+    if (keyword == nullptr) return SchemaNotSupported(at, "it is not a known keyword");
     if (name == "uniqueItems" && value == false) continue;
     if (keyword->support == KeywordSupport::kRefused) return SchemaNotSupported(at, keyword->note);
     if ((name == "$id" || name == "id") && !pointer.empty()) {
@@ -117,8 +117,8 @@ absl::Status SchemaChecker::CheckKeywords(const Json& schema, const std::string&
       continue;
     }
     if (deciding != "type") {
-      return SchemaNotSupported(at,
-                                absl::StrCat("it stands beside ", deciding, "; use one of them"));
+      return SchemaNotSupported(
+          at, absl::StrCat("it cannot be combined with ", deciding, "; use one of them"));
     }
   }
   return absl::OkStatus();
@@ -127,7 +127,7 @@ absl::Status SchemaChecker::CheckKeywords(const Json& schema, const std::string&
 absl::StatusOr<Json> SchemaChecker::Node(const Json& schema, const std::string& pointer) {
   pointers_.insert("#" + pointer);
   if (schema == true) return Json::object();
-  if (schema == false) return SchemaNotSupported(pointer, "no answer is valid by it");
+  if (schema == false) return SchemaNotSupported(pointer, "no answer can match it");
   if (!schema.is_object()) return SchemaFault(pointer, "is neither an object nor a boolean");
   BATON_RETURN_IF_ERROR(CheckKeywords(schema, pointer));
 
@@ -135,14 +135,14 @@ absl::StatusOr<Json> SchemaChecker::Node(const Json& schema, const std::string& 
   const std::string at = ChildPointer(pointer, deciding);
   Json out = Json::object();
   if (deciding == "$ref") {
-    if (!schema["$ref"].is_string()) return SchemaFault(at, "is no string");
+    if (!schema["$ref"].is_string()) return SchemaFault(at, "is not a string");
     references_.emplace_back(at, schema["$ref"].get<std::string>());
     out["$ref"] = schema["$ref"];
   } else if (deciding == "const" || deciding == "enum") {
     BATON_ASSIGN_OR_RETURN(out, Values(schema, deciding, pointer));
   } else if (deciding == "anyOf" || deciding == "allOf") {
     if (deciding == "allOf" && schema[deciding].size() != 1) {
-      return SchemaNotSupported(at, "it has not exactly one schema; write what it says in one");
+      return SchemaNotSupported(at, "it must have exactly one schema; merge its schemas into one");
     }
     BATON_ASSIGN_OR_RETURN(out[deciding], Nodes(schema[deciding], at));
   } else if (deciding == "oneOf") {
@@ -161,7 +161,7 @@ absl::StatusOr<Json> SchemaChecker::Node(const Json& schema, const std::string& 
 
 absl::StatusOr<Json> SchemaChecker::Nodes(const Json& schemas, const std::string& pointer) {
   if (!schemas.is_array() || schemas.empty())
-    return SchemaFault(pointer, "is no array with schemas");
+    return SchemaFault(pointer, "is not an array with schemas");
   Json out = Json::array();
   for (size_t i = 0; i < schemas.size(); ++i) {
     BATON_ASSIGN_OR_RETURN(Json node, Node(schemas[i], absl::StrCat(pointer, "/", i)));
@@ -184,7 +184,7 @@ absl::Status SchemaChecker::CheckDisjoint(const Json& schemas, const std::string
 }
 
 absl::StatusOr<Json> SchemaChecker::NamedNodes(const Json& schemas, const std::string& pointer) {
-  if (!schemas.is_object()) return SchemaFault(pointer, "is no object");
+  if (!schemas.is_object()) return SchemaFault(pointer, "is not an object");
   Json out = Json::object();
   for (const auto& [name, schema] : schemas.items()) {
     BATON_ASSIGN_OR_RETURN(out[name], Node(schema, ChildPointer(pointer, name)));
@@ -214,7 +214,7 @@ absl::StatusOr<Json> SchemaChecker::Values(const Json& schema, absl::string_view
   const std::string at = ChildPointer(pointer, keyword);
   const Json& given = schema[std::string(keyword)];
   const Json values = keyword == "enum" ? given : Json::array({given});
-  if (!values.is_array() || values.empty()) return SchemaFault(at, "is no array with values");
+  if (!values.is_array() || values.empty()) return SchemaFault(at, "is not an array with values");
   BATON_ASSIGN_OR_RETURN(const Types types, TypesOf(schema, pointer));
   for (const Json& value : values) {
     bool fits = types.empty();
@@ -266,12 +266,12 @@ absl::StatusOr<Json> SchemaChecker::Properties(const Json& schema, const std::st
                          NamedNodes(schema.value("properties", Json::object()), at));
   const std::string required_at = ChildPointer(pointer, "required");
   const Json required = schema.value("required", Json::array());
-  if (!required.is_array()) return SchemaFault(required_at, "is no array");
+  if (!required.is_array()) return SchemaFault(required_at, "is not an array");
   for (const Json& name : required) {
-    if (!name.is_string()) return SchemaFault(required_at, "has a name that is no string");
+    if (!name.is_string()) return SchemaFault(required_at, "has a name that is not a string");
     if (properties.contains(name.get<std::string>())) continue;
     if (!any_others) {
-      return SchemaNotSupported(required_at, "it has a name that properties lacks");
+      return SchemaNotSupported(required_at, "it has a name that is missing in properties");
     }
     properties[name.get<std::string>()] = Json::object();
   }
@@ -297,7 +297,7 @@ absl::Status SchemaChecker::Object(const Json& schema, const std::string& pointe
                       (unsaid && schema.contains("properties"));
   if (!closed && !properties.empty()) {
     return SchemaNotSupported(ChildPointer(pointer, "additionalProperties"),
-                              "it stands beside properties; set it to false");
+                              "it cannot be combined with properties; set it to false");
   }
   if (closed || given == true) {
     out["additionalProperties"] = !closed;
@@ -312,7 +312,7 @@ absl::Status SchemaChecker::Object(const Json& schema, const std::string& pointe
                          SchemaCount(schema, "maxProperties", pointer, kMaxSchemaCount));
   if (least > 1 && !closed) {
     return SchemaNotSupported(ChildPointer(pointer, "minProperties"),
-                              "an answer could say one key twice; name the properties");
+                              "an answer could repeat a key; name the properties");
   }
   if (least > 0) out["minProperties"] = least;
   if (most < kMaxSchemaCount) out["maxProperties"] = most;

@@ -153,7 +153,8 @@ absl::StatusOr<GrammarState> ReadGrammar(const internal::v1::SequenceSpec& spec,
                                          const GrammarReader* grammars) {
   if (grammars == nullptr) {
     return WithErrorInfo(
-        absl::FailedPreconditionError("sequence.grammar: this worker reads no grammars"),
+        absl::FailedPreconditionError(
+            "sequence.grammar: this worker does not support grammars; its log says why"),
         {.reason = "NO_GRAMMARS"});
   }
   const auto outputs =

@@ -178,9 +178,11 @@ absl::Status RouterDraining() {
 }
 
 absl::Status TokensMayBeWrong() {
-  return WithErrorInfo(absl::DataLossError("tokens of this answer may be wrong: they rest on a KV "
-                                           "cache that proved to be; discard it and ask again"),
-                       {.reason = kReasonKvWrong, .stage = kStageDecode});
+  return WithErrorInfo(
+      absl::DataLossError(
+          "tokens of this answer may be wrong, because they were computed from a KV cache that "
+          "proved to be wrong; discard the answer and send the request again"),
+      {.reason = kReasonKvWrong, .stage = kStageDecode});
 }
 
 absl::Status PoisonRequest(const absl::Status& failure) {

@@ -67,7 +67,7 @@ TEST_F(FolderWeightsTest, AnIndexThatDoesNotFitItsShardsIsRefused) {
   Write("b.safetensors", OneTensor("y", 2));
   WriteIndex(R"({"x": "b.safetensors", "y": "a.safetensors"})");
   EXPECT_EQ(Error(), absl::StrCat(folder_.path(), "/", kIndexFile,
-                                  ": says that tensor 'x' is in b.safetensors, where it is not; "
+                                  ": lists tensor 'x' in b.safetensors, which does not contain it; "
                                   "fetch the folder again"));
   Write("b.safetensors", OneTensor("x", 2));
   WriteIndex(R"({"x": "a.safetensors", "z": "b.safetensors"})");
