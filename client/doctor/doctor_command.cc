@@ -29,6 +29,8 @@
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/certificates/credentials.h"
+#include "common/flags/flag_group.h"
+#include "common/flags/help_texts.h"
 #include "common/net/client_key.h"
 #include "common/net/server_flags.h"
 
@@ -98,17 +100,22 @@ Findings CheckWorkersOf(const ServerConfig& config, size_t& left) {
 }  // namespace
 
 void DoctorCommand::AddFlags(FlagSet& flags) {
-  flags.AddPositionals("config", config_files_,
-                       "TOML files of servers, as their --config names them");
-  flags.AddString("model", model_,
-                  "GGUF file or Hugging Face folder to be served here, beside those of the files");
-  flags.AddAddress("server", server_, "address of a router to be reached by gRPC");
-  flags.AddString("http", http_,
-                  "Router to ask for the fleet by HTTP, as host:port or http://host:port (default: "
-                  "a router that runs here)");
-  flags.AddBool("json", json_, "print one JSON object instead of lines");
+  flags.SetGroup(FlagGroup::kGeneral);
+  flags.AddPositionals("CONFIG", config_files_,
+                       "TOML files of servers to check, each as a server's --config names it");
+  flags.AddString("model=FILE", model_,
+                  "GGUF file or Hugging Face folder to check, beside the models that the TOML "
+                  "files name");
+  flags.AddBool("json", json_, kJsonHelp);
+  flags.SetGroup(FlagGroup::kConnection);
+  flags.AddAddress("server", server_, "Router to reach by gRPC");
+  flags.AddString("http=HOST:PORT", http_,
+                  absl::StrCat(kHttpRouterHelp, "; without it, one that runs on this machine"));
   AddTlsFlags(flags, tls_);
   AddApiKeyFlag(flags, api_key_file_);
+  flags.AddExample("baton doctor --model model.gguf", "Check this machine before a first start");
+  flags.AddExample("baton doctor router.toml decode.toml", "Check what these files configure");
+  flags.AddExample("baton doctor --http 127.0.0.1:8080", "Check a fleet that runs");
 }
 
 std::vector<ServerConfig> DoctorCommand::ReadConfigs(Findings& findings) const {

@@ -13,6 +13,8 @@
 #include "common/base/small_file.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flag_group.h"
+#include "common/flags/help_texts.h"
 
 namespace baton {
 namespace {
@@ -153,49 +155,60 @@ absl::StatusOr<PlanReport> MakePlan(const PlanOptions& options) {
 }
 
 void PlanCommand::AddFlags(FlagSet& flags) {
-  flags.AddString("rates", options_.rates,
-                  "file of what `baton bench engine --json` printed on a worker's machine");
-  flags.AddString("decode-rates", options_.decode_rates,
-                  "the same for decode workers (default: --rates)");
-  AddTraceFlags(flags, options_.load.trace, options_.trace);
-  flags.AddDouble("request-rate", options_.load.rate, 0, 1e6,
-                  "requests/s, a Poisson process, in place of the times of the trace");
+  flags.SetGroup(FlagGroup::kEngine);
+  flags.AddString("rates=FILE", options_.rates,
+                  "Output of `baton bench engine --json` on a machine like a worker's");
+  flags.AddString(
+      "decode-rates=FILE", options_.decode_rates,
+      "Output of `baton bench engine --json` on a machine like a decode worker's, if it "
+      "differs from --rates");
+  AddGeneratedLoadFlags(flags, options_.load, options_.seed);
   flags.AddDuration("duration", options_.duration, absl::Milliseconds(1), absl::Hours(24 * 365),
-                    "of the arrivals at --request-rate");
-  flags.AddInt("input-len", options_.load.input_tokens, 1, 1 << 20,
-               "tokens of a prompt, without a trace");
-  flags.AddInt("output-len", options_.load.output_tokens, 1, 1 << 20,
-               "tokens to generate, without a trace");
-  flags.AddInt("seed", options_.seed, 0, INT32_MAX, "same seed, same load");
+                    "Time in which requests arrive at --request-rate");
+  AddTraceFlags(flags, options_.load.trace, options_.trace);
+  AddObjectiveFlag(flags, options_.objective);
+  flags.AddDouble("goodput-target", options_.good_share, 0.001, 1,
+                  "Share of the requests that must keep --objective, if a number of workers is 0");
   AddFleetFlags(flags);
-  flags.AddBool("json", options_.json, "print JSON instead of a table");
+  flags.SetGroup(FlagGroup::kOutput);
+  flags.AddBool("json", options_.json, kJsonHelp);
+  flags.ShowFirst({"rates", "trace", "request-rate", "input-len", "output-len", "prefill-workers",
+                   "decode-workers", "objective", "goodput-target", "json"});
+  flags.AddExample("baton plan --rates rates.json --request-rate 20 --objective ttft=2s",
+                   "Find how few workers answer 20 requests per second");
+  flags.AddExample(
+      "baton plan --rates rates.json --trace load.jsonl --prefill-workers 4 --decode-workers 3",
+      "Replay a trace on a fleet of 4 and 3 workers");
 }
 
 void PlanCommand::AddFleetFlags(FlagSet& flags) {
+  flags.SetGroup(FlagGroup::kPrefillDecode);
   flags.AddInt("prefill-workers", options_.prefill_workers, 0, kMostPlannedWorkers,
-               "how many; 0: as few as keep --objective");
-  flags.AddInt("decode-workers", options_.decode_workers, 0, kMostPlannedWorkers, "likewise");
-  flags.AddString(
-      "objective", options_.objective,
-      "what a good request keeps, as ttft=500ms,itl_p95=100ms,itl=1s,tpot=50ms,e2e=10s");
-  flags.AddDouble("goodput-target", options_.good_share, 0.001, 1,
-                  "share of the requests that must be good where a number of workers is looked "
-                  "for");
-  flags.AddNamed<PlacementPolicy>("policy", options_.policy, "of the router",
+               "Number of prefill workers; 0: find the least number that keeps --objective");
+  flags.AddInt("decode-workers", options_.decode_workers, 0, kMostPlannedWorkers,
+               "Number of decode workers; 0: find the least number that keeps --objective");
+  flags.AddNamed<PlacementPolicy>("policy", options_.policy,
+                                  "Rule by which the router chooses workers",
                                   {{"prefix_aware", PlacementPolicy::kPrefixAware},
                                    {"least_loaded", PlacementPolicy::kLeastLoaded},
                                    {"round_robin", PlacementPolicy::kRoundRobin}});
-  flags.AddString("disaggregate", options_.disaggregate,
-                  "of the router: auto, always or a number of tokens");
+  flags.AddString("disaggregate=auto|always|N", options_.disaggregate,
+                  "Where prompts are computed: always on prefill workers, auto by estimate, N on "
+                  "prefill workers if at least N tokens are not cached");
   flags.AddDuration("max-queue-time", options_.max_queue_time, absl::ZeroDuration(),
-                    absl::Hours(1 << 20), "who waits longer in the router is refused");
-  flags.AddInt("max-num-seqs", options_.max_num_seqs, 1, 4096, "of a worker: sequences in a batch");
-  flags.AddBytes("kv-cache-memory-bytes", options_.kv_cache_memory_bytes, "of a worker");
-  flags.AddBytes("link-bytes-per-second", options_.link_bytes_per_s,
-                 "that a worker's network carries of KV, each way");
+                    absl::Hours(1 << 20),
+                    "Longest time that a request waits in the router before it is refused");
+  flags.AddInt("max-num-seqs", options_.max_num_seqs, 1, 4096,
+               "Largest number of sequences in a worker's batch");
+  flags.AddBytes("kv-cache-memory-bytes", options_.kv_cache_memory_bytes,
+                 "Memory of each worker's KV cache");
+  flags.AddBytes(
+      "link-bytes-per-second", options_.link_bytes_per_s,
+      "Network bandwidth of each worker for KV caches, in bytes per second and direction");
   flags.AddDuration("request-overhead", options_.request_overhead, absl::ZeroDuration(),
                     absl::Seconds(10),
-                    "what a request takes beside waiting, prefill and transfer: router and calls");
+                    "Time of each request in the router and in calls, besides waiting, prefill and "
+                    "KV transfer");
 }
 
 int PlanCommand::Run(const FlagSet& flags) {
