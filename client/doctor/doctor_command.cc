@@ -126,10 +126,10 @@ std::vector<ServerConfig> DoctorCommand::ReadConfigs(Findings& findings) const {
     if (!config.ok()) {
       finding.verdict = Verdict::kFailed;
       finding.found = std::string(config.status().message());
-      finding.remedy = "correct the file; the server's --check-config knows all of its keys";
+      finding.remedy = "correct the file; the server's --check-config checks all of its keys";
       continue;
     }
-    finding.found = config->router ? "a router's" : "a worker's";
+    finding.found = config->router ? "configures a router" : "configures a worker";
     configs.push_back(*std::move(config));
   }
   return configs;
@@ -163,7 +163,7 @@ void DoctorCommand::CheckModels(const std::vector<ServerConfig>& configs,
   if (workers.empty()) {
     findings.push_back({.check = "model.served",
                         .verdict = Verdict::kSkipped,
-                        .found = "no model is named (--model, or a worker's file)"});
+                        .found = "no model is given, neither by --model nor by a worker's file"});
   }
   for (const auto& [model, count] : workers) {
     Append(ModelFindings(GatherModelNeeds(model, count)), findings);
@@ -192,7 +192,7 @@ void DoctorCommand::CheckServers(const std::vector<ServerConfig>& configs,
     if (left < kMostServers) return;
     findings.push_back({.check = "name.resolves",
                         .verdict = Verdict::kSkipped,
-                        .found = "no server is named (--server, or a router's file)"});
+                        .found = "no server is given, neither by --server nor by a router's file"});
     return;
   }
   const absl::StatusOr<Credentials> credentials = Credentials::Create(tls_);
@@ -209,11 +209,11 @@ void DoctorCommand::CheckFleet(const std::vector<PortFacts>& ports, Findings& fi
   const auto skip_clock = [&findings] {
     findings.push_back({.check = "clock.offset",
                         .verdict = Verdict::kSkipped,
-                        .found = "no router told its time (--http)"});
+                        .found = "no router reported its time (see --http)"});
   };
   if (address.empty()) {
     finding.verdict = Verdict::kSkipped;
-    finding.found = "no router is named (--http), and none runs here";
+    finding.found = "no router is given by --http, and none runs on this machine";
     findings.push_back(std::move(finding));
     return skip_clock();
   }
@@ -235,12 +235,12 @@ void DoctorCommand::CheckFleet(const std::vector<PortFacts>& ports, Findings& fi
     finding.verdict = http_.empty() ? Verdict::kWarning : Verdict::kFailed;
     finding.found = std::string(fleet.status().message());
     finding.remedy =
-        "give --tls-ca where it speaks TLS, and from another machine an operator's key "
-        "(--api-key-file) or certificate";
+        "give --tls-ca if the router uses TLS, and an operator's key (--api-key-file) or "
+        "certificate if it runs on another machine";
     findings.push_back(std::move(finding));
     return skip_clock();
   }
-  finding.found = "the router told of its fleet";
+  finding.found = "the router reported its fleet";
   findings.push_back(std::move(finding));
   Append(FleetFindings(address, *fleet), findings);
   const auto now = fleet->find("now");

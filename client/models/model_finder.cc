@@ -44,8 +44,8 @@ class Finder {
     BATON_RETURN_IF_ERROR(Look(root_, 0));
     if (!found_.empty()) return std::move(found_);
     return absl::NotFoundError(
-        absl::StrCat(root_, ": has neither *.gguf files nor folders with config.json, ",
-                     kMaxFolderDepth, " levels deep; name the file or the folder of a model"));
+        absl::StrCat(root_, ": contains neither *.gguf files nor folders with config.json within ",
+                     kMaxFolderDepth, " levels; name a model's file or folder"));
   }
 
  private:

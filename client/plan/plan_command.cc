@@ -86,9 +86,10 @@ absl::StatusOr<FleetOptions> FleetOf(const PlanOptions& options, const StepCosts
                                      const StepCosts& decode) {
   if (prefill.facts().kv_bytes_per_token != decode.facts().kv_bytes_per_token ||
       prefill.facts().layers != decode.facts().layers) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--decode-rates: ", options.decode_rates, " is of another model or type of KV cache than ",
-        options.rates, "; measure both with the same --model and --kv-cache-dtype"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--decode-rates: ", options.decode_rates,
+                     " was measured with another model or KV cache type than ", options.rates,
+                     "; measure both with the same --model and --kv-cache-dtype"));
   }
   const auto engine = [&](const StepCosts::Facts& facts) {
     return PlannedEngine::Options{.max_num_seqs = options.max_num_seqs,

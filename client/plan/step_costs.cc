@@ -160,10 +160,11 @@ absl::Status CheckMeasured(const Measured& measured, const Fields& fields) {
     contexts[decode.batch].insert(decode.context);
   }
   if (contexts.size() < 2)
-    return fields.Wrong("results", "have decodes (tg) of fewer than 2 batches");
+    return fields.Wrong("results", "have decodes (tg) for fewer than 2 batch sizes");
   for (const auto& [batch, of_batch] : contexts) {
     if (of_batch.size() >= 2) continue;
-    return fields.Wrong("results", absl::StrCat("have one depth of decodes (tg) of batch ", batch));
+    return fields.Wrong("results",
+                        absl::StrCat("have only one depth for the decodes (tg) of batch ", batch));
   }
   return absl::OkStatus();
 }

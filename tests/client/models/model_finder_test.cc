@@ -84,7 +84,7 @@ TEST_F(ModelFinder, SaysThatAPathIsNotThereOrHoldsNothing) {
   Touch("1/2/3/4/model.gguf");
   EXPECT_EQ(Error().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(Error().message()),
-              AllOf(HasSubstr(folder_.path()), HasSubstr("3 levels deep")));
+              AllOf(HasSubstr(folder_.path()), HasSubstr("within 3 levels")));
 }
 
 TEST_F(ModelFinder, NamesTheBoundOfAFolderWithTooMuchInIt) {

@@ -56,8 +56,10 @@ TEST(PlanReport, AsATableIsForPeople) {
   report.found = FoundFleet{.size = {3, 2}, .replays = 12, .is_smallest = false};
   report.warnings = {"look here"};
   const std::string text = FormatPlanTable(report);
-  EXPECT_THAT(text, HasSubstr("5 workers in all: they keep the objective, somewhat fewer may too"));
-  EXPECT_THAT(text, HasSubstr("prefill: 3 workers, busy 25.0 %"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("5 workers in total: this number keeps the objective, and a slightly smaller"));
+  EXPECT_THAT(text, HasSubstr("prefill: 3 workers, 25.0 % busy"));
   EXPECT_THAT(text, HasSubstr("9 preemptions"));
   EXPECT_THAT(text, HasSubstr("refused 1"));
   EXPECT_THAT(text, HasSubstr("| ttft_ms "));
