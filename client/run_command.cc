@@ -86,15 +86,17 @@ void RunCommand::AddModelFlags(FlagSet& flags) {
   flags.AddString("model=FILE", model_,
                   "GGUF file or Hugging Face folder to load for this command, instead of calling "
                   "--server");
-  flags.AddString("quantize", quantize_,
-                  "Quantise floating-point weights while they are loaded; needs --model",
-                  {"none", "q8_0", "q4_0"});
-  flags.AddString("kv-cache-dtype", kv_cache_dtype_, "Data type of the KV cache; needs --model",
+  flags.AddString(
+      "quantize", quantize_,
+      "Type to which floating-point weights are quantised while they are loaded; needs --model",
+      {"none", "q8_0", "q4_0"});
+  flags.AddString("kv-cache-dtype", kv_cache_dtype_, "Type of the KV cache; needs --model",
                   KvTypeNamesAndAuto());
   flags.AddString("disaggregate=auto|always|never|N", disaggregate_,
-                  "Where the prompt is computed: always or never on the prefill worker, auto by "
-                  "estimate, N if at least N tokens are not cached; needs --model");
-  AddSamplingDefaultFlags(flags, sampling_defaults_, "With --model. ");
+                  "Worker that prefills the prompt. always: the prefill worker; never: the decode "
+                  "worker; auto: the one estimated to be faster; N: the prefill worker if at least "
+                  "N tokens are not cached; needs --model");
+  AddSamplingDefaultFlags(flags, sampling_defaults_, "; needs --model");
 }
 
 void RunCommand::AddRequestFlags(FlagSet& flags) {

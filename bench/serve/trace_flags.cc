@@ -47,7 +47,7 @@ void AddGeneratedLoadFlags(FlagSet& flags, LoadClass& load, int& seed) {
 void AddObjectiveFlag(FlagSet& flags, std::string& objective) {
   flags.SetGroup(FlagGroup::kLoad);
   flags.AddString("objective=LIMITS", objective,
-                  "Limits that a good request keeps, such as "
+                  "Limits that a good request meets, such as "
                   "ttft=500ms,itl_p95=100ms,itl=1s,tpot=50ms,e2e=10s");
 }
 

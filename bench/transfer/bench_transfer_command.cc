@@ -161,14 +161,13 @@ void BenchTransferCommand::AddFlags(FlagSet& flags) {
   flags.AddBytes("bytes", options_.bytes, "Approximate size of the KV cache");
   flags.AddString("device=cpu|cuda|cuda:N", options_.device,
                   "Device whose memory has both KV caches of a push");
-  flags.AddString(
-      "kv-wire-dtype", options_.kv_wire_dtype,
-      "Data type that a push sends; the KV caches are f16, and both sides convert other "
-      "types",
-      KvTypeNamesAndAuto());
+  flags.AddString("kv-wire-dtype", options_.kv_wire_dtype,
+                  "Type of KV values that a push sends; the KV caches are f16, and both sides "
+                  "convert other types",
+                  KvTypeNamesAndAuto());
   flags.AddInt("kv-copy-threads", options_.copy_threads, 0, kMaxCopyThreads,
-               "Threads that copy KV from or to a GPU, on each side of a push; 0: by the number of "
-               "CPUs, as in a worker");
+               "Threads for checksums, conversions and copies on each side of a push from or to a "
+               "GPU; 0: by the number of CPUs, as in a worker");
   flags.AddInts("message", options_.message_bytes, kMinTriedBytes, kMaxTriedBytes,
                 "Sizes to try, in bytes, for the messages of a push and the calls of a socket");
   flags.AddInts("connections", options_.connections, 1, kMaxKvStreams,

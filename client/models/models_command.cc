@@ -26,12 +26,13 @@ void ModelsCommand::AddFlags(FlagSet& flags) {
                    " files). A split model is named by its first file"));
   flags.AddString("device=auto|cpu|cuda|cuda:N", device_, "Device that would compute the models");
   flags.AddNamed("quantize", options_.quantisation,
-                 "Quantisation of the weights, as for `baton serve`", Quantisations());
-  flags.AddNamed("kv-cache-dtype", options_.kv_dtype,
-                 "Data type of the KV cache, as for `baton serve`", KvCacheTypes());
+                 "Type to which floating-point weights would be quantised, as in `baton serve`",
+                 Quantisations());
+  flags.AddNamed("kv-cache-dtype", options_.kv_dtype, "Type of the KV cache, as in `baton serve`",
+                 KvCacheTypes());
   flags.AddInt("max-model-len", options_.max_model_len, 0, kMaxContextTokens,
-               "Tokens of prompt and answer together, as for `baton serve`; 0: the model's "
-               "context");
+               "Maximum number of tokens of prompt plus output, as in `baton serve`; 0: the "
+               "model's context length");
   flags.AddBool("json", json_, kJsonHelp);
   flags.AddExample("baton models ~/models", "List all models below a folder");
   flags.AddExample("baton models model.gguf --max-model-len 8192",

@@ -168,8 +168,8 @@ void PlanCommand::AddFlags(FlagSet& flags) {
                     "Time in which requests arrive at --request-rate");
   AddTraceFlags(flags, options_.load.trace, options_.trace);
   AddObjectiveFlag(flags, options_.objective);
-  flags.AddDouble("goodput-target", options_.good_share, 0.001, 1,
-                  "Share of the requests that must keep --objective, if a number of workers is 0");
+  flags.AddDouble("goodput-target=SHARE", options_.good_share, 0.001, 1,
+                  "Share of the requests that must meet --objective, if a number of workers is 0");
   AddFleetFlags(flags);
   flags.SetGroup(FlagGroup::kOutput);
   flags.AddBool("json", options_.json, kJsonHelp);
@@ -185,22 +185,24 @@ void PlanCommand::AddFlags(FlagSet& flags) {
 void PlanCommand::AddFleetFlags(FlagSet& flags) {
   flags.SetGroup(FlagGroup::kPrefillDecode);
   flags.AddInt("prefill-workers", options_.prefill_workers, 0, kMostPlannedWorkers,
-               "Number of prefill workers; 0: find the least number that keeps --objective");
+               "Number of prefill workers; 0: find the least number that meets --objective");
   flags.AddInt("decode-workers", options_.decode_workers, 0, kMostPlannedWorkers,
-               "Number of decode workers; 0: find the least number that keeps --objective");
-  flags.AddNamed<PlacementPolicy>("policy", options_.policy,
-                                  "Rule by which the router chooses workers",
-                                  {{"prefix_aware", PlacementPolicy::kPrefixAware},
-                                   {"least_loaded", PlacementPolicy::kLeastLoaded},
-                                   {"round_robin", PlacementPolicy::kRoundRobin}});
+               "Number of decode workers; 0: find the least number that meets --objective");
+  flags.AddNamed<PlacementPolicy>(
+      "policy", options_.policy,
+      "Rule for choosing workers. round_robin: in turn; least_loaded: by queued work; "
+      "prefix_aware: by queued work and cached prefixes",
+      {{"prefix_aware", PlacementPolicy::kPrefixAware},
+       {"least_loaded", PlacementPolicy::kLeastLoaded},
+       {"round_robin", PlacementPolicy::kRoundRobin}});
   flags.AddString("disaggregate=auto|always|N", options_.disaggregate,
-                  "Where prompts are computed: always on prefill workers, auto by estimate, N on "
-                  "prefill workers if at least N tokens are not cached");
+                  "Workers that prefill prompts. always: prefill workers; auto: those estimated to "
+                  "be faster; N: prefill workers if at least N tokens are not cached");
   flags.AddDuration("max-queue-time", options_.max_queue_time, absl::ZeroDuration(),
                     absl::Hours(1 << 20),
-                    "Longest time that a request waits in the router before it is refused");
+                    "Longest time that a request may wait in the router before it is rejected");
   flags.AddInt("max-num-seqs", options_.max_num_seqs, 1, 4096,
-               "Largest number of sequences in a worker's batch");
+               "Maximum number of sequences in a worker's batch");
   flags.AddBytes("kv-cache-memory-bytes", options_.kv_cache_memory_bytes,
                  "Memory of each worker's KV cache");
   flags.AddBytes(

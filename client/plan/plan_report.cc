@@ -95,8 +95,8 @@ void AppendRole(const char* name, const RoleUse& use, std::string& out) {
 std::string SearchText(const FoundFleet& found) {
   return absl::StrFormat(
       "%d workers in total: %s (found in %d replays)\n", found.size.total(),
-      found.is_smallest ? "the least number that keeps the objective"
-                        : "this number keeps the objective, and a slightly smaller one may too",
+      found.is_smallest ? "the least number that meets the objective"
+                        : "this number meets the objective, and a slightly smaller one may too",
       found.replays);
 }
 

@@ -58,7 +58,7 @@ TEST(PlanReport, AsATableIsForPeople) {
   const std::string text = FormatPlanTable(report);
   EXPECT_THAT(
       text,
-      HasSubstr("5 workers in total: this number keeps the objective, and a slightly smaller"));
+      HasSubstr("5 workers in total: this number meets the objective, and a slightly smaller"));
   EXPECT_THAT(text, HasSubstr("prefill: 3 workers, 25.0 % busy"));
   EXPECT_THAT(text, HasSubstr("9 preemptions"));
   EXPECT_THAT(text, HasSubstr("refused 1"));
@@ -75,8 +75,8 @@ TEST(PlanWarnings, TellWhatTheFiguresDoNot) {
   wild.decode.rows_per_step = 40;
   wild.decode.most_busy = 0.99;
   wild.refused = 3;
-  EXPECT_THAT(PlanWarnings(wild, costs), ElementsAre(HasSubstr("at most 11 were measured"),
-                                                     HasSubstr("3 requests are refused"),
+  EXPECT_THAT(PlanWarnings(wild, costs), ElementsAre(HasSubstr("measured with at most 11"),
+                                                     HasSubstr("3 requests were refused"),
                                                      HasSubstr("busy for more than 95 %")));
 }
 
