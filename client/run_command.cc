@@ -112,15 +112,16 @@ void RunCommand::AddRequestFlags(FlagSet& flags) {
   AddResponseFormatFlags(flags, response_format_);
   flags.AddInt("n", choices_, 1, static_cast<int>(kMaxChoices),
                "Number of answers, each printed when it is complete; -n is --max-tokens");
-  flags.AddNamed<v1::Speculative>("speculative", speculative_,
-                                  "Guess tokens ahead, from the text so far (ngram), by the "
-                                  "server's draft model (draft) or by the faster of both (auto). "
-                                  "The answer stays the same",
-                                  {{"default", v1::SPECULATIVE_UNSPECIFIED},
-                                   {"auto", v1::SPECULATIVE_AUTO},
-                                   {"ngram", v1::SPECULATIVE_NGRAM},
-                                   {"draft", v1::SPECULATIVE_DRAFT},
-                                   {"none", v1::SPECULATIVE_NONE}});
+  flags.AddNamed<v1::Speculative>(
+      "speculative", speculative_,
+      "Guess tokens so that one decode step yields several; the answer stays the same. ngram: from "
+      "earlier text; draft: with the server's draft model; auto: while it is faster; default: as "
+      "the server is set",
+      {{"default", v1::SPECULATIVE_UNSPECIFIED},
+       {"auto", v1::SPECULATIVE_AUTO},
+       {"ngram", v1::SPECULATIVE_NGRAM},
+       {"draft", v1::SPECULATIVE_DRAFT},
+       {"none", v1::SPECULATIVE_NONE}});
   flags.AddDuration("timeout", timeout_, absl::Milliseconds(1), absl::Hours(24),
                     kRequestTimeoutHelp);
 }
