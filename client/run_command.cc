@@ -29,7 +29,7 @@
 #include "common/base/status_macros.h"
 #include "common/flags/flag_group.h"
 #include "common/flags/flag_value.h"
-#include "common/flags/help_texts.h"
+#include "common/flags/shared_helps.h"
 #include "common/gguf/gguf_file.h"
 #include "common/hugging_face/open_model_file.h"
 #include "common/net/channel.h"

@@ -20,7 +20,7 @@
 #include "common/base/status_macros.h"
 #include "common/engine/engine_options.h"
 #include "common/flags/flag_group.h"
-#include "common/flags/help_texts.h"
+#include "common/flags/shared_helps.h"
 #include "common/worker/worker_flags.h"
 
 namespace baton {

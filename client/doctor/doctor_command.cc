@@ -30,7 +30,7 @@
 #include "common/base/status_macros.h"
 #include "common/certificates/credentials.h"
 #include "common/flags/flag_group.h"
-#include "common/flags/help_texts.h"
+#include "common/flags/shared_helps.h"
 #include "common/net/client_key.h"
 #include "common/net/server_flags.h"
 

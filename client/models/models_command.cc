@@ -12,7 +12,7 @@
 #include "common/backend/make_backend.h"
 #include "common/base/standard_output.h"
 #include "common/flags/flag_group.h"
-#include "common/flags/help_texts.h"
+#include "common/flags/shared_helps.h"
 #include "common/worker/worker_flags.h"
 
 namespace baton {

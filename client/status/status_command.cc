@@ -12,7 +12,7 @@
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/flags/flag_group.h"
-#include "common/flags/help_texts.h"
+#include "common/flags/shared_helps.h"
 #include "common/net/client_key.h"
 
 namespace baton {
