@@ -78,6 +78,43 @@ class Documents(unittest.TestCase):
         words = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split()
         self.assertLessEqual(len(words), 1200)
 
+    def test_the_readme_is_read_in_minutes(self):
+        words = prose(ROOT / "README.md").split()
+        self.assertLessEqual(len(words), 900)
+
+    def test_the_readme_answers_in_the_order_of_a_strangers_questions(self):
+        text = prose(ROOT / "README.md")
+        headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+        self.assertEqual(headings, ["Quick start", "Should I use it?", "Kill a worker", "Models", "Calling it", "Where to read on",
+                                    "Licence"])
+        self.assertLess(text.index("](docs/request_path.svg)"), text.index("## Quick start"))
+        (numbers,) = re.findall(r"^\*\*Measured\*\*(.*?)^## ", text, re.MULTILINE | re.DOTALL)
+        rows = re.findall(r"^\| .*\(docs/benchmarks/\w+\.md\)", numbers, re.MULTILINE)
+        self.assertGreaterEqual(len(rows), 3)
+        self.assertIn("**Behind**", numbers)
+
+    def test_the_tables_of_models_name_what_the_code_serves(self):
+        def source(path):
+            return (ROOT / path).read_text(encoding="utf-8")
+
+        text = prose(ROOT / "docs/models.md")
+        served = re.findall(r'\{\.name = "([\w-]+)"', source("common/model/architectures.cc"))
+        (row,) = re.findall(r"^\| architectures \| (.*) \|$", text, re.MULTILINE)
+        self.assertEqual(re.findall(r"`([^`]+)`", row), served)
+        joined = re.sub(r'"\s*\n\s*"', "", source("common/backend/cpu/product/cpu_weight.cc"))
+        types = re.findall(r"\w*\d\w*", re.search(r'supported are (F32.*?)"\)', joined).group(1))
+        (row,) = re.findall(r"^\| tensor types \| (.*) \|$", text, re.MULTILINE)
+        self.assertEqual(sorted(row.split(", ")), sorted(types))
+        for page in ("README.md", "docs/models.md"):
+            names = re.search(r"whose names end in\s(.*?)\swork\b", prose(ROOT / page), re.DOTALL).group(1)
+            files = {name.removesuffix("_*") for name in re.findall(r"`([^`]+)`", names)}
+            self.assertEqual(files, set(types) - {"F32"}, page)
+
+    def test_every_page_is_in_the_list_of_pages(self):
+        listed = set(LINK.findall(prose(ROOT / "docs/README.md")))
+        pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
+        self.assertEqual(sorted(pages - listed), [])
+
     def test_the_picture_is_what_its_script_draws(self):
         script = runpy.run_path(str(ROOT / "scripts/draw_request_path.py"))
         self.assertEqual(script["SVG"].read_text(encoding="utf-8"), script["draw"]())
