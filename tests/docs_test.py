@@ -74,6 +74,19 @@ class Documents(unittest.TestCase):
         hidden = [file.name for file in files if f"`{relative(file)}`:\n\n```\n{file.read_text(encoding='utf-8')}```\n" not in shown]
         self.assertEqual(hidden, [])
 
+    def test_every_reference_is_defined_and_every_definition_is_used(self):
+        for page in DOCUMENTS:
+            defined = re.findall(r"^\[([\w-]+)\]: \S", prose(page), re.MULTILINE)
+            used = set(re.findall(r"\]\[([\w-]+)\]", prose(page)))
+            if defined:
+                self.assertEqual(sorted(used), sorted(defined), relative(page))
+
+    def test_the_comparison_counts_the_architectures_that_are_served(self):
+        served = re.findall(r'\{\.name = "', (ROOT / "common/model/architectures.cc").read_text(encoding="utf-8"))
+        numbers = ["ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"]
+        counted = re.findall(r"(\w+) architectures", prose(ROOT / "docs/comparison.md"))
+        self.assertEqual(set(counted), {numbers[len(served) - 10]})
+
     def test_the_architecture_is_one_page(self):
         words = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split()
         self.assertLessEqual(len(words), 1200)
