@@ -80,13 +80,11 @@ TEST(Safetensors, EntriesThatAreNoneAreRefusedByName) {
   EXPECT_THAT(entry("\"F31\"", "[2]", "[0,8]"), HasSubstr("dtype 'F31', which is not known"));
   EXPECT_THAT(entry("\"F32\"", "[1,1,1,1,2]", "[0,8]"), HasSubstr("has 5 dimensions, more than 4"));
   for (const char* shape : {"[0]", "[-2]", "[2.0]", "[\"2\"]", "[4294967296,4294967296]"}) {
-    EXPECT_THAT(entry("\"F32\"", shape, "[0,8]"), HasSubstr("has a shape that is not of whole"))
-        << shape;
+    EXPECT_THAT(entry("\"F32\"", shape, "[0,8]"), HasSubstr("must have a shape of whole")) << shape;
   }
   for (const char* offsets : {"[0]", "[0,8,8]", "[8,0]", "[0,9]", "[-1,7]", "[0,\"8\"]",
                               "[0,18446744073709551615]", "[18446744073709551608,0]"}) {
-    EXPECT_THAT(entry("\"F32\"", "[2]", offsets), HasSubstr("data_offsets that are no place"))
-        << offsets;
+    EXPECT_THAT(entry("\"F32\"", "[2]", offsets), HasSubstr("data_offsets outside the")) << offsets;
   }
   EXPECT_THAT(entry("\"F32\"", "[1]", "[0,8]"),
               HasSubstr("has 8 bytes, but its dtype and shape require 4"));
