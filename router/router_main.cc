@@ -134,7 +134,7 @@ absl::StatusOr<std::unique_ptr<ApiKeys>> LoadKeys(const RouterFlags& flags, Metr
       ApiKeys::Files{.api_keys = flags.api_keys, .serve_keys = flags.serve_key_file}, metrics);
 }
 
-// Null where nothing is traced.
+// Null if nothing is traced.
 absl::StatusOr<std::unique_ptr<Tracer>> StartTracer(const RouterFlags& flags,
                                                     const std::string& model, Metrics& metrics) {
   if (!flags.trace.on()) return nullptr;

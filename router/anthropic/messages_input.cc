@@ -140,7 +140,7 @@ class BlockReader {
     } else if (type == "thinking" && role_ == kAssistant) {
       Join(block.RequiredString("thinking"), *Own().mutable_reasoning_content());
     } else if (type == "redacted_thinking" && role_ == kAssistant) {
-      Own();  // whose text nobody can read
+      Own();  // its text is encrypted
     } else if (type == "tool_use" && role_ == kAssistant) {
       ReadUse(block);
     } else if (IsOfHostedTool(type)) {

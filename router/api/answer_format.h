@@ -54,7 +54,7 @@ struct ApiRequest {
 // What translations know of the router, beside the request's body.
 struct ApiContext {
   std::string model;          // the only one, as clients call it
-  std::string request_id;     // of the HTTP request: x-request-id, its trace, or drawn
+  std::string request_id;     // from x-request-id, the HTTP request's trace, or drawn
   std::string answer_id{};    // drawn for each answer: its id, and the ids of its calls
   int64_t created = 0;        // Unix seconds
   const ToolForm& tool_form;  // the model's

@@ -1,4 +1,4 @@
-// Errors as HTTP clients of the APIs are told them.
+// Errors for HTTP clients of the APIs.
 #pragma once
 
 #include <optional>
@@ -12,9 +12,9 @@
 
 namespace baton {
 
-// With the words of OpenAI's API, which the others are translated from.
+// An error in the terms of OpenAI's API, from which the other APIs' errors are translated.
 struct ApiError {
-  int status = 500;  // of HTTP
+  int status = 500;  // HTTP status code
   // invalid_request_error, authentication_error, permission_error, not_found_error,
   // rate_limit_error, server_error, unavailable_error, not_supported_error
   std::string type;

@@ -35,7 +35,7 @@ class Admission {
   // What is known of a request before its prompt is tokenised.
   struct Newcomer {
     std::string tenant{};
-    std::string user{};  // of the tenant
+    std::string user{};  // the tenant's user
     int32_t priority = 0;
     uint64_t bytes = 0;
     uint64_t tokens = 1;  // prompt and expected output, about
@@ -150,7 +150,7 @@ class Admission {
   const Limits limits_;
   mutable absl::Mutex mutex_;
   uint32_t requests_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of requests and bodies
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of requests and bodies
   std::map<Owner, Part> parts_of_ ABSL_GUARDED_BY(mutex_);
   Backlog backlog_ ABSL_GUARDED_BY(mutex_);
   DrainRate rate_ ABSL_GUARDED_BY(mutex_);

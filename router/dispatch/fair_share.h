@@ -30,7 +30,7 @@ struct QueueEntry {
   uint64_t number = 0;  // grows in the order of arrival; no two are equal
   int32_t priority = 0;
   std::string tenant{};
-  std::string user{};    // of the tenant
+  std::string user{};    // the tenant's user
   uint64_t tokens = 0;   // prompt and expected output
   bool resumed = false;  // was served before, and charged then
 };
@@ -113,7 +113,7 @@ class FairShare {
   struct Position {
     double tag = 0;
     uint64_t turn = 0;
-    uint64_t number = 0;  // of its next entry
+    uint64_t number = 0;  // number of its next entry
     auto operator<=>(const Position&) const = default;
   };
   struct Node {

@@ -15,7 +15,7 @@ class BusyTime {
     busy_ = busy;
   }
   bool busy() const { return busy_; }
-  // Of all its life.
+  // Returns the busy time since this was created.
   absl::Duration Total(absl::Time now) const { return busy_ ? total_ + (now - since_) : total_; }
 
  private:

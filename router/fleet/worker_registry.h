@@ -1,4 +1,4 @@
-// Keeps a Watch stream to each worker, and tells from it whether the worker may be used.
+// Keeps a Watch stream to each worker, and decides by it whether the worker may be used.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace baton {
 
-// Owns the workers, tells the fleet which there are, and publishes a summary of them to the view;
+// Owns the workers, reports them to the fleet, and publishes a summary of them to the view;
 // borrows both. On the loop's thread only. Destroyed after Close has called back.
 class WorkerRegistry {
  public:

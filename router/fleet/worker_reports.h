@@ -17,7 +17,7 @@
 
 namespace baton {
 
-// On the loop's thread only. Borrows the fleet. What is told of workers that are gone is ignored.
+// On the loop's thread only. Borrows the fleet. Reports about removed workers are ignored.
 class WorkerReports {
  public:
   // What one call has shown so far.

@@ -37,7 +37,7 @@ class ByteStream {
   Result Handshake();
   Result Read(char* buffer, size_t size);
   Result Write(absl::string_view bytes);
-  // Tells the other side that no more is sent.
+  // Signals the other side that no more is sent.
   void EndWriting();
 
   // Whether there are bytes to read that the descriptor does not tell of.

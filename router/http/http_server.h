@@ -43,15 +43,15 @@ class HttpServer {
     // 4 MiB that is alone takes 60 ms.
     size_t long_input_bytes = size_t{256} << 10;
     double long_input_bytes_per_second = 64 << 20;
-    absl::Duration idle_timeout = absl::Seconds(75);   // of a connection between two requests
-    absl::Duration stall_timeout = absl::Seconds(60);  // of a client that takes nothing
+    absl::Duration idle_timeout = absl::Seconds(75);   // for a connection between two requests
+    absl::Duration stall_timeout = absl::Seconds(60);  // for a client that reads nothing
     // Unread bytes of all answers and events of more than 64 KiB together, of which each tenant may
     // have a part (UnreadBytes). One more such answer is replaced by 503, and one more such event
     // breaks its stream.
     size_t max_unread_bytes = size_t{64} << 20;
-    absl::Duration ping_interval = absl::Seconds(1);   // of a stream that is silent
-    absl::Duration linger_timeout = absl::Seconds(2);  // of a client that still sends after the
-                                                       // last answer, so that it can read that
+    absl::Duration ping_interval = absl::Seconds(1);  // for a stream without events
+    // Time for a client that still sends after the last answer to read that answer.
+    absl::Duration linger_timeout = absl::Seconds(2);
     // Origins whose pages may read the answers ("https://example.org", or "*"); none: CORS is off.
     std::vector<std::string> cors_origins{};
   };

@@ -18,7 +18,7 @@ namespace baton {
 class RequestParser {
  public:
   struct Limits {
-    size_t max_header_bytes = 0;  // of the request line with the headers, and of trailers
+    size_t max_header_bytes = 0;  // bound of the request line with the headers, and of trailers
     size_t max_body_bytes = 0;
   };
   enum class Found {
@@ -98,7 +98,7 @@ class RequestParser {
   size_t trailer_bytes_ = 0;
   bool refused_ = false;
   HttpRequest request_;
-  std::string authority_;  // of the target; empty: it has none
+  std::string authority_;  // the target's authority; empty: it has none
   std::string body_;
   bool keeps_body_ = true;
   uint64_t body_bytes_ = 0;

@@ -1,4 +1,4 @@
-// What the router tells Prometheus, besides what every server does.
+// Prometheus metrics of the router, besides those of every server.
 #pragma once
 
 #include <atomic>

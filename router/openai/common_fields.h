@@ -23,7 +23,7 @@ void ReadSamplingFields(JsonFields& fields, v1::SamplingParams& params);
 void ReadMaxTokens(JsonFields& fields, v1::SamplingParams& params);
 
 // model, user, priority, cache_salt, speculative, return_token_ids, add_special_tokens and
-// request_id, which is the HTTP request's where the body has none.
+// request_id, which is the HTTP request's if the body has none.
 void ReadRoutingFields(JsonFields& fields, const ApiContext& context, v1::GenerateRequest& request);
 
 // response_format as OpenAI's chat API has it, vLLM's structured_outputs, its older guided_json,

@@ -11,7 +11,7 @@
 
 namespace baton {
 
-// Of one worker, or of all. Not thread-safe.
+// The rates of one worker or of all workers. Not thread-safe.
 class RateWindow {
  public:
   static constexpr absl::Duration kLength = absl::Seconds(5);

@@ -15,7 +15,7 @@ namespace {
 using internal::v1::DecodeResponse;
 using internal::v1::PrefillResponse;
 
-// Of each kind of span, as prefill.proto promises.
+// Most spans of each kind, as prefill.proto promises.
 constexpr int kMaxSpans = 256;
 
 void SawChunk(uint32_t tokens, absl::Duration at, TryRecord& attempt) {

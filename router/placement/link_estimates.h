@@ -13,10 +13,10 @@ namespace baton {
 struct LinkEstimate {
   double bytes_per_second = 0;                    // 0: nothing was measured
   absl::Duration exposed = absl::ZeroDuration();  // after the prompt was computed
-  bool bad = false;                               // hand-offs failed of late
+  bool bad = false;                               // whether hand-offs failed recently
   bool impossible = false;  // the prefill worker cannot reach the address at which pushes come
-  // Of the request that is placed: hand-offs have failed too often (SpentLink), and it is too early
-  // for another one.
+  // Whether hand-offs of the request that is placed have failed too often on this link (SpentLink),
+  // and it is too early for another one.
   bool spent = false;
   bool rests = false;
 };

@@ -21,8 +21,8 @@ enum class PlacementPolicy { kRoundRobin, kLeastLoaded, kPrefixAware };
 const char* PlacementPolicyName(PlacementPolicy policy);
 
 // Where prompts are prefilled: kAlways on prefill workers, kNever (on the decode worker). Else on
-// prefill workers, but on the decode worker where none is ready or hand-offs keep failing, and
-// kAuto: where that is estimated to be better for all; kByLength: where little is to be computed.
+// prefill workers, but on the decode worker if none is ready or hand-offs keep failing, and
+// kAuto: if that is estimated to be better for all; kByLength: where little is to be computed.
 enum class Disaggregation { kAuto, kAlways, kNever, kByLength };
 
 // A ready worker, whose tokenizer is the router's.
@@ -32,7 +32,7 @@ struct WorkerSnapshot {
   uint32_t max_model_len = 0;  // tokens
   uint32_t block_size = 0;     // tokens
   uint32_t total_blocks = 0;   // 0: unknown
-  KvLayerGroups groups = {};   // of layers, each with a block for the same tokens
+  KvLayerGroups groups = {};   // groups of layers that share a block for the same tokens
   uint64_t kv_bytes_per_token = 0;
   // What the worker reported, up to 250 ms ago:
   uint32_t free_blocks = 0;

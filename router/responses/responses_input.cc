@@ -166,7 +166,7 @@ class ItemReader {
 
   v1::ChatInput& chat_;
   ToolTable& table_;
-  std::string reasoning_;                 // of the assistant's message that comes next
+  std::string reasoning_;                 // reasoning of the next assistant message
   std::set<std::string> left_out_calls_;  // ids of hosted tools' calls
 };
 

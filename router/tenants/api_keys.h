@@ -84,7 +84,7 @@ class ApiKeys {
   static std::unique_ptr<const Table> Merge(const std::vector<Source>& sources);
   void Reload();
 
-  std::vector<Source> sources_;  // of the thread below only, once it runs
+  std::vector<Source> sources_;  // used only by the thread below once it runs
   mutable absl::Mutex mutex_;
   std::unique_ptr<const Table> table_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<std::atomic<double>> stale_;  // 1: a file is wrong

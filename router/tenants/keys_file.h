@@ -1,8 +1,8 @@
 // The file of --api-keys: the tenants, and the keys by which they are known.
 //
 //   [tenants."acme"]
-//   requests-per-second = 20     # what is left out is not limited
-//   tokens-per-minute = 600000   # of prompts and outputs together
+//   requests-per-second = 20     # a missing limit means no limit
+//   tokens-per-minute = 600000   # prompts and outputs together
 //   streams = 16                 # answers at a time: each choice of each prompt is one
 //   min-priority = 0             # the range of its requests' `priority`; these are the defaults
 //   max-priority = 2147483647

@@ -70,7 +70,7 @@ ReasoningMarkers MarkersOf(absl::string_view source) {
   return {};
 }
 
-// None where the answer may call no tools.
+// None if the answer may call no tools.
 std::shared_ptr<const ToolSchemas> SharedSchemasOf(const v1::ChatInput& chat) {
   auto schemas = std::make_shared<ToolSchemas>();
   if (!UsesTools(chat)) return schemas;

@@ -30,10 +30,10 @@ struct AnswerPart {
   };
   Kind kind = Kind::kText;
   int call = 0;        // index of the call in the answer, of the last two kinds
-  std::string id{};    // of a call: 24 letters and digits, which follow from the seed alone
-  std::string name{};  // of the tool
+  std::string id{};    // id of a call: 24 letters and digits, determined by the seed
+  std::string name{};  // name of the tool
   std::string text{};  // text, reasoning or arguments
-  // Of calls as the client knows the tool (client_parser.h).
+  // For calls, the tool in the client's terms (client_parser.h):
   std::string space{};     // the namespace of the tool; empty: none
   bool is_custom = false;  // `text` is a custom tool's, not JSON; of the last two kinds
 
@@ -87,7 +87,7 @@ class ToolForm {
   // text is that of a special token.
   static ToolForm OfTemplate(absl::string_view chat_template,
                              absl::FunctionRef<bool(absl::string_view)> is_special);
-  // Where no token is special.
+  // The same if no token is special.
   static ToolForm OfTemplate(absl::string_view chat_template);
 
   ToolFormKind kind() const { return kind_; }
@@ -109,8 +109,9 @@ class ToolForm {
   // The same form of answers to prompts that do, or do not.
   ToolForm WithOpenReasoning(bool is_open) const;
 
-  // A parser for an answer to a chat with these tools; without tools only reasoning is split off.
-  // Of a chat with single_call it shows the first call alone. `seed` decides the ids of the calls.
+  // Makes a parser for an answer to a chat with these tools; without tools it only splits off
+  // reasoning. For a chat with single_call it returns only the first call. `seed` determines the
+  // ids of the calls.
   std::unique_ptr<AnswerParser> NewParser(const v1::ChatInput& chat, uint64_t seed,
                                           int choice) const;
   // One for each of so many choices, which share the tools' schemas.

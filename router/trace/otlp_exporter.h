@@ -60,7 +60,7 @@ class OtlpExporter {
   BoundedQueue<RequestTrace> queue_{kQueueBound};
   TimedNotification closing_;
   TimedNotification ended_;
-  std::atomic<int64_t> close_by_ns_;  // of the steady clock, as SteadyNow has it
+  std::atomic<int64_t> close_by_ns_;  // deadline of Close on the clock of SteadyNow
   absl::Time warned_ = absl::InfinitePast();
   Counter exported_;
   Counter overflowed_;

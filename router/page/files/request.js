@@ -134,7 +134,7 @@ export function requestPanel() {
         return;
       }
       const request = answer.data;
-      if (request.id !== id) return;  // of the request that was looked at before
+      if (request.id !== id) return;  // a late answer about the previously shown request
       last = request;
       done = !isUnderWay(request.state);
       found.hidden = false;
