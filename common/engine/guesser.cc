@@ -83,7 +83,7 @@ SpeculationMode Guesser::ModeOf(const Sequence& sequence) const {
   return sequence.request.speculation.value_or(options_.mode);
 }
 
-// How many of at most `most` tokens to guess for a sequence of the step.
+// Returns the number of tokens, up to `most`, to guess for a sequence of the step.
 int Guesser::LengthFor(const Sequence& sequence, int most) const {
   if (most <= 0) return 0;
   if (ModeOf(sequence) != SpeculationMode::kAuto) return most;
@@ -92,7 +92,7 @@ int Guesser::LengthFor(const Sequence& sequence, int most) const {
       OddsOf(sequence.guesses), most);
 }
 
-// How many tokens to ask of the draft model for a sequence of the step.
+// Returns the number of tokens to request from the draft model for a sequence of the step.
 int Guesser::DraftLengthFor(const Sequence& sequence) const {
   if (options_.draft == nullptr) return 0;
   if (ModeOf(sequence) == SpeculationMode::kDraft) return kMostGuesses;
@@ -146,7 +146,7 @@ void Guesser::Draft(const Schedule& schedule, int room) {
     of_sequence.next = std::move(orders[i].proposed);
     of_sequence.drafted = true;
   }
-  // What was computed to catch up tells little about a guess.
+  // The time of rows that catch up says little about a guess.
   if (guesses == 0 || rows > 2 * guesses + static_cast<int>(orders.size())) return;
   const absl::Duration of_guess = duration / guesses;
   draft_time_ = draft_time_ == absl::ZeroDuration()

@@ -1,4 +1,4 @@
-// What an engine asks of a request before it takes it (checked_sequence.h).
+// Checks requests before an engine accepts them (checked_sequence.h).
 #pragma once
 
 #include <optional>
