@@ -40,7 +40,7 @@ class DeviceCopies {
 
   // Names all operations that the backend was asked for until now. Marks ascend and are never 0.
   virtual uint64_t Mark() = 0;
-  // Copies from the device once the operations of the mark `after` are done, or at once where
+  // Copies from the device once the operations of the mark `after` are done, or at once if
   // `after` is 0.
   virtual void ToHost(absl::Span<const DeviceCopy> copies, uint64_t after, Done done) = 0;
   // Copies to the device at once. Operations asked for after `done` find the bytes there. REQUIRES:

@@ -51,7 +51,7 @@ struct ScoredToken {
 // The errors of a row that has no token.
 absl::Status LogitNotFinite(int output_index);  // INTERNAL: a logit is infinite or a NaN
 absl::Status AllMasked();                       // INVALID_ARGUMENT: no token may come next
-absl::Status PromptLogitNotFinite();            // as LogitNotFinite, where a token is scored
+absl::Status PromptLogitNotFinite();            // as LogitNotFinite, if a token is scored
 
 // A step is Begin, then Sample for each of its rows and Score for any others, then End; between
 // them come the operations that make the logits. Take returns the tokens of the oldest step that
@@ -82,7 +82,7 @@ class StepSampler {
   virtual std::vector<absl::StatusOr<TokenLogprobs>> TakeScores() = 0;
 
   // The tokens sampled last, by row of their step: [max_rows], in the backend's memory, at an
-  // address that stays. 0 where a row has no token.
+  // address that stays. 0 if a row has no token.
   virtual const int32_t* sampled_ids() const = 0;
 };
 

@@ -10,7 +10,7 @@
 
 namespace baton {
 
-// Whoever has a job offers it, and does it itself where it is not taken. So nobody waits for a
+// Whoever has a job offers it, and does it itself if it is not taken. So nobody waits for a
 // place, few jobs wait, and everybody who has jobs goes on with a thread of its own at least,
 // however many others there are.
 //

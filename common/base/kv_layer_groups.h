@@ -53,7 +53,7 @@ class KvLayerGroups {
   // The first token that the hand-off of a sequence of `tokens` tokens carries in the layers of
   // `group`, if the receiver holds nothing: at a page's begin.
   int FirstHandedOff(int group, int tokens) const;
-  // The first token before `end` that is still read in the layers of `group`; at least `end` where
+  // The first token before `end` that is still read in the layers of `group`; at least `end` if
   // none is.
   int FirstNeeded(int group, const KvNeed& need, int end) const;
 
@@ -74,7 +74,7 @@ class KvLayerGroups {
   };
   const Place& At(int layer) const { return places_[static_cast<size_t>(layer)]; }
 
-  // Both are empty where there is one group.
+  // Both are empty if there is one group.
   std::vector<Place> places_;  // [layers]
   std::vector<int> windows_;   // [groups]
   int slots_ = 0;

@@ -27,7 +27,7 @@ class TokenBucket {
     if (level_ >= amount) return absl::ZeroDuration();
     return absl::Seconds((amount - level_) / per_second_);
   }
-  // Takes `amount`, also where less is inside: the rest is owed.
+  // Takes `amount`, even if less is inside: the rest is owed.
   void Take(double amount, absl::Time now) {
     Fill(now);
     level_ -= amount;

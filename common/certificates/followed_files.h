@@ -16,9 +16,9 @@ class FollowedFiles {
  public:
   explicit FollowedFiles(Texts taken) : taken_(std::move(taken)), seen_(taken_) {}
 
-  // Tells what the files hold now. When that has changed and was the same at the last look, so that
-  // nobody is writing, `take` is asked to use it, and if it cannot, is asked again at the next
-  // look. Returns what came of it; nullopt when that is not new.
+  // Returns the present contents of the files. When that has changed and was the same at the last
+  // look, so that nobody is writing, `take` is asked to use it, and if it cannot, is asked again at
+  // the next look. Returns what came of it; nullopt when that is not new.
   template <typename Take>
   std::optional<absl::Status> Look(absl::StatusOr<Texts> found, const Take& take) {
     if (found.ok() && *found == taken_) {

@@ -31,7 +31,7 @@ struct ModelTensor {
 };
 
 struct ModelParts {
-  std::string path;  // of the model, for errors
+  std::string path;  // path of the model, for errors
   ModelFiles files;
   GgufMetadata metadata;  // under the keys of GGUF
   std::vector<ModelTensor> tensors;

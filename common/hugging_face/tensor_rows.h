@@ -23,7 +23,7 @@ struct RowSource {
   uint64_t columns;
   // E4M3: [rows / 128, columns / 128], both rounded up. MXFP4: [rows, columns / 32].
   absl::Span<const uint8_t> scales;
-  SafeType scale_type;  // of E4M3: F32 or BF16
+  SafeType scale_type;  // for E4M3: F32 or BF16
 };
 
 inline constexpr uint64_t kScaleBlock = 128;  // rows and columns that have one scale

@@ -79,7 +79,7 @@ class Translator {
   // A tensor of GGUF while its parts are collected.
   struct Made {
     std::map<uint32_t, TensorPlan> parts;  // one, or one for each expert
-    std::vector<uint64_t> shape;           // of a part, outermost first
+    std::vector<uint64_t> shape;           // shape of a part, outermost dimension first
     bool stacked = false;
   };
 

@@ -56,7 +56,7 @@ class BlockPool {
     // Takes block `id` with what it holds for one of the reserved blocks. REQUIRES: block `id` is
     // free and kept; count() > 0.
     Block TakeKept(int32_t id);
-    // Reserves one block more; false where every free block is reserved. REQUIRES: not
+    // Reserves one block more; false if every free block is reserved. REQUIRES: not
     // default-constructed.
     bool TryGrow();
     // Gives up `count` of the reserved blocks. REQUIRES: 0 <= count <= count().

@@ -19,7 +19,7 @@ namespace baton {
 // Does no I/O. Thread rule: one thread, the pool's. Borrows the pool.
 class BlockSources {
  public:
-  // Of the layout only block_size and groups are read.
+  // Reads only block_size and groups of the layout.
   BlockSources(const KvLayout& layout, const BlockPool& pool);
 
   // `name` is about to write the tokens from `first_token` on, of a sequence that has `held`: its

@@ -45,12 +45,12 @@ class PrefixCache {
   };
 
   // `identity`: a text for everything but the tokens and the salt that the bytes of KV depend on.
-  // Of the layout only block_size and groups are read.
+  // Reads only block_size and groups of the layout.
   PrefixCache(const std::string& identity, const KvLayout& layout, BlockPool& pool,
               PrefixHashFunction hash = ChainHash);
 
   // The blocks that hold the longest prefix of `token_ids` that serves `need`: a block table
-  // [rows][groups]. It has all anchors; a block of another group is kNoBlock where `need` does not
+  // [rows][groups]. It has all anchors; a block of another group is kNoBlock if `need` does not
   // read it. The rows never hold the last token. The caller has to take the blocks before the pool
   // gives out any other.
   std::vector<int32_t> Find(absl::Span<const int32_t> token_ids, const std::string& salt,
@@ -71,7 +71,7 @@ class PrefixCache {
                                std::vector<BlockPool::Block>& blocks, size_t row,
                                int handed_off = 0);
 
-  // Takes the block out of the index. Where it is an anchor, its row ends, and the rows that
+  // Takes the block out of the index. If it is an anchor, its row ends, and the rows that
   // continue it are not found any more either.
   void Forget(int32_t block);
 
@@ -104,7 +104,7 @@ class PrefixCache {
 
   // Whether the block is an anchor.
   bool Anchors(int32_t block) const { return At(block).serial != 0; }
-  // The anchor of the entry that has this hash, parent and content; kNoBlock where there is none.
+  // The anchor of the entry that has this hash, parent and content; kNoBlock if there is none.
   int32_t Lookup(const Hash128& hash, uint64_t parent, const std::string& content) const;
   // Enters `own` as the anchor of this row, which no used block anchors.
   void Anchor(int32_t own, Entry row);

@@ -28,7 +28,7 @@ class ServedRows {
   bool Serve(int end) const;
 
   // The blocks of a prefix of `end` tokens that they served when `end` was in the last row, flat
-  // [rows][groups], from first_row on; kNoBlock where none is read.
+  // [rows][groups], from first_row on; kNoBlock if none is read.
   std::vector<int32_t> Blocks(int end) const;
 
  private:

@@ -112,7 +112,7 @@ class Acceptor {
   std::vector<int> listeners_;
   int wake_ = -1;
   std::atomic<bool> stop_ = false;
-  std::atomic<int64_t> last_heard_ms_ = 0;  // of the steady clock: when the port last heard itself
+  std::atomic<int64_t> last_heard_ms_ = 0;  // when it last accepted its own probe
   std::thread thread_;
 
   // The thread's own.

@@ -60,7 +60,7 @@ absl::Span<const double> TokenCountBuckets();
 // The state of a histogram that is counted elsewhere.
 struct HistogramState {
   std::vector<uint64_t> counts;  // [bounds + 1]: in each bucket alone; the last is above all bounds
-  double sum = 0;                // of all values
+  double sum = 0;                // sum of all values
 };
 
 // Thread-safe. One name may be added several times with different labels, if help and kind are

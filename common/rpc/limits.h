@@ -38,8 +38,8 @@ inline constexpr size_t kMaxPromptBytes = size_t{3} << 20;
 inline constexpr int kMaxChatMessages = 4096;
 inline constexpr size_t kMaxNameBytes = 256;  // request_id, model, user, cache_salt, role, name
 inline constexpr size_t kMaxTools = 512;
-inline constexpr size_t kMaxToolCalls = 128;  // of one message
-inline constexpr size_t kMaxJsonDepth = 128;  // of a schema, and of the arguments of a call
+inline constexpr size_t kMaxToolCalls = 128;  // calls in one message
+inline constexpr size_t kMaxJsonDepth = 128;  // in a schema, and in the arguments of a call
 // Keys of one JSON object, and of all in a body by HTTP, in a chat's tools or in its calls: objects
 // keep the order of their keys, so that finding one takes time linear in their number.
 inline constexpr size_t kMaxObjectKeys = 4096;
@@ -56,9 +56,9 @@ inline constexpr int kMaxLogitBias = 1024;
 // Without a stream they come in one message, which stays below gRPC's default limit of 4 MiB.
 inline constexpr uint64_t kMaxPromptLogprobs = 1 << 18;
 inline constexpr uint64_t kMaxPromptLogprobsAtOnce = 1 << 17;
-// Of them in one answer by HTTP, which tells those of each of its prompts in each choice.
+// Prompt log probabilities in one HTTP answer, which repeats those of each prompt in each choice.
 inline constexpr uint64_t kMaxAnswerPromptLogprobs = 1 << 19;
-// Of them in one message from a worker, and the bytes of a chunk for a client.
+// Prompt log probabilities in one message from a worker, and bytes of a chunk for a client.
 inline constexpr size_t kMaxPromptLogprobsInMessage = 1 << 16;
 inline constexpr size_t kPromptLogprobChunkBytes = size_t{256} << 10;
 

@@ -22,7 +22,7 @@ class SilentStreams {
  public:
   struct Limits {
     absl::Duration time = absl::Seconds(2);  // a stream that is silent for longer is ended
-    size_t streams = 1024;                   // of more than these the oldest is ended
+    size_t streams = 1024;                   // most streams: beyond that the oldest is ended
   };
   // Ends a stream: DEADLINE_EXCEEDED, or RESOURCE_EXHAUSTED for the oldest of too many, both with
   // the reason SILENT_STREAM. Called at most once, on any thread, without a lock. May be called

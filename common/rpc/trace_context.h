@@ -25,7 +25,7 @@ struct TraceParent {
   absl::string_view span_id;   // 16 of them
   bool sampled = false;        // the caller records its own part
 };
-// None where `text` is not valid. The result points into `text`.
+// None if `text` is not valid. The result points into `text`.
 std::optional<TraceParent> ParseTraceParent(absl::string_view text);
 
 // One request's own place. Ids are lower-case hexadecimal digits.

@@ -33,9 +33,9 @@ struct StepWithoutGuesses {
 
 // How likely guesses are to come true.
 struct GuessOdds {
-  double acceptance = 0;         // of each guess but the forced ones
+  double acceptance = 0;         // acceptance rate of each guess but the forced ones
   int forced = 0;                // guesses that come first and spell what a grammar forces
-  double forced_acceptance = 1;  // of each of these
+  double forced_acceptance = 1;  // acceptance rate of each forced guess
 };
 
 // The tokens that the sequence gets from its row and `guesses` rows more, as far as is expected.

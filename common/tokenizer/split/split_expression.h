@@ -41,7 +41,7 @@ class SplitBudget {
 // Immutable and thread-safe; movable.
 class SplitExpression {
  public:
-  // `expression` is of Oniguruma (regex_dialect.h). If `use_jit`, it becomes machine code where
+  // `expression` is of Oniguruma (regex_dialect.h). If `use_jit`, it becomes machine code if
   // that is possible; it matches the same. INVALID_ARGUMENT or UNIMPLEMENTED quotes it.
   static absl::StatusOr<SplitExpression> Create(absl::string_view expression, bool use_jit = true);
   SplitExpression(SplitExpression&&) noexcept;

@@ -28,7 +28,7 @@ struct AttentionTileKernel {
     int first;  // index of the first among the task's queries, [row, query head of the group]
     int size;
     const float* queries[kQueryBatch];
-    // The first key that each query sees, relative to the segment; ascending. Where it is negative,
+    // The first key that each query sees, relative to the segment; ascending. If it is negative,
     // the query sees keys of an earlier segment.
     int firsts[kQueryBatch];
     int counts[kQueryBatch];  // keys of the segment up to each query's last; ascending

@@ -26,7 +26,7 @@ struct PoolThreads {
 // another thread has not begun, from the end: where another process holds a CPU, the others do the
 // work. Which thread computes a chunk changes no result. Between operations the helpers spin for
 // less than 100 microseconds and then sleep. The caller does the same while others still compute
-// chunks. Where there are more threads than CPUs, they sleep at once.
+// chunks. If there are more threads than CPUs, they sleep at once.
 //
 // Thread rule: Run and ParallelFor from one thread at a time, which takes part as thread 0.
 class ThreadPool {

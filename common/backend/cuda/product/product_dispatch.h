@@ -50,7 +50,7 @@ constexpr ProductKernel ProductKernelOf(CudaElement element, int rows) {
 
 // The BF16 terms of the input of kParts. With F16 weights it keeps 16 bits: one term has 8, and the
 // library keeps the 11 of F16, whose range a term does not share. So it does with F32 weights, which
-// come here where there is no library.
+// come here if there is no library.
 constexpr int PartsTermsOf(CudaElement element) {
   return element == CudaElement::kF16 || element == CudaElement::kF32 ? 2 : 1;
 }

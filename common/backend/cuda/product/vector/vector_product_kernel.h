@@ -135,7 +135,7 @@ __device__ __forceinline__ float* SumAt(const VectorArgs& args, const VectorUnit
          i / Tile::kRows;
 }
 
-// Where the result that this thread stores in the round is added to what is there; null where there
+// Where the result that this thread stores in the round is added to what is there; null if there
 // is none, or none to add to.
 template <class Tile>
 __device__ __forceinline__ const float* AddedTo(const VectorArgs& args, int round) {
