@@ -53,7 +53,7 @@ class LoadRun {
   struct Class;
   struct Stream {
     LoadRecord record{};
-    int failures = 0;  // of the same stream of a concurrency, in a row before this request
+    int failures = 0;  // failures in a row before this request, in the same stream
   };
   // A stream of a concurrency that waits for its next request.
   struct Pause {

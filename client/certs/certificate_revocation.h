@@ -26,7 +26,7 @@ struct RevokeOptions {
 };
 
 struct RevocationReport {
-  std::vector<std::string> serials;  // that were not on the list before, in hexadecimal
+  std::vector<std::string> serials;  // serial numbers added to the list, in hexadecimal
   std::string list_path;
   absl::Time good_until;
 };

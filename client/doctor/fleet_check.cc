@@ -75,7 +75,7 @@ Finding WorkerFinding(const FleetWorker& worker) {
     finding.verdict = advice->verdict;
     finding.remedy = advice->remedy;
   } else {
-    finding.verdict = Verdict::kWarning;  // of a later version
+    finding.verdict = Verdict::kWarning;  // a state that only later versions have
   }
   return finding;
 }

@@ -12,7 +12,7 @@
 namespace baton {
 
 struct PlanReport {
-  std::string model;      // of the rates
+  std::string model;      // model whose rates are used
   std::string objective;  // as it was given
   PlanResult result;
   std::optional<FoundFleet> found{};  // where the numbers of workers were looked for

@@ -18,8 +18,8 @@ using Replay = absl::FunctionRef<PlanResult(FleetSize)>;
 
 struct FleetSearch {
   FleetSize fixed{};           // workers of each role that are given; 0: to be found
-  double good_share = 0.99;    // of the requests that must be good, above 0
-  int most_workers = 1 << 16;  // of a role
+  double good_share = 0.99;    // share of the requests that must be good, above 0
+  int most_workers = 1 << 16;  // most workers of one role
   int most_replays = 100;
 };
 

@@ -29,8 +29,8 @@ class PageHolders {
 class PlannedMemory {
  public:
   struct Options {
-    int64_t tokens = 0;   // that it holds
-    int page_tokens = 1;  // of a page of the trace
+    int64_t tokens = 0;   // capacity
+    int page_tokens = 1;  // tokens in a page of the trace
   };
   PlannedMemory(uint32_t worker, const Options& options, PageHolders& holders);
 
@@ -46,7 +46,7 @@ class PlannedMemory {
   // A page was computed: it is held and used from now on. Its tokens were somebody's own.
   void Enter(uint64_t page);
   // The pages are used once less, and own tokens are given back. They stay by the name `own`, as
-  // what continues the pages, where that is not 0.
+  // what continues the pages, if that is not 0.
   void Leave(absl::Span<const uint64_t> pages, int64_t own_tokens, uint64_t own);
   // Own tokens that stayed by this name are taken again: how many of them are still there.
   int64_t TakeAgain(uint64_t own);
@@ -78,9 +78,9 @@ class PlannedMemory {
   PageHolders& holders_;
   int64_t used_ = 0, cached_ = 0;
   std::vector<Entry> entries_;
-  std::vector<uint32_t> vacant_;                    // entries that are nobody's
+  std::vector<uint32_t> vacant_;                    // free entries
   absl::flat_hash_map<uint64_t, uint32_t> places_;  // name -> entry
-  uint32_t first_ = kNone, last_ = kNone;           // of the line: least and most recently used
+  uint32_t first_ = kNone, last_ = kNone;           // least and most recently used entry
 };
 
 }  // namespace baton

@@ -106,7 +106,7 @@ class LocalCluster {
   bool mps_ended_ = false;           // and the log says so
   std::vector<Child> children_;      // the workers, then the router
   std::string http_address_;
-  std::vector<ReservedPort> ports_;  // of the children, which open them with --reuse-port
+  std::vector<ReservedPort> ports_;  // the children's ports, which they open with --reuse-port
   std::unique_ptr<MetricsServer> metrics_;
   bool ready_ = false;
 };
