@@ -56,7 +56,7 @@ class TestWorker {
     SilentStreams::Limits silent = {};
     absl::Duration resume_timeout = absl::Seconds(30);
     absl::Duration sign_interval = EngineOptions().sign_interval;
-    double audit_share = 0;  // of what it receives
+    double audit_share = 0;  // share of pushes that are audited
     std::function<uint64_t()> audit_random = RandomUint64;
   };
   explicit TestWorker(const Options& options);

@@ -72,7 +72,7 @@ class RequestHarness {
   internal::v1::OutputToken Right(uint32_t choice, uint32_t index) const;
 
   MachineHarness harness_;
-  size_t read_ = 0;  // of the harness's actions
+  size_t read_ = 0;  // number of the harness's actions that were read
   bool ended_ = false;
   std::vector<uint32_t> asks_;  // attempts that wait for their workers
   std::map<uint32_t, Attempt> attempts_;

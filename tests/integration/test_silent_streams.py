@@ -125,7 +125,7 @@ def test_a_stream_that_waits_for_its_first_token_is_not_cut_and_what_is_no_strea
 
 
 def test_an_answer_that_stalls_is_not_cut(balanced):
-    # Its last token comes long after its first, also where small buffers let the balancer fall behind.
+    # Its last token comes long after its first, even if small buffers let the balancer fall behind.
     body = {"prompt": PROMPT, "max_tokens": 8000, "ignore_eos": True, "stream": True}
     worker = balanced.decode[0].process
     with asked(balanced.balancer, "/v1/completions", body) as answer:

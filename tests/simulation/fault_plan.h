@@ -118,8 +118,8 @@ struct FaultPlan {
   Disaggregation disaggregation = Disaggregation::kAuto;
   uint32_t queue = 0;  // requests
   // How the decode workers are run.
-  double audit_share = 0;  // of the pushes
-  int guessed_steps = 0;   // in a thousand, of the steps
+  double audit_share = 0;  // share of the pushes
+  int guessed_steps = 0;   // steps with guesses in a thousand
 };
 
 }  // namespace baton

@@ -87,7 +87,7 @@ class GemmaReference:
             self.fields["tokenizer.ggml.unknown_token_id"]))
 
 
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4  # of a GGUF and of SentencePiece alike
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4  # the same in GGUF and SentencePiece
 
 
 def varint(number):

@@ -229,7 +229,7 @@ def judge(env, one, ours):
 
 def main():
     resource.setrlimit(resource.RLIMIT_AS, (JINJA2_BYTES, JINJA2_BYTES))
-    warnings.simplefilter("ignore", SyntaxWarning)  # of what jinja2 compiles templates to
+    warnings.simplefilter("ignore", SyntaxWarning)  # from the code to which jinja2 compiles templates
     public = [path.read_bytes().decode() for path in sorted(FOLDER.glob("*.jinja"))]
     env = hugging_face.environment()
     tally = collections.Counter()

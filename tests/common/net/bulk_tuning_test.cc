@@ -13,7 +13,7 @@ namespace baton {
 namespace {
 
 // The settings are the process's for good, so each check has a process of its own, which ends with
-// 0 where all is well.
+// 0 if all is well.
 TEST(BulkTuningDeathTest, TheEnvironmentsOwnExperimentsStay) {
   EXPECT_EXIT(
       {

@@ -1,5 +1,5 @@
 // The decode worker of a HandoffPair: a real ReceiveMachine, the messages that it holds, and its
-// copies, by way of a real StagedCopier where its blocks are a device's.
+// copies, by way of a real StagedCopier if its blocks are a device's.
 #pragma once
 
 #include <deque>

@@ -256,7 +256,7 @@ void DecodeEngine::CheckMayDecode(const SimDecodeChoice& choice, int first_token
   }
 }
 
-// Takes a span where one is needed; when there is none, the youngest gives way, who may be this.
+// Takes a span if one is needed; when there is none, the youngest gives way, who may be this.
 bool DecodeEngine::HasRoom(SimDecodeCall& call, SimDecodeChoice& choice, int tokens) {
   while (choice.held.spans() < blocks_.layout().BlocksFor(tokens)) {
     if (blocks_.TakeSpan(choice.held)) continue;
