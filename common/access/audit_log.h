@@ -16,7 +16,7 @@ namespace baton {
 // Thread-safe.
 class AuditLog {
  public:
-  // The most lines of one second. The next line tells how many were left out.
+  // The most lines of one second. The next line says how many were left out.
   static constexpr int kLinesPerSecond = LineRate::kPerSecond;
 
   // Text from outside may stand in all but the reason. Nothing secret may be in any.

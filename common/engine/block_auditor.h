@@ -24,7 +24,7 @@ namespace baton {
 // and the bytes are equal, the block is right. The block that holds the prompt's end also gives the
 // first token of each choice, which is compared too if the step has room to sample it.
 //
-// The blocks before may come from others. Then a mismatch tells only that one of them is wrong, so
+// The blocks before may come from others. Then a mismatch shows only that one of them is wrong, so
 // the blocks are compared from the sequence's begin on: the first that differs is the wrong one.
 // Each is computed from what proved to be equal so far. What the sequence did not receive, behind
 // the windows of its layers, is computed from the tokens too. So who is found wrong is so, whatever

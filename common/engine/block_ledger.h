@@ -19,9 +19,9 @@
 
 namespace baton {
 
-// It alone changes Sequence::blocks, and the parts of Sequence::kv that tell what a sequence found
-// in its blocks. When to do what is the scheduler's and the sequence table's to say. A block comes
-// back no sooner than the last step that may touch it is done.
+// It alone changes Sequence::blocks, and the parts of Sequence::kv that describe what a sequence
+// found in its blocks. When to do what is the scheduler's and the sequence table's to say. A block
+// comes back no sooner than the last step that may touch it is done.
 //
 // A group of layers without a window has a block for every span of the sequence. A group with a
 // window has those that are still read (KvNeed): a sequence that is computed here takes them chunk

@@ -66,8 +66,8 @@ class Engine {
   void OpenReceive(SequenceId id, std::string kv_numerics);
   // kReceive, after BlocksGranted, once K and V from start_token on are written: the sequence joins
   // the batch at the next step. `first_tokens` [choices] are its next outputs, one for each of the
-  // request's choices, sampled where the prompt was prefilled. TokenProduced does not tell them
-  // again. Tokens that do not fit end the sequence by SequenceFailed. `audit`: compares a block
+  // request's choices, sampled where the prompt was prefilled. TokenProduced does not repeat
+  // them. Tokens that do not fit end the sequence by SequenceFailed. `audit`: compares a block
   // with what this engine computes; the sequence does not wait for that. REQUIRES of an audit:
   // can_audit(), and kv_numerics was empty.
   void Commit(SequenceId id, std::vector<OutputToken> first_tokens,

@@ -30,14 +30,14 @@ bool HasSlowForm(const Sequence& sequence) {
   return sequence.tokens.form && sequence.tokens.form->is_slow();
 }
 
-// Whether a step tells what follows the sequence's last token, which is known. A slow form tells no
-// mask but that of the next output.
+// Whether a step shows what follows the sequence's last token, which is known. A slow form has only
+// the mask of the next output.
 bool MayBeGuessedFor(const ScheduledTokens& scheduled) {
   return Decodes(scheduled) && scheduled.sequence->tokens.pending_outputs == 0 &&
          !HasSlowForm(*scheduled.sequence);
 }
 
-// Whether the draft model knows the sequence so far that one step's rows tell it the rest.
+// Whether one step's rows are enough for the draft model to catch up with the sequence.
 bool IsNearlyKnown(const Sequence& sequence) {
   return sequence.guesses.draft_kv.tokens.size() + kChunkTokens >= sequence.tokens.ids.size();
 }

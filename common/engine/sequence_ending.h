@@ -20,8 +20,8 @@ inline void Tell(const Sequence& sequence, const SequenceEvent& event) {
 }
 
 // Decides whether a token is a sequence's last one, and ends sequences: removes what has ended,
-// then tells the last event of each of its choices. A kPrefillOnly sequence that finishes or fails
-// is held until it is released, because a peer may read its blocks.
+// then reports the last event of each of its choices. A kPrefillOnly sequence that finishes or
+// fails is held until it is released, because a peer may read its blocks.
 //
 // Thread rule: one thread, the engine's. Borrows what it is made with.
 class SequenceEnding {

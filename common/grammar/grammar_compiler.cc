@@ -116,7 +116,7 @@ absl::Status Compilation::Start(const std::string& program, const GrammarLimits&
   return SystemError(absl::StrCat("cannot start ", program));
 }
 
-// Waits until `fd` has something to tell.
+// Waits until `fd` is readable.
 absl::Status WaitFor(int fd, const Patience& patience) {
   pollfd waited{.fd = fd, .events = POLLIN, .revents = 0};
   while (true) {

@@ -25,7 +25,7 @@ bool IsBrokenUtf8(absl::string_view bytes);
 // Behind most first bytes of a character any byte from 80 to BF may come, but behind E0 only A0 to
 // BF, behind ED 80 to 9F, behind F0 90 to BF, and behind F4 80 to 8F; C0, C1 and F5 to FF come
 // nowhere (The Unicode Standard, table 3-7). UTF-8 has these four bytes at the beginning of a
-// character alone, so a text's last byte tells what may come.
+// character alone, so a text's last byte determines what may follow.
 class Utf8Tokens {
  public:
   // `texts` are the bytes of each token by its id; those that begin with kSpecialTokenByte are of

@@ -81,7 +81,7 @@ class ChatTemplate {
   // RESOURCE_EXHAUSTED names the budget that ran out.
   absl::StatusOr<std::vector<TextPiece>> Render(absl::Span<const ChatMessage> messages,
                                                 const ChatTemplateOptions& options) const;
-  // The same of JSON. INVALID_ARGUMENT even if it has not the shape that ChatJson tells, or a
+  // The same of JSON. INVALID_ARGUMENT even if it does not have the shape of ChatJson, or a
   // variable has a name that IsChatVariable.
   absl::StatusOr<std::vector<TextPiece>> Render(const ChatJson& chat,
                                                 const ChatTemplateOptions& options) const;

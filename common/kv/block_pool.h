@@ -102,8 +102,8 @@ class BlockPool {
   int reserved_blocks() const { return reserved_; }
   int available_blocks() const { return free_blocks() - reserved_; }  // free and not reserved
   int reference_count(int32_t id) const;
-  // The generation of a block advances each time it is given out anew, and so tells the block from
-  // its earlier lives. May be called on any thread.
+  // The generation of a block advances each time it is given out anew, and so
+  // distinguishes the block from its earlier lives. May be called on any thread.
   uint32_t generation(int32_t id) const;
   // The block in the life that it has now; and whether it still is in that life.
   BlockRef Ref(int32_t id) const { return {id, generation(id)}; }

@@ -110,7 +110,7 @@ class PrefixCache {
   void Anchor(int32_t own, Entry row);
   void Attach(int32_t anchor, size_t group, int32_t block);
   void Detach(int32_t block);
-  // Where the entry holds the pages of the group's kind, tells pages_ of each.
+  // Where the entry holds the pages of the group's kind, enters each into pages_.
   void ForPages(const Entry& entry, size_t group, void (PrefixPages::*tell)(uint64_t));
   std::string Content(absl::Span<const int32_t> token_ids, const std::string& salt,
                       size_t row) const;

@@ -12,8 +12,8 @@
 namespace baton {
 
 // Takes rows of a block table one after another, each with those of its blocks that are held, and
-// tells which prefixes they serve: those of which each group's blocks are held from the first token
-// on that `need` reads. The first group's blocks are all held, whether they are read or not.
+// decides which prefixes they serve: those of which each group's blocks are held from the first
+// token on that `need` reads. The first group's blocks are all held, whether they are read or not.
 class ServedRows {
  public:
   // The rows begin with row `first_row`; those before it are held elsewhere. Of the layout only

@@ -183,7 +183,8 @@ class AwaitedCall final
   Answer answer_;
   std::atomic<bool> awaiting_ = true;        // neither handled nor ended
   std::atomic<Reactor*> reactor_ = nullptr;  // null before the message has come
-  // Set when the reactor is there, and when the call is cancelled. The second of the two tells it.
+  // Set when the reactor is there, and when the call is cancelled. The second of the two cancels
+  // the reactor.
   std::atomic<bool> handled_or_cancelled_ = false;
 };
 

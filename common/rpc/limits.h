@@ -51,8 +51,8 @@ inline constexpr size_t kMaxStopStringBytes = 1024;
 inline constexpr int kMaxStopTokenIds = 128;
 inline constexpr int kMaxLogprobs = 20;
 inline constexpr int kMaxLogitBias = 1024;
-// Log probabilities that are told of a prompt: its tokens, times one and the likeliest tokens that
-// are told at each. In a router's memory one takes 8 bytes, and about 100 in a message to a client.
+// Log probabilities of a prompt in an answer: its tokens, times one and the number of most likely
+// tokens at each. In a router's memory one takes 8 bytes, and about 100 in a message to a client.
 // Without a stream they come in one message, which stays below gRPC's default limit of 4 MiB.
 inline constexpr uint64_t kMaxPromptLogprobs = 1 << 18;
 inline constexpr uint64_t kMaxPromptLogprobsAtOnce = 1 << 17;

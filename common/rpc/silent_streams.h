@@ -34,7 +34,7 @@ class SilentStreams {
 
   // A stream was opened. The returned id is not 0.
   uint64_t Add(End end);
-  // Its first message has come, or its end. An id may be told several times.
+  // Its first message has come, or its end. May be called several times for an id.
   void Spoke(uint64_t id);
 
  private:

@@ -15,8 +15,8 @@ namespace baton {
 
 // How many steps an expression may still take for one text, and how much CPU time of the thread that
 // made the budget, so that a text takes linear time whatever the expression. PCRE2 counts no step for
-// the bytes that a repeat of one class takes, and none for each place where it begins again: only the
-// clock tells those.
+// the bytes that a repeat of one class takes, and none for each place where it begins again: only
+// the clock counts those.
 class SplitBudget {
  public:
   explicit SplitBudget(size_t text_bytes, absl::Duration free_time = absl::Seconds(1))

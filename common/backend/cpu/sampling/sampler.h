@@ -48,8 +48,8 @@ class Sampler {
   absl::StatusOr<OutputToken> Choose(absl::Span<const float> logits,
                                      const SamplingContext& context);
 
-  // The log probabilities of a token that is known, from `logits` [vocab_size]: those that Choose
-  // tells of it. PromptLogitNotFinite if a logit is no number. REQUIRES: the token is in the
+  // The log probabilities of a token that is known, from `logits` [vocab_size]: the same that
+  // Choose gives. PromptLogitNotFinite if a logit is no number. REQUIRES: the token is in the
   // vocabulary.
   absl::StatusOr<TokenLogprobs> Score(absl::Span<const float> logits, const ScoredToken& token);
 
