@@ -87,7 +87,7 @@ class Router {
 
   // A request that came now would find its workers.
   bool Ready() const;
-  // Every worker that it was told of is ready.
+  // Whether every worker that it knows is ready.
   bool AllWorkersReady() const { return view_.Get().all_ready; }
   FleetSummary fleet() const { return view_.Get(); }
   uint32_t waiting_requests() const { return admission_.waiting_requests(); }

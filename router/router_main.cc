@@ -101,7 +101,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> ListenForHttp(const RouterFlags& fla
                             flags.server.tls.certificate_optional, options);
 }
 
-// How people tell the routers of a fleet apart.
+// The name by which people distinguish the routers of a fleet.
 std::string NameOf(const RouterFlags& flags) {
   char host[256] = {};
   const absl::StatusOr<HostPort> listen = ParseHostPort(flags.server.listen);

@@ -103,7 +103,7 @@ std::string ReadResultBlock(JsonFields& block) {
   return "";
 }
 
-// Whether blocks of this type tell what a hosted tool has done, or was asked to do.
+// Whether blocks of this type describe a hosted tool's call or its result.
 bool IsOfHostedTool(absl::string_view type) {
   return absl::EndsWith(type, "_tool_use") || absl::EndsWith(type, "_tool_result");
 }

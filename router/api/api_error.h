@@ -45,8 +45,8 @@ std::string OpenAiErrorBody(const ApiError& error);
 // {"type": "error", "error": {"type", "message"}, "request_id"}
 std::string AnthropicErrorBody(const ApiError& error, const std::string& request_id);
 
-// The answer with that body: retry-after in whole seconds, retry-after-ms and x-should-retry where
-// the error tells when to come again, www-authenticate with 401.
+// The answer with that body: retry-after in whole seconds, retry-after-ms and x-should-retry if
+// the error has a retry delay, www-authenticate with 401.
 HttpResponse ErrorResponse(const ApiError& error, std::string body);
 
 }  // namespace baton

@@ -10,7 +10,7 @@
 namespace baton {
 
 // Leaves the markers of calls and reasoning in the text of the answer, if they are special
-// tokens, and asks for the ids that tell such a token from a text that is spelled like it.
+// tokens, and asks for the ids that distinguish such a token from a text that is spelled like it.
 void LeaveMarkers(const ToolForm& tool_form, v1::GenerateRequest& request);
 
 // The parsers of so many choices. The ids of their calls follow from the answer's id, so those of

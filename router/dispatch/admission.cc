@@ -20,7 +20,7 @@ constexpr absl::Duration kSafeMargin = absl::Milliseconds(100);
 constexpr absl::Duration kLongestWait = absl::Hours(1);  // the longest prediction
 constexpr double kOutputMemory = 32;                     // requests in the mean of the output
 
-// What a client may tell its operator: the flag that bounds the queue, with its value.
+// A hint that a client can pass on to its operator: the flag that bounds the queue, with its value.
 std::string MostRequests(const Admission::Limits& limits) {
   return absl::StrCat("--max-waiting-requests is ", limits.requests);
 }

@@ -101,7 +101,7 @@ class Dispatcher {
   // Gives up those that wait and will get no worker in time, now and for as long as some wait.
   void Sweep();
   void SweepAt(absl::Time at);
-  // Tells the pages how much of the prompt is held where the request is placed.
+  // Records in the pages how much of the prompt the chosen workers hold.
   void CountReuse(const RequestSpec& spec, const ReadyWorkers::Candidates& candidates,
                   const Placement& placement);
   absl::Status WhyNoWorker() const;

@@ -16,7 +16,7 @@
 namespace baton {
 
 // The rate at which requests get workers while others wait for theirs, in tokens a second: only
-// then does it tell what the workers can take. It is that of the last two seconds of such time,
+// then does it show what the workers can take. It is that of the last two seconds of such time,
 // or of the last eight requests where those took longer, and not known before so much was measured:
 // a worker that stands still for a moment is usual. Time in which nobody waits is no part of it.
 // Nor is, after a pause in which the workers ran out of work, the time until the first request gets

@@ -5,7 +5,7 @@
 
 namespace baton {
 
-// Pure; not thread-safe. `now` never goes back. Idle until it is told otherwise.
+// Pure; not thread-safe. `now` never goes back. Idle at first.
 class BusyTime {
  public:
   // It is busy from now on, or idle.

@@ -23,7 +23,7 @@ class CircuitBreaker {
   bool Takes(absl::Time now) const { return !open() || now >= open_until_; }
   bool open() const { return failures_ >= kFailures; }
 
-  // The worker is given a request. Returns what Failed is to be told if it fails. REQUIRES:
+  // The worker is given a request. Returns the argument for Failed if it fails. REQUIRES:
   // Takes(now).
   uint64_t Begin(absl::Time now);
   // The worker did something useful.

@@ -265,7 +265,7 @@ absl::Status WorkerRegistry::TakePushAddress(Worker& worker,
   const absl::StatusOr<std::string> address = FindPushAddress(addresses, options_.advertised_hosts);
   worker.push_address = address.value_or("");
   worker.takes_pushes_here_only = IsLoopback(worker.push_address);
-  // Clients may read the problem, and are told no hosts.
+  // Clients may read the problem, so it names no hosts.
   if (absl::IsFailedPrecondition(address.status())) {
     worker.problem = "advertises no address that prefill workers could dial";
   } else if (!address.ok()) {

@@ -74,7 +74,7 @@ void AppendHeader(absl::string_view name, absl::string_view value, std::string& 
   text += "\r\n";
 }
 
-// If a body must not be, its length must not be told either.
+// A response that must not have a body must not have its length either.
 bool HasNoBody(int status) { return status == 204 || status == 304; }
 
 }  // namespace

@@ -132,7 +132,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Answers.
   void WriteAnswer(HttpResponse response);
-  // Tells that the answer to a request begins.
+  // Records that the answer to a request begins.
   void CountAnswer(int status) const;
   // An answer is waited for, or written.
   void BeginUnfinished();

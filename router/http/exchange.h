@@ -35,10 +35,10 @@ struct HttpBody {
   }
 };
 
-// Thread-safe, and shared by whoever works on the answer; when nobody holds it any more and no
-// answer was begun, the client is told 500. Two implementations: a connection's (served_exchange.h)
-// and the tests'. Functions that are given to it are called on an I/O thread, or from inside the
-// call that gives them, and must not block.
+// Thread-safe, and shared by the threads that work on the answer. If the last reference is dropped
+// and no answer was begun, the client receives 500. Two implementations: a connection's
+// (served_exchange.h) and the tests'. Functions that are given to it are called on an I/O thread,
+// or from inside the call that gives them, and must not block.
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;

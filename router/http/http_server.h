@@ -66,7 +66,7 @@ class HttpServer {
     // Called when the whole request is there, or when there is no room for it, on an I/O thread.
     // Must not block.
     std::function<void(std::shared_ptr<HttpExchange> exchange, HttpBody body)> handle;
-    // The answer where the server itself tells an error, such as 413 and "the body ...". Of the
+    // The answer if the server itself reports an error, such as 413 and "the body ...". Of the
     // request there is what could be read.
     std::function<HttpResponse(const HttpRequest& request, int status, const std::string& message)>
         error_answer;

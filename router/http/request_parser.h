@@ -23,9 +23,9 @@ class RequestParser {
   };
   enum class Found {
     kNothingYet,  // more bytes are needed
-    kHead,        // what head() tells; the body comes next
+    kHead,        // head() is complete; the body comes next
     kRequest,     // all of it
-    kError,       // what refusal() tells; whatever follows cannot be read
+    kError,       // refusal() has the error; later bytes cannot be read
   };
   // How the connection goes on, and what the client waits for.
   struct Framing {

@@ -31,7 +31,7 @@ class TlsServer {
   SslSession NewSession();
   // Who the client is, whose handshake is done: nullopt without a certificate. An error if the
   // certificate was revoked, perhaps since then, or its holder has nothing to call on a router; the
-  // audit log tells of it.
+  // audit log has a line for it.
   absl::StatusOr<std::optional<Peer>> Identify(SSL& session, const std::string& address);
 
  private:

@@ -85,7 +85,7 @@ class EventWriter {
   // `object`: such as "chat.completion.chunk".
   EventWriter(const AnswerOptions& options, const char* object);
 
-  // An event with one choice. `usage`: what to tell of it, where continuous usage was asked.
+  // An event with one choice. `usage`: its usage, if continuous usage was requested.
   // `fingerprint`: the system_fingerprint, which is known when the choice ends; empty: left out.
   void Choice(const nlohmann::ordered_json& choice, const UsageSum& usage,
               const std::string& fingerprint, std::string& out) const;

@@ -130,7 +130,7 @@ class ChatAnswer final : public AnswerFormat {
     return choices_[index];
   }
 
-  // Keeps what chunks and completes tell of tokens.
+  // Keeps the tokens' fields of chunks and completes.
   template <typename Message>
   void KeepTokens(const Message& message, Choice& choice) {
     usage_.Count(message.token_ids_size());

@@ -39,7 +39,7 @@ class CompletionAnswer final : public AnswerFormat {
       const v1::GenerateChunk& chunk = response.chunk();
       prompts_[prompt].logprobs.MergeFrom(chunk.prompt_logprobs());
       usage_.Count(chunk.token_ids_size());
-      // Those of the prompt alone wait for the first text, which tells where its tokens begin.
+      // Those of the prompt alone wait for the first text, which shows where its tokens begin.
       const bool waits =
           chunk.text().empty() && chunk.logprobs().empty() && chunk.token_ids().empty();
       if (!waits) WriteChunk(prompt, chunk, out);

@@ -24,7 +24,7 @@ void SawChunk(uint32_t tokens, absl::Duration at, TryRecord& attempt) {
   attempt.chunks.push_back({.tokens = tokens, .at = at});
 }
 
-// Who told more is not believed.
+// A report with more spans is not trusted.
 template <typename Span>
 void Cut(google::protobuf::RepeatedPtrField<Span>& spans) {
   if (spans.size() > kMaxSpans) spans.DeleteSubrange(kMaxSpans, spans.size() - kMaxSpans);

@@ -31,7 +31,7 @@ class RecordedRequest {
   RecordedRequest(const RequestSpec& spec, double received, EventLog& events, FleetHistory& fleet);
 
   // An attempt was given workers, whose own names these are; an empty one is not there. To be called
-  // before the machine is told.
+  // before the machine receives them.
   void Chosen(uint32_t attempt, const std::string& prefill_worker, const std::string& decode_worker,
               const RequestMachine& machine, absl::Time now);
   // The machine has handled `event`.

@@ -26,7 +26,7 @@ Json Echo(const Json& object, const char* name, const Json& otherwise = nullptr)
 }
 
 // The same of a field that nobody else reads: null if it is not short, since each event that has
-// the whole response tells it again.
+// the whole response repeats it.
 Json EchoShort(const Json& object, const char* name, const Json& otherwise = nullptr) {
   constexpr size_t kMaxBytes = 512;
   Json value = Echo(object, name, otherwise);

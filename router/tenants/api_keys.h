@@ -53,7 +53,7 @@ class ApiKeys {
 
   // Who holds `key`, or held it. UNAUTHENTICATED with a reason of ErrorInfo: it is no key, or
   // unknown.
-  // How long it takes tells nothing of other keys: they are found by their public ids, and their
+  // Its time reveals nothing about other keys: they are found by their public ids, and their
   // hashes are compared in constant time.
   absl::StatusOr<Holder> Find(absl::string_view key) const;
   // The limits that the files declare for the tenant. None if they do not declare it.

@@ -1,9 +1,9 @@
 // The secret that keeps the tenants' cached prefixes apart.
 //
-// Workers find cached KV by its salt and tokens, and tell every router the hashes of what they hold
+// Workers find cached KV by its salt and tokens, and report the hashes of held KV to every router
 // (common/base/prefix_hash.h). The salt that they get is an HMAC-SHA256 under a secret of the
 // fleet, over the tenant and the salt that the client chose. So nobody hits another's prefixes, or
-// tells from a page's name what is in it, whichever salt is chosen. Routers with one secret, also
+// infers from a page's name what is in it, whichever salt is chosen. Routers with one secret, also
 // after a restart, find the same prefixes.
 #pragma once
 

@@ -36,7 +36,7 @@ bool IsPhi4(absl::string_view source) {
   return StrContains(source, "<|tool|>") && StrContains(source, "<|/tool|>");
 }
 
-// The most telling texts come first: many templates have learnt from several others.
+// The most specific texts come first: many templates have learnt from several others.
 ToolFormKind KindOf(absl::string_view source) {
   if (!HasName(source, "tools")) return ToolFormKind::kGeneric;
   if (IsPhi4(source)) return ToolFormKind::kPhi4;

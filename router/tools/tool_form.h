@@ -1,5 +1,5 @@
 // How a model calls tools and shows its reasoning, in the text that it writes. A model's family has
-// its form, which its chat template tells.
+// its form, which its chat template shows.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,8 @@ struct AnswerPart {
 class AnswerParser {
  public:
   virtual ~AnswerParser() = default;
-  // Tokens, each of which comes with its text or before it. They tell special tokens from texts
-  // that are spelled like them; without any, such texts are markers too.
+  // Tokens, each of which comes with its text or before it. They distinguish special tokens from
+  // texts that are spelled like them; without any, such texts are markers too.
   virtual void AddTokens(absl::Span<const uint32_t> /*ids*/) {}
   // The parts that are certain after more text; cut anywhere between characters.
   virtual std::vector<AnswerPart> Add(absl::string_view text) = 0;

@@ -36,7 +36,7 @@ class Tracer {
  public:
   static constexpr size_t kQueueBound = 1024;  // requests
 
-  // `router`: how people tell this router from others. `model`: its name to clients. Borrows
+  // `router`: the name by which people recognise this router. `model`: its name to clients. Borrows
   // `metrics`. An error is one line that names the flag and the remedy. REQUIRES: options.on(), and
   // TakeOtelEnvironment has checked options.otlp.
   static absl::StatusOr<std::unique_ptr<Tracer>> Start(const TracerOptions& options,

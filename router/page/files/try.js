@@ -101,7 +101,7 @@ export function tryView() {
   const form = make("form", {class: "composer"}, draftLabel, draft, problem,
     make("div", {class: "buttons"}, send, stop, retry, clear,
       make("span", {class: "more"}, "Enter sends, Shift+Enter begins a line")), keeping);
-  const model = {};  // {id, grpc}, as the router tells them
+  const model = {};  // {id, grpc} from the router
 
   // What the next request would be; with an empty draft, that of the last question.
   function bodyNow() {
