@@ -142,7 +142,7 @@ Finding RolesFinding(const std::string& router, const std::vector<FleetWorker>& 
   return finding;
 }
 
-// The workers that can be used by what `member` says of them; those that do not tell are left out.
+// The workers that can be used by what `member` says of them; members that do not say are left out.
 std::map<std::string, std::vector<const FleetWorker*>> Grouped(
     const std::vector<FleetWorker>& workers, std::string FleetWorker::*member) {
   std::map<std::string, std::vector<const FleetWorker*>> groups;

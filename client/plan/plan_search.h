@@ -32,7 +32,7 @@ struct FoundFleet {
 };
 
 // OUT_OF_RANGE: no fleet keeps it, of at most `most_workers` workers of each role; the message
-// tells the share that the largest one tried has. REQUIRES: not both are fixed.
+// contains the share that the largest fleet reached. REQUIRES: not both are fixed.
 absl::StatusOr<FoundFleet> FindFleet(const FleetSearch& search, Replay replay);
 
 }  // namespace baton

@@ -23,7 +23,7 @@ struct StepShape {
   }
 };
 
-// A machine's costs of steps, and what else the file tells of the model there.
+// A machine's costs of steps, and the file's other facts about the model there.
 //
 // Chunks take a time for the step, one for each row and one for each key that a row attends to: the
 // three that fit the measured prefills best, none of them negative. Decodes take, at each measured
