@@ -86,7 +86,7 @@ class Dashboards(unittest.TestCase):
             self.assertEqual([link["tags"] for link in board["links"]], [["baton"]])
             self.assertIn("baton", board["tags"])
             self.assertGreaterEqual(board["schemaVersion"], 36)
-            self.assertNotIn("id", board)  # that of one Grafana
+            self.assertNotIn("id", board)  # ids are valid in one Grafana only
 
     def test_panels_have_ids_and_places_of_their_own(self):
         for name, board in BOARDS.items():

@@ -54,7 +54,7 @@ class RequestHarness {
   struct Attempt {
     WorkerNeeds needs{.choices = 0};  // 0: its workers were not asked for
     Call decode, prefill;
-    uint32_t first_output = 0;                      // that its workers compute
+    uint32_t first_output = 0;                      // first output that its workers compute
     std::map<uint32_t, uint32_t> next_from_decode;  // output index, [choice]
   };
 

@@ -52,7 +52,7 @@ def another_machine():
         yield Outside(own_address())
         return
     try:
-        namespace.stdin.write(b"\n")  # which comes back once the namespace is there
+        namespace.stdin.write(b"\n")  # comes back once the namespace is there
         namespace.stdin.flush()
         address = _link(namespace) if namespace.stdout.readline() else None
         enter = ("nsenter", "-t", str(namespace.pid), "-n")

@@ -18,7 +18,7 @@ from cluster import SOON_S, Cluster, free_port, new_log, wait_until
 HAPROXY = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
 SILENCE_S = 3
 COMMENTS = SILENCE_S + 2  # a silent stream gets one each second
-SEQUENCES = 2  # that the decode worker computes at a time
+SEQUENCES = 2  # sequences that the decode worker computes at a time
 MB = 1 << 20
 CONFIG = """global
   tune.sndbuf.client 4096

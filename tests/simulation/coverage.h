@@ -38,7 +38,7 @@ struct Coverage {
   uint64_t resumed_choices = 0;    // choices resumed alone after their first tokens
   uint64_t stopped_choices = 0;    // by the router, while others go on
   uint64_t audits = 0;
-  uint64_t audits_wrong = 0;        // that found forged KV
+  uint64_t audits_wrong = 0;        // audits that found forged KV
   uint64_t distrusted = 0;          // Decode calls that were ended because of it
   uint64_t refused_pushers = 0;     // Decode calls that named a quarantined pusher
   uint64_t refused_commits = 0;     // pushes whose pusher was quarantined meanwhile

@@ -40,9 +40,9 @@ enum class Fault {
   kForgetfulDecode,
   // These strike a request, by chance.
   kDeadline,
-  kDeadlyPrompt,  // whoever computes it dies
+  kDeadlyPrompt,  // a worker that computes it dies
   kDeadlyOutput,
-  kDeadlyOpening,  // whoever opens it dies
+  kDeadlyOpening,  // a worker that opens it dies
   kCostlyOutput,   // the engine that computes it stands still
   // At a time, on a worker or a request.
   kCut,

@@ -216,7 +216,7 @@ class MockDecode final
   size_t unfinished_ = 0;
   bool started_ = false, paused_ = false;
   bool idle_ = false;     // no step is scheduled, since the call is paused or the outbox is full
-  uint32_t blocks_ = 0;   // that it holds
+  uint32_t blocks_ = 0;   // blocks that it holds
   bool steps_ = false;    // its unfinished choices are among state_.decoding
   bool expects_ = false;  // the call waits for its hand-off
 };

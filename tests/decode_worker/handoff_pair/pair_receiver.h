@@ -61,7 +61,7 @@ class PairReceiver {
   std::vector<ReceiveAction::Copy> copies_;
   std::optional<StagedCopier> copier_;  // for blocks in a device's memory
   std::deque<StagedCopier::Event> staged_;
-  std::vector<ReceiveAction::Copy> new_copies_;  // that the copier has not got yet
+  std::vector<ReceiveAction::Copy> new_copies_;  // not yet given to the copier
   bool granted_ = false;
   bool committed_ = false;
   bool released_ = false;

@@ -43,7 +43,7 @@ def unknown_fields(value):
 
 
 def plain(parts):
-    """Of the clients' objects what the router has sent: without what the clients add to it."""
+    """The fields of the clients' objects that the router has sent, without the fields that the clients add."""
     if isinstance(parts, list):
         return [plain(part) for part in parts]
     if isinstance(parts, dict):

@@ -80,7 +80,7 @@ class DecodeBlocks {
 
   // Nobody finds any block any more, since what came from `source` is wrong.
   void Distrust(const std::string& source);
-  // Whose KV nothing rests on.
+  // Workers on whose KV nothing rests.
   Forgers distrusted() const { return distrusted_; }
 
   // Takes most of the free blocks and writes into them; gives them back.

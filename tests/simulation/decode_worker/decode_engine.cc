@@ -72,7 +72,7 @@ void DecodeEngine::BeginDecoding(SimAttemptId id) {
   for (auto& [number, choice] : call.parted) {
     NoteForgers(call, number, tokens);
     if (!joined) response.Clear();
-    // Whoever pushes forges KV, not its own first token.
+    // A pusher forges KV, not its own first token.
     internal::v1::OutputToken& token = *response.mutable_tokens()->add_tokens();
     token = Give(call, number, tokens, call.local ? choice.forgers : 0);
     NoteGuesses(call.attempt.right->choices[number], token);

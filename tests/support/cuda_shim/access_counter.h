@@ -115,7 +115,7 @@ class AccessCounts {
     uint32_t ever = 0;      // bits, by the launch
     uint32_t by_block = 0;  // bits, by the block of that number
     uint32_t block = 0;
-    uint32_t blocks = 0;  // that have touched any
+    uint32_t blocks = 0;  // blocks that have touched any
   };
   struct SectorUse {
     ByteUse read;

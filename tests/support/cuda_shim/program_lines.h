@@ -11,7 +11,7 @@ namespace baton::cuda_shim {
 uint32_t ProgramOffset(const void* code);
 
 struct SourcePlace {
-  std::string function;  // that the instruction was inlined into, demangled
+  std::string function;  // function with the inlined instruction, demangled
   std::string lines;     // "device.h:143 < decode_task.h:88": the innermost first
 };
 // By addr2line, which comes with the compiler. Fields are empty if it knows nothing. The places
