@@ -1,4 +1,4 @@
-// Which roles may call which method. A method without a line may be called by nobody.
+// Which roles may call which method. A method without a line may not be called.
 #pragma once
 
 #include "absl/status/status.h"

@@ -24,9 +24,9 @@ struct DeviceCopy {
 // thread. Nothing here waits for the device except the destructor.
 //
 // From the call of ToHost or ToDevice until its `done` is called, the source must neither change
-// nor be given back, and nobody may read the target. `done` is called once, on a thread that these
-// copies own, not necessarily in the order of the calls; it must not wait. A copy that fails ends
-// the process, as a failed operation of the backend does.
+// nor be given back, and no thread may read the target. `done` is called once, on a thread that
+// these copies own, not necessarily in the order of the calls; it must not wait. A copy that fails
+// ends the process, as a failed operation of the backend does.
 class DeviceCopies {
  public:
   using Done = std::function<void()>;

@@ -51,7 +51,7 @@ class BlockLedger {
   int BlocksToStart(const Sequence& sequence) const;
   // The blocks for its uncomputed tokens that it neither has nor has reserved.
   int LackingBlocks(const Sequence& sequence) const;
-  // Blocks that anybody may take: free and not reserved.
+  // Blocks that any sequence may take: free and not reserved.
   int available_blocks() const { return pool_.available_blocks(); }
 
   // Reserves the blocks that the sequence starts with; false if too few are free. A sequence
@@ -112,13 +112,13 @@ class BlockLedger {
   // Who wrote which block: the kv_source of the sequence that it was opened for. A block that is
   // computed on here has another writer from when it is whole.
   const BlockSources& sources() const { return sources_; }
-  // Nobody finds anything in blocks any more that hold the beginnings of others.
+  // Makes the prefix cache forget all blocks, so that no sequence finds a prefix in them.
   void ForgetAllHeld();
 
   // Retains the KV that the sequence held or received before `received_tokens`, by whole pages, for
   // the next sequence of its resume_key. To be called right before the sequence is removed. Does
-  // nothing for a sequence that is not kReceiving. REQUIRES: nobody writes into its blocks any
-  // more.
+  // nothing for a sequence that is not kReceiving. REQUIRES: no thread writes into its blocks
+  // any more.
   void Retain(const Sequence& sequence, int received_tokens, absl::Time now);
   void ForgetExpired(absl::Time now) { retained_.ForgetExpired(now); }
   // When to call ForgetExpired at the latest; InfiniteFuture when nothing is retained.

@@ -88,7 +88,8 @@ class GrammarState {
   // From now on; other states keep theirs.
   void SetBudget(const GrammarBudget& budget) { budget_ = budget; }
   const GrammarBudget& budget() const { return budget_; }
-  // While `*stop` is true, a call fails. Borrows it until the next SetStop; null: nobody stops it.
+  // While `*stop` is true, a call fails. Borrows it until the next SetStop; null: it is never
+  // stopped.
   void SetStop(const std::atomic<bool>* stop) { stop_ = stop; }
   // Takes back the last `count` tokens. REQUIRES: so many were accepted.
   void Rollback(int count);

@@ -14,7 +14,7 @@
 namespace baton {
 
 // A block is free, or it is used: then it has references. A reservation sets a number of free
-// blocks aside without naming them, so that they can always be taken and nobody else gets them. A
+// blocks aside without naming them, so that only its owner can take them. A
 // free block may be kept for what it holds: it is given out anew only when no other block is free,
 // the least recently used one first. Always: used + free = total, reserved <= free, kept <= free.
 //

@@ -27,12 +27,12 @@ namespace baton {
 // missing: its window had slid past it before the row was entered, or it was evicted. Where the
 // anchor's life ends, the row's other blocks are not kept any more.
 //
-// The index holds no reference. A held block that nobody uses is free and kept (see BlockPool).
-// When the pool gives it out anew, the pool calls back first, and its place in the index ends: it
-// never outlasts its block's life. Nobody else may stop keeping a held block: the pool would not
-// call. Whoever uses a held anchor also uses all anchors before it until it ends, and gives back the
-// last one first. So an anchor is evicted before the one that it continues: the least recently used
-// one, leaves only. Blocks of the other groups may be given back at any time.
+// The index holds no reference. An unused held block is free and kept (see BlockPool). When the
+// pool gives it out anew, the pool calls back first, and its place in the index ends: it never
+// outlasts its block's life. No other code may stop keeping a held block: the pool would not call.
+// A sequence that uses a held anchor also uses all anchors before it until it ends, and gives back
+// the last one first. So an anchor is evicted before the one that it continues: the least recently
+// used one, leaves only. Blocks of the other groups may be given back at any time.
 //
 // Thread rule: one thread, the pool's; pages() has a thread rule of its own. Borrows the pool,
 // whose eviction callback it takes.

@@ -92,7 +92,7 @@ class Acceptor {
   explicit Acceptor(const Options& options);
   absl::Status Open(absl::string_view flag, const std::string& address);
   void Loop();
-  // False when nobody waits at that listener, or nobody can be accepted for the moment.
+  // Returns false if no connection waits at that listener, or none can be accepted now.
   bool AcceptOne(int listener);
   // Out of descriptors: closes who waits, by the reserved one. False when that did not work.
   bool CloseOne(int listener);

@@ -11,8 +11,8 @@
 
 namespace baton {
 
-// Remembers how often each peer has connected of late, and forgets who might again connect as often
-// as anybody. Not thread-safe.
+// Remembers how often each peer has connected of late, and forgets peers that may again connect as
+// often as any other. Not thread-safe.
 class ConnectionRate {
  public:
   struct Options {

@@ -17,7 +17,7 @@
 
 namespace baton {
 
-// Thread-safe. May be destroyed while streams are silent: nobody ends them then.
+// Thread-safe. May be destroyed while streams are silent: they are not ended then.
 class SilentStreams {
  public:
   struct Limits {

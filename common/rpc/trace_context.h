@@ -16,7 +16,7 @@ inline constexpr char kTraceStateHeader[] = "tracestate";
 // What a caller says of the trace that its request belongs to.
 struct TraceHeaders {
   absl::string_view parent;  // traceparent; empty: none
-  absl::string_view state;   // tracestate, which nobody here reads
+  absl::string_view state;   // tracestate, passed on unread
 };
 
 // A valid traceparent.

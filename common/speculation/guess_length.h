@@ -11,7 +11,7 @@ class Acceptance {
   explicit Acceptance(double first_rate) : first_rate_(first_rate) {}
   // The first `accepted` guesses of a run came true; `refused`: the next one did not.
   void Observe(int accepted, bool refused);
-  // A token came that nobody had guessed: what was observed before counts a little less, so after
+  // A token came without a guess: what was observed before counts a little less, so after
   // a while guesses are tried anew.
   void Fade();
   // The probability that the next guess comes true.

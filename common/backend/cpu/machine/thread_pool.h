@@ -55,9 +55,9 @@ class ThreadPool {
   // 250 ns. So everything that starts a thread is on one line, and nothing that others touch
   // meanwhile.
   struct Slot {
-    // The range of chunks that nobody has begun: its first in the upper half, its end in the lower.
-    // A claim depends on nothing else, so one that was prepared during an earlier operation is
-    // valid.
+    // The range of chunks that no thread has begun: its first in the upper half, its end in the
+    // lower. A claim depends on nothing else, so one that was prepared during an earlier operation
+    // is valid.
     alignas(kApart) std::atomic<uint64_t> chunks = 0;
     // Kept while a claimed chunk runs.
     std::optional<absl::FunctionRef<void(int, int)>> work;

@@ -1,5 +1,5 @@
 // The heads of an int4 cache as kv_int4.h defines them, in vectors. Only the sources of the kernel
-// tables (kernels.h) include it, and whoever runs it on Portable through RunOn (isa.h).
+// tables (kernels.h) include it, and code that runs it on Portable through RunOn (isa.h).
 #pragma once
 
 #include <cstdint>
