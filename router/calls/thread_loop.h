@@ -48,10 +48,10 @@ class ThreadLoop final : public EventLoop {
   std::vector<Task> tasks_ ABSL_GUARDED_BY(mutex_);
   bool running_ ABSL_GUARDED_BY(mutex_) = false;  // some thread runs tasks
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  // Until when the own thread sleeps where nobody wakes it; InfinitePast while it does not.
+  // The time until which the own thread sleeps unless it is woken; InfinitePast while it does not.
   absl::Time sleeps_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 
-  // The next three belong to the thread that runs tasks, else to whoever holds the lock.
+  // The next three belong to the thread that runs tasks, else to the holder of the lock.
   std::map<Timer, Task> timers_;
   uint64_t next_timer_ = 1;
   std::vector<Task> batch_;

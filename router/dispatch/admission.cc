@@ -128,7 +128,7 @@ absl::Status Admission::CheckRoom(const Newcomer& newcomer, absl::Time now) cons
 }
 
 absl::Duration Admission::Wait(const Newcomer& newcomer, absl::Time now) const {
-  // While nobody waits for a busy worker, what is here is only on its way.
+  // While no request waits for a busy worker, the requests here are only passing through.
   const std::optional<double> rate = rate_.TokensPerSecond(now);
   if (!rate_.somebody_waits() || !rate.has_value()) return absl::ZeroDuration();
   const uint64_t ahead =

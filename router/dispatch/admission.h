@@ -108,7 +108,7 @@ class Admission {
   // Returns a body that has no bytes yet.
   Body NewBody(std::string tenant) { return Body(this, std::move(tenant)); }
 
-  // Somebody waits for a worker because all are busy, from now on, or nobody does.
+  // Sets whether, from now on, a request waits for a worker because all are busy.
   void SetWaiting(bool somebody_waits, absl::Time now);
   // A request ended well: what others are expected to generate follows it.
   void SawOutput(uint32_t tokens_per_choice);
@@ -139,8 +139,8 @@ class Admission {
   };
   // A user of a tenant, or without a user the whole tenant.
   using Owner = std::pair<std::string, std::optional<std::string>>;
-  // Those whose parts the request counts in. The anonymous tenant may have the whole queue: nobody
-  // else is there.
+  // Those whose parts the request counts in. The anonymous tenant may have the whole queue: there
+  // are no other tenants.
   static std::vector<Owner> OwnersOf(const Newcomer& newcomer);
   // Takes `given` from the owner's part.
   void GiveBack(const Owner& owner, const Part& given) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -100,7 +100,7 @@ void Dispatcher::PlaceWaiting() {
       case Placement::Outcome::kWait:
         request.none_ready_since = absl::InfiniteFuture();
         parts_.admission.SetWaiting(true, now);
-        return;  // nobody overtakes
+        return;  // no request overtakes another
     }
   }
   parts_.admission.SetWaiting(false, now);

@@ -4,8 +4,8 @@
 // charged with the request's tokens then, not before: what leaves unserved costs nothing. A member
 // that comes, or comes back, begins at the virtual time, which grows with each request served by
 // that request's share of all members that wait, but does not pass the tag of the member that was
-// served if more of its requests wait. So nobody saves up for a burst by staying away, and however
-// many members come anew, those that wait are reached. Of equal tags the one that was
+// served if more of its requests wait. So no member saves up for a burst by staying away, and
+// however many members come anew, those that wait are reached. Of equal tags the one that was
 // served least recently goes first, a member that comes anew before all others: who asks seldom
 // waits for the request that is being served, and not for the next one too.
 //

@@ -61,7 +61,7 @@ struct Worker {
   std::string problem;                // why the worker is never used; empty: nothing is wrong
   bool other_weights = false;         // `problem` is that other weights are used; it lasts as long
   std::set<std::string> quarantines;  // decode: pushers whose KV proved to be wrong, as it says
-  std::string quarantined_by;  // prefill: name of a decode worker that says so of it; empty: nobody
+  std::string quarantined_by;         // prefill: a decode worker that reports this; empty: none
   internal::v1::WorkerState state = internal::v1::WORKER_STATE_UNSPECIFIED;
   internal::v1::WorkerLoad load;    // as last reported
   uint32_t runnable_sequences = 0;  // as last reported: those that it could compute at once

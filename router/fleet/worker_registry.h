@@ -44,13 +44,13 @@ class WorkerRegistry {
     std::function<void(const Worker&, absl::Time since)> on_stood_still = nullptr;
     // The worker may be used from now on, or no longer.
     std::function<void(const WorkerTarget&, bool)> on_up;
-    // A decode worker has quarantined the prefill worker, or no longer. Null: nobody wants to know.
+    // A decode worker has quarantined the prefill worker, or no longer. May be null.
     std::function<void(const WorkerTarget&, bool)> on_quarantine;
-    // So many pages of the worker's prefix cache are known. Null: nobody wants to know.
+    // Receives the number of known pages of the worker's prefix cache. May be null.
     std::function<void(const WorkerTarget&, size_t)> on_pages;
     // The target was removed and its worker is forgotten. Null: not reported.
     std::function<void(const WorkerTarget&)> on_gone = nullptr;
-    // Called every 250 ms, after the workers were judged. Null: nobody wants to know.
+    // Called every 250 ms, after the workers were judged. May be null.
     std::function<void(const WorkersByTarget&)> on_tick = nullptr;
   };
   WorkerRegistry(EventLoop& loop, Fleet& fleet, FleetView& view, Options options);

@@ -17,7 +17,7 @@
 
 namespace baton {
 
-// Its value is the DER form of the client's certificate in base64. Anybody can
+// Its value is the DER form of the client's certificate in base64. Any client can
 // send it, so only ClientBehindFront may read it.
 inline constexpr char kClientCertificateHeader[] = "baton-client-certificate";
 

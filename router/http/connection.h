@@ -78,7 +78,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void SendLong(uint64_t exchange, absl::Cord bytes, OutputQueue::Written written);
   void EndEvents(uint64_t exchange);
   void Break(uint64_t exchange);
-  // Nobody holds it any more. `request` was its request.
+  // Handles an exchange without references. `request` was its request.
   void Abandon(uint64_t exchange, const HttpRequest& request);
 
  private:

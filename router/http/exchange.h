@@ -54,7 +54,7 @@ class HttpExchange {
   // REQUIRES: at most once.
   virtual void OnGone(std::function<void()> gone) = 0;
 
-  // Returns whether the client has left, so that nobody needs an answer. Work on a request that
+  // Returns whether the client has left, so that no answer is needed. Work on a request that
   // waits begins with this question.
   virtual bool gone() const = 0;
 

@@ -20,8 +20,8 @@
 namespace baton {
 
 // Listens from Listen on, answers from Start on. What a client sends is bounded in bytes and time
-// before anybody sees it: a request that is malformed, too large or too slow gets 400, 408,
-// 413, 417, 431, 501, 503 or 505 as `error_answer` has it, and nobody else notices. Requests of one
+// before a handler sees it: a request that is malformed, too large or too slow gets 400, 408, 413,
+// 417, 431, 501, 503 or 505 as `error_answer` has it, and no other code notices. Requests of one
 // connection are answered in their order, the next is read when the answer before it has ended. The
 // bytes of a body are counted as they arrive (Handler::room).
 class HttpServer {
@@ -66,8 +66,8 @@ class HttpServer {
     // Called when the whole request is there, or when there is no room for it, on an I/O thread.
     // Must not block.
     std::function<void(std::shared_ptr<HttpExchange> exchange, HttpBody body)> handle;
-    // The answer if the server itself reports an error, such as 413 and "the body ...". Of the
-    // request there is what could be read.
+    // The answer if the server itself reports an error, such as 413 and "the body ...". The
+    // request has the parts that could be read.
     std::function<HttpResponse(const HttpRequest& request, int status, const std::string& message)>
         error_answer;
     // Hears of each answer when it begins, on an I/O thread: what was asked for ("" where that
@@ -97,8 +97,8 @@ class HttpServer {
   // REQUIRES: once.
   void Start(Handler handler);
   // Closes all connections; handlers are not called any more when it returns. Tasks of exchanges
-  // that are still held go on, so that whoever works on an answer learns of its end. May be called
-  // again.
+  // that are still held go on, so that a thread that works on an answer learns of its end. May be
+  // called again.
   void Close();
   // Closes each connection when the answer it is giving has ended; one that is made later serves
   // one request.

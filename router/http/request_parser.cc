@@ -20,7 +20,7 @@ namespace baton {
 namespace {
 
 constexpr absl::string_view kLineEnd = "\r\n";
-// Longer than any chunk's size with an extension that somebody would send.
+// Longer than any chunk's size with an extension that a client would send.
 constexpr size_t kMaxChunkLineBytes = 1024;
 constexpr int kMaxEmptyLines = 2;
 // A parsed header takes far more memory than the few bytes that it can be sent with.

@@ -24,7 +24,7 @@ void SawChunk(uint32_t tokens, absl::Duration at, TryRecord& attempt) {
   attempt.chunks.push_back({.tokens = tokens, .at = at});
 }
 
-// A report with more spans is not trusted.
+// Drops spans beyond the bound of the protocol.
 template <typename Span>
 void Cut(google::protobuf::RepeatedPtrField<Span>& spans) {
   if (spans.size() > kMaxSpans) spans.DeleteSubrange(kMaxSpans, spans.size() - kMaxSpans);
@@ -81,7 +81,7 @@ void RecordedRequest::Chosen(uint32_t attempt, const std::string& prefill_worker
   absl::MutexLock lock(&mutex_);
   const absl::Duration at = now - received_;
   const bool first = record_.tries.empty();
-  // Beside one that runs on it has waited for nobody.
+  // A try beside one that runs on has not waited.
   const absl::Duration begun = first                                  ? absl::ZeroDuration()
                                : std::exchange(break_follows_, false) ? broken_
                                                                       : at;

@@ -46,7 +46,7 @@ class ReadyWorkers {
                     const PlacementOptions& options, uint64_t turn) const;
 
   size_t size() const { return entries_.size(); }
-  // Somebody takes another prompt.
+  // Whether a worker takes another prompt.
   bool has_room() const;
   // The longest sequence that a pair takes, and that a decode worker takes alone; 0: none is ready.
   uint32_t longest_of_pairs() const;

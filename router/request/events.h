@@ -60,7 +60,7 @@ struct WorkerNeeds {
   uint32_t prompt_tokens = 0;
   bool whole_prompt = false;      // all of it is computed, whatever the worker holds of it
   uint32_t max_total_tokens = 0;  // prompt and output
-  uint32_t failed_hand_offs = 0;  // hand-offs that failed in a row; whoever places it fills it in
+  uint32_t failed_hand_offs = 0;  // failed hand-offs in a row; placement fills it in
   // An earlier attempt broke: the request was served before and waits for a worker as long as it
   // may.
   bool resumed = false;

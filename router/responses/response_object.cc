@@ -25,7 +25,7 @@ Json Echo(const Json& object, const char* name, const Json& otherwise = nullptr)
   return value == nullptr ? otherwise : *value;
 }
 
-// The same of a field that nobody else reads: null if it is not short, since each event that has
+// The same for a field that is only repeated: null if it is not short, since each event that has
 // the whole response repeats it.
 Json EchoShort(const Json& object, const char* name, const Json& otherwise = nullptr) {
   constexpr size_t kMaxBytes = 512;

@@ -45,7 +45,7 @@ class RequestRunner {
     RequestObserver& observer;
     PlaceFunction place;
     std::function<std::string(size_t)> random_bytes;  // RandomBytes, or what a seed decides
-    Demand* demand = nullptr;                         // null: nobody counts it
+    Demand* demand = nullptr;                         // null: not counted
     RequestHistory* history = nullptr;                // null: no records are kept
     Tracer* tracer = nullptr;                         // null: nothing is traced
   };

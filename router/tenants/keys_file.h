@@ -34,7 +34,7 @@ struct Tenant {
   double requests_per_second = 0;
   uint32_t tokens_per_minute = 0;
   uint32_t streams = 0;
-  // A lower number is served sooner, so by default nobody gets ahead of those who say nothing.
+  // A lower number is served sooner, so by default no request gets ahead of one without a priority.
   int32_t min_priority = 0;
   int32_t max_priority = std::numeric_limits<int32_t>::max();
   std::string share{};    // empty: its prefixes are its own

@@ -18,8 +18,9 @@
 
 namespace baton {
 
-// Has a thread of its own, which batches, sends and tries again, so that a slow collector or none
-// keeps nobody waiting: what does not fit into the queue is dropped and counted. Thread-safe.
+// Has a thread of its own, which batches, sends and tries again, so that a slow or missing
+// collector delays no request: what does not fit into the queue is dropped and counted.
+// Thread-safe.
 class OtlpExporter {
  public:
   static constexpr size_t kQueueBound = 1024;  // requests
