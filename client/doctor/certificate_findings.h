@@ -1,4 +1,4 @@
-// Whether the files of TLS serve whoever uses them.
+// Checks whether the TLS files work for the programs that use them.
 #pragma once
 
 #include <sys/types.h>

@@ -157,7 +157,7 @@ bool HasRole(const std::vector<const FleetWorker*>& workers, const char* role) {
                      [role](const FleetWorker* worker) { return worker->role == role; });
 }
 
-// One model is a fleet. Of several, each needs both roles, or its prefill workers serve nobody.
+// One model is a fleet. Of several, each needs both roles, or its prefill workers are unused.
 Finding ModelFinding(const std::string& router, const std::vector<FleetWorker>& workers) {
   Finding finding{.check = "fleet.model", .subject = router, .found = "all serve one model"};
   const auto groups = Grouped(workers, &FleetWorker::identity);

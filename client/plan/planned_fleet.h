@@ -36,7 +36,7 @@ struct FleetOptions {
 //
 // The way of a request, each step at a moment of its own:
 //  * It comes, and asks for workers after the overhead, in the order of arrival. The router is
-//    PlannedRouter. Who finds none waits; nobody overtakes.
+//    PlannedRouter. A request that finds none waits; requests do not overtake each other.
 //  * The decode worker's engine reserves its blocks, in the order of arrival, when a step begins.
 //  * Then the prefill worker's engine computes the prompt in chunks, at most as many rows a step as
 //    the step sizer of the engine allows.

@@ -21,9 +21,9 @@ class PageHolders {
   absl::flat_hash_map<uint64_t, std::vector<uint32_t>> holders_;
 };
 
-// A page of the trace is named by the chain of ids up to it, so whoever holds it can use it for any
-// prompt that has the name. What nobody uses stays until its room is needed, least recently used
-// first, and never goes before the pages that continue it.
+// A page of the trace is named by the chain of ids up to it, so a worker that holds it can use it
+// for any prompt that has the name. An unused page stays until its room is needed, least recently
+// used first, and never goes before the pages that continue it.
 //
 // All sizes are in tokens. Not thread-safe. Borrows the holders.
 class PlannedMemory {
@@ -37,13 +37,13 @@ class PlannedMemory {
   // How many pages from the first on are held.
   int HeldPages(absl::Span<const uint64_t> pages) const;
 
-  // Takes room for somebody's own tokens, from what nobody uses if need be. False: there is not
+  // Takes room for a sequence's own tokens, from unused pages if need be. False: there is not
   // enough, and nothing has changed.
   bool TryTake(int64_t tokens);
   void Give(int64_t tokens) { used_ -= tokens; }
   // The first `count` pages, which are held, are used once more.
   void Use(absl::Span<const uint64_t> pages, int count);
-  // A page was computed: it is held and used from now on. Its tokens were somebody's own.
+  // A page was computed: it is held and used from now on. Its tokens were a sequence's own.
   void Enter(uint64_t page);
   // The pages are used once less, and own tokens are given back. They stay by the name `own`, as
   // what continues the pages, if that is not 0.
@@ -54,18 +54,18 @@ class PlannedMemory {
   int64_t tokens() const { return options_.tokens; }
   int page_tokens() const { return options_.page_tokens; }
   int64_t used() const { return used_; }      // by sequences
-  int64_t cached() const { return cached_; }  // kept for later; free for whoever needs it
+  int64_t cached() const { return cached_; }  // kept for later, but available
   int64_t free() const { return options_.tokens - used_; }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  // What is held: a page, or somebody's own tokens.
+  // A page, or the own tokens of a sequence.
   struct Entry {
     uint64_t name = 0;
     int64_t tokens = 0;
     int users = 0;
     bool is_page = false;
-    uint32_t before = kNone, after = kNone;  // in the line of what nobody uses
+    uint32_t before = kNone, after = kNone;  // in the list of unused entries
   };
 
   uint32_t Hold(const Entry& entry);

@@ -65,8 +65,8 @@ class LocalCluster {
   const std::string& address() const { return children_.back().address; }
   // host:port of its HTTP; empty: none.
   const std::string& http_address() const { return http_address_; }
-  // Ends the router first, then the workers: by SIGTERM, and by SIGKILL whoever still runs after
-  // `grace`. Returns true if none had to be killed.
+  // Ends the router first, then the workers: by SIGTERM, and by SIGKILL if a process still runs
+  // after `grace`. Returns true if none had to be killed.
   bool Stop(absl::Duration grace);
 
  private:

@@ -50,7 +50,7 @@ export BATON_FRONT_REVOCATION="${5:+crl-file $5}"
 command=(haproxy -W -db -f "$(dirname "${BASH_SOURCE[0]}")/front.cfg")
 [[ -n "${BATON_FRONT_RENEWAL:-}" ]] || exec "${command[@]}"
 
-# HAProxy waits for all its children before it ends, so whoever looks at the files is none of them.
+# HAProxy waits for all its children before it ends, so the process that watches the files must not be one of them.
 "${command[@]}" &
 front=$!
 for signal in TERM INT USR1 USR2; do
