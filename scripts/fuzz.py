@@ -56,7 +56,7 @@ class Target:
         return sorted(path.name for path in self.findings.iterdir())
 
     def turn(self, runs, seconds):
-        """One turn of at most so many runs and seconds."""
+        """One turn with bounds of its runs and seconds."""
         log = self.folder / "log"
         with log.open("w") as output:
             process = subprocess.Popen(

@@ -13,7 +13,7 @@ struct FleetSize {
   int total() const { return prefill + decode; }
 };
 
-// Replays the load on so many workers.
+// Replays the load on a fleet of this size.
 using Replay = absl::FunctionRef<PlanResult(FleetSize)>;
 
 struct FleetSearch {

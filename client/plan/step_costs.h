@@ -16,7 +16,7 @@ struct StepShape {
   int chunk_rows = 0;          // tokens of prompts
   double chunk_keys = 0;       // tokens that those rows attend to, summed over the rows
 
-  // A chunk of so many rows behind `depth` tokens of its prompt.
+  // Adds a chunk of `rows` rows behind `depth` tokens of its prompt.
   void AddChunk(int rows, int depth) {
     chunk_rows += rows;
     chunk_keys += rows * (depth + (rows + 1) / 2.0);

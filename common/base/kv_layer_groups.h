@@ -21,7 +21,7 @@ inline constexpr int kAuditRows = 64;
 // What is still read of a sequence whose tokens before some end are held.
 struct KvNeed {
   bool computes = false;  // by the tokens from the end on, which are computed here
-  int handed_off = 0;     // by the hand-off of the sequence's so many tokens; 0: there is none
+  int handed_off = 0;     // tokens of the hand-off; 0: there is none
 };
 
 // The kind of a layer is its window: the keys that a query sees, its own included; 0: all up to its
@@ -61,7 +61,7 @@ class KvLayerGroups {
   // most `chunk_tokens` of them are computed together, and while it is handed off: all tokens in
   // the layers without a window, and in the others what is still read. Ascends with `tokens`.
   int64_t BlocksOf(int64_t tokens, int block_size, int chunk_tokens = 1) const;
-  // The tokens of a sequence for which so many blocks suffice, in whole blocks.
+  // Returns the most tokens of a sequence that fit into `blocks` blocks, in whole blocks.
   int64_t TokensIn(int64_t blocks, int block_size, int chunk_tokens = 1) const;
 
   friend bool operator==(const KvLayerGroups&, const KvLayerGroups&) = default;

@@ -34,7 +34,7 @@ class TokenBucket {
   }
   // Puts `amount` back, up to the capacity.
   void Give(double amount) { level_ = std::min(capacity_, level_ + amount); }
-  // Takes `amount` if so much is inside.
+  // Takes `amount` if the bucket has that much.
   bool TryTake(double amount, absl::Time now) {
     if (Until(amount, now) > absl::ZeroDuration()) return false;
     level_ -= amount;

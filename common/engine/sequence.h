@@ -50,7 +50,7 @@ struct SequenceKv {
                             // are prefilled, later ones are decoded
   int received_tokens = 0;  // tokens of the hand-off that its blocks came by; 0: computed here
   bool committed = false;   // kReceive: all K and V have arrived
-  bool vouched = true;      // false: they begin with retained pages: no commit has vouched for them
+  bool vouched = true;      // false: they begin with retained pages, which no commit has confirmed
   std::string numerics;     // numerics under which they are made; empty: this engine's own
   // The writers of blocks that it has given back behind a window, as in BlockSources::AnyFrom: ""
   // if there was none, or several.

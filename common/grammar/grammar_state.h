@@ -91,7 +91,7 @@ class GrammarState {
   // While `*stop` is true, a call fails. Borrows it until the next SetStop; null: it is never
   // stopped.
   void SetStop(const std::atomic<bool>* stop) { stop_ = stop; }
-  // Takes back the last `count` tokens. REQUIRES: so many were accepted.
+  // Takes back the last `count` tokens. REQUIRES: at least `count` were accepted.
   void Rollback(int count);
 
   int32_t vocab_size() const { return vocab_size_; }      // tokens

@@ -53,7 +53,7 @@ class Workspace {
   // Fails if `bytes` more bytes would exceed the limit. Takes no memory.
   absl::Status CheckRoom(size_t bytes) const;
   absl::Status Take(size_t bytes);
-  // REQUIRES: so many bytes are taken.
+  // REQUIRES: at least `bytes` are taken.
   void GiveBack(size_t bytes) { memory_bytes_ -= bytes; }
 
   absl::StatusOr<Value> NewText(Text text);

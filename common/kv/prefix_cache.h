@@ -61,7 +61,7 @@ class PrefixCache {
   // tokens, they take the place of those in `blocks`. Returns the blocks that were replaced, at most
   // one for each group. Where the row before it is not held, nothing is entered.
   //
-  // `handed_off`: where the KV came by the hand-off of a sequence's so many tokens, which carries
+  // `handed_off`: where the KV came by the hand-off of this many tokens, which carries
   // what KvLayerGroups::FirstHandedOff says; a block of which it carried a part is not entered.
   // 0: the KV was computed.
   //

@@ -23,7 +23,7 @@ namespace baton {
 //
 // Holds no reference. As in the prefix cache, a retained block is free and kept (see BlockPool):
 // whoever needs blocks gets it, and then it is not retained any more. Retained blocks are not in
-// the prefix cache, because no commit has vouched for them.
+// the prefix cache, because no commit has confirmed them.
 //
 // Does no I/O and reads no clock. Thread rule: one thread, the pool's. Borrows the pool.
 class RetainedPrefixes {

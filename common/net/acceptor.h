@@ -51,13 +51,14 @@ class Acceptor {
     ConnectionRate::Options rate{};
     // A connection whose data nobody acknowledges for so long is closed. Zero: the system decides.
     absl::Duration unacknowledged_timeout = absl::ZeroDuration();
-    // The port is dead when it has not heard itself for so long. It tries ten times as often.
+    // The port is dead if it has not accepted its own probe for this time. It probes ten times as
+    // often.
     absl::Duration silent_timeout = absl::Seconds(10);
     // Asked ten times a second. While there is not enough, who comes is closed at once; while
     // memory is full, once a second the connections of the peer with the most of them are closed.
     // Empty: there is always enough.
     std::function<MemoryLevel()> memory{};
-    // Hears of each refusal, on the acceptor's thread; must not block. May be empty.
+    // Called for each refusal, on the acceptor's thread; must not block. May be empty.
     std::function<void(Refusal)> refused{};
   };
   // Takes over a connection, a socket that does not block. Called on the acceptor's thread; must

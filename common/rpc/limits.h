@@ -72,7 +72,7 @@ inline constexpr absl::Duration kMessageTimeout = absl::Seconds(10);
 inline constexpr absl::Duration kKeepaliveTime = absl::Seconds(1);
 inline constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(2);
 // Keepalive pings on connections that push KV. This side pings sooner than the other, because gRPC
-// starts its wait again with whatever it reads, and a peer that hears nothing still pings once.
+// starts its wait again with whatever it reads, and a peer that receives nothing still pings once.
 // gRPC sends no two pings within a second, and its timers are up to a quarter of a second late: a
 // silent peer is noticed within 3 s.
 inline constexpr absl::Duration kBulkKeepaliveTime = absl::Milliseconds(700);

@@ -92,7 +92,8 @@ class WorkerMetrics {
   std::optional<Counter> bytes_saved_, bytes_resent_, messages_;
 };
 
-// Adds the memory of a KV cache of so many blocks: in its own type, and what it would be in others.
+// Adds the memory of a KV cache of `blocks` blocks: in its own type, and what it would be in
+// others.
 void AddKvMemoryMetrics(Metrics& metrics, const KvLayout& layout, int blocks);
 
 // Adds baton_config_info: the sizes within which this worker computes.

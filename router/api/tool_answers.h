@@ -13,7 +13,7 @@ namespace baton {
 // tokens, and asks for the ids that distinguish such a token from a text that is spelled like it.
 void LeaveMarkers(const ToolForm& tool_form, v1::GenerateRequest& request);
 
-// The parsers of so many choices. The ids of their calls follow from the answer's id, so those of
+// Makes one parser for each choice. The ids of their calls follow from the answer's id, so those of
 // two answers differ, even with one seed and one x-request-id.
 std::vector<std::unique_ptr<AnswerParser>> ParsersOf(const ApiContext& context,
                                                      const v1::ChatInput& chat, int choices);

@@ -37,8 +37,8 @@ class ThreadLoop final : public EventLoop {
 
  private:
   void Loop();
-  // Runs tasks and due timers until there are none, or about so many are done and the own thread
-  // goes on. REQUIRES: running_ was set by this thread.
+  // Runs tasks and due timers until there are none, or about `max_tasks` are done and the own
+  // thread goes on. REQUIRES: running_ was set by this thread.
   void RunTasks(size_t max_tasks) ABSL_LOCKS_EXCLUDED(mutex_);
   void RunDueTimers();
   absl::Time FirstTimer() const;

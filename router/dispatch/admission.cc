@@ -10,7 +10,7 @@
 namespace baton {
 namespace {
 
-// A tenant may hold so many times the free places: a lone one up to eight ninths of the queue.
+// A tenant may hold this many times the free places: a lone one up to eight ninths of the queue.
 constexpr uint32_t kTenantShare = 8;
 // The part of its time limit that a request may be predicted to wait: predictions are rough, and a
 // request that is refused after waiting has waited for nothing.

@@ -113,7 +113,7 @@ class Admission {
   // A request ended well: what others are expected to generate follows it.
   void SawOutput(uint32_t tokens_per_choice);
 
-  // Prompt and expected output of a request for at most so many tokens in each choice.
+  // Returns the tokens of the prompt and the expected output, at most `max_tokens` in each choice.
   uint64_t ExpectedTokens(uint64_t prompt_tokens, uint32_t max_tokens, uint32_t choices) const;
   const Limits& limits() const { return limits_; }
   std::optional<double> TokensPerSecond(absl::Time now) const;

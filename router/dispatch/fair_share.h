@@ -136,7 +136,7 @@ class FairShare {
     }
     bool done() const { return turns_.empty(); }
     uint64_t number() const { return turns_.front().position.number; }
-    // The present one was served so many tokens; 0: it was left out. REQUIRES: !done().
+    // The present one was served `tokens` tokens; 0: it was left out. REQUIRES: !done().
     void Next(double tokens) {
       std::pop_heap(turns_.begin(), turns_.end(), std::greater<>());
       Turn& turn = turns_.back();

@@ -27,7 +27,7 @@ class DrainRate {
   // Sets whether, from now on, a request waits for a busy worker.
   void SetWaiting(bool somebody_waits, absl::Time now);
   bool somebody_waits() const { return somebody_waits_; }
-  // A request of so many tokens got its workers.
+  // A request of `tokens` tokens got its workers.
   void Left(uint64_t tokens, absl::Time now);
   // None while it is not known.
   std::optional<double> TokensPerSecond(absl::Time now) const;

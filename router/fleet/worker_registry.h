@@ -36,7 +36,7 @@ class WorkerRegistry {
     // Loads, states or targets may have changed: placement may find more than before. Called at
     // least every 250 ms.
     std::function<void()> on_change;
-    // The worker is dead: it was not heard for kProgressTimeout, made no progress for as long
+    // The worker is dead: it was silent for kProgressTimeout, made no progress for as long
     // though it had work, or another incarnation answers at its address.
     std::function<void(uint64_t worker_id, const absl::Status& why)> on_lost;
     // The worker has had work and has not advanced since `since`. Called just before `on_lost`. Not

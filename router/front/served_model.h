@@ -29,7 +29,7 @@
 
 namespace baton {
 
-// About how many tokens so many bytes of text come to.
+// Estimates the tokens in a text of `bytes` bytes.
 constexpr uint64_t AboutTokens(size_t bytes) { return bytes / 4; }
 // About how many tokens the prompt comes to, before it is tokenised.
 uint64_t AboutPromptTokens(const v1::GenerateRequest& request);

@@ -68,9 +68,9 @@ class HttpExchange {
   // Sends status 200 and the headers of a stream of events (text/event-stream) at once, and these.
   // While it then writes nothing for a second, the client gets a comment line. REQUIRES: once.
   virtual void BeginEvents(std::vector<HttpHeader> headers) = 0;
-  // Sends `bytes`, which are whole events, after all that were sent before. `written` hears of the
-  // end: true once the system has taken them, false if the client is gone or the connection broken.
-  // May be null. REQUIRES: between BeginEvents and EndEvents.
+  // Sends `bytes`, which are whole events, after all that were sent before. `written` is called at
+  // the end: true once the system has taken them, false if the client is gone or the connection
+  // broken. May be null. REQUIRES: between BeginEvents and EndEvents.
   virtual void Send(std::string bytes, std::function<void(bool ok)> written) = 0;
   // The same for long events, parts of which may be shared: at most 64 KiB is copied at a time.
   virtual void SendLong(absl::Cord bytes, std::function<void(bool ok)> written) = 0;

@@ -70,8 +70,8 @@ class HttpServer {
     // request has the parts that could be read.
     std::function<HttpResponse(const HttpRequest& request, int status, const std::string& message)>
         error_answer;
-    // Hears of each answer when it begins, on an I/O thread: what was asked for ("" where that
-    // could not be read), and how long ago the request's headers were there. May be null.
+    // Called when an answer begins, on an I/O thread, with the requested path ("" if it could not
+    // be read) and the time since the request's headers were complete. May be null.
     std::function<void(const std::string& path, int status,
                        std::optional<absl::Duration> since_head)>
         answered{};

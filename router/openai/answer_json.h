@@ -41,9 +41,9 @@ nlohmann::ordered_json StopReason(const v1::GenerateComplete& complete);
 class UsageSum {
  public:
   explicit UsageSum(size_t prompts) : prompts_(prompts) {}
-  // A prompt has so many tokens; its usage is not known yet.
+  // Begins a prompt of `prompt_tokens` tokens; its usage is not known yet.
   void Begin(uint32_t prompt_tokens);
-  // So many tokens have come.
+  // Counts `tokens` further tokens.
   void Count(int tokens) { running_ += static_cast<uint64_t>(tokens); }
   // The usage of a prompt that has ended.
   void Add(const v1::Usage& usage);

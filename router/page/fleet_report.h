@@ -46,7 +46,7 @@ struct WorkerReport {
   uint32_t in_flight = 0;  // sequences that this router gave it
   BlockCounts blocks{};
   FleetRates rates{};
-  std::optional<absl::Duration> silent{};  // since it was heard last
+  std::optional<absl::Duration> silent{};  // time since its last message
   std::string version{};
   std::string weights{};
   std::string identity{};  // its model: workers with equal ones can share a request

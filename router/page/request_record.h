@@ -20,7 +20,7 @@ const char* RequestStageName(RequestStage stage);
 // Code, reason and stage of an error: its message may have a client's text.
 std::string FailureText(const absl::Status& status);
 
-// The prompt's tokens before `tokens` were computed, as the router has heard.
+// The prompt's tokens before `tokens` were computed, as far as the router knows.
 struct ChunkSeen {
   uint32_t tokens = 0;
   absl::Duration at{};  // since the request was received

@@ -111,7 +111,7 @@ class TryLayer {
     LaySeenChunks(begin, prefill_end_);
   }
 
-  // The first that was heard is what was cached.
+  // The first reported chunk is the cached part.
   void LaySeenChunks(absl::Duration begin, absl::Duration end) {
     const size_t count = std::max<size_t>(attempt_.chunks.size(), 1) - 1;
     if (count == 0) Add(Lane::kPrefill, begin, end);

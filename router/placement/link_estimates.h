@@ -21,8 +21,8 @@ struct LinkEstimate {
   bool rests = false;
 };
 
-// Pure; not thread-safe. Workers by id. Bounded: of more than kMaxLinks pairs those that were not
-// heard of for longest are forgotten.
+// Pure; not thread-safe. Workers by id. Bounded: beyond kMaxLinks pairs, the
+// pairs without news for longest are forgotten.
 class LinkEstimates {
  public:
   static constexpr size_t kMaxLinks = 16384;

@@ -54,7 +54,7 @@ struct WorkerSnapshot {
   uint32_t cached_tokens = 0;            // tokens of this request's prompt that it holds
 };
 
-// The tokens for which so many of the worker's blocks suffice.
+// Returns the tokens that fit into `blocks` of the worker's blocks.
 inline uint64_t TokensIn(const WorkerSnapshot& worker, uint32_t blocks) {
   if (worker.groups.count() == 1) return uint64_t{blocks} * worker.block_size;
   return static_cast<uint64_t>(worker.groups.TokensIn(blocks, static_cast<int>(worker.block_size)));
@@ -76,7 +76,7 @@ inline bool Takes(const WorkerSnapshot& worker) {
 inline bool HasNoPrompts(const WorkerSnapshot& worker) {
   return worker.own_prompts == 0 && worker.own_arriving == 0;
 }
-// A worker that has so many prompts before it takes no more from this router.
+// A worker with this many queued prompts gets no more from this router.
 inline constexpr uint32_t kMaxQueuedPrompts = 2;
 inline bool HasRoomForPrompt(const WorkerSnapshot& worker) {
   return Takes(worker) && worker.own_prompts - worker.own_postponed < kMaxQueuedPrompts;

@@ -41,7 +41,7 @@ class Demand {
     counts_.placed_tokens += place.prompt_tokens;
     counts_.uncached_tokens += uncached_tokens;
   }
-  // The request has ended with so many tokens of output, of all its choices; or it was refused
+  // The request has ended with this many output tokens in all its choices; or it was refused
   // because of the load.
   void Ended(Place& place, uint64_t output_tokens, bool refused) {
     if (place.waits) {

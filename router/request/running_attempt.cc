@@ -271,7 +271,7 @@ std::optional<Breakage> RunningAttempt::DecodeEnded(const absl::Status& status) 
     return std::nullopt;
   }
   // A prefill worker whose first token ends the request aborts its push, and the decode worker may
-  // be heard first. One that is not believed is not waited for.
+  // end first. A distrusted prefill worker is not waited for.
   auto* prefilling = attempt_.Get<Attempt::Prefilling>();
   if (prefilling != nullptr && attempt_.calls.prefill_open && !PromptComputed() &&
       !IsDistrust(status)) {

@@ -18,7 +18,7 @@ struct TokenPlace {
   size_t next_index = 0;                              // output index that this worker sends next
   bool complete = false;                              // this worker has sent all its tokens already
   bool ended = false;                                 // the choice has ended
-  bool ended_by_stop_string = false;  // the router ended it: a worker hears of that later
+  bool ended_by_stop_string = false;  // the router ended it; workers learn of it later
   size_t vocab_size = 0;
   size_t max_tokens = 0;  // most tokens that the choice may have
 };

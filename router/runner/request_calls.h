@@ -34,7 +34,7 @@ class RequestCalls {
   struct Handlers {
     std::function<void(const RequestEvent&)> feed;  // the machine is to handle the event now
     std::function<void(RequestEvent)> post;         // it is to handle it in a task of its own
-    // A call has ended: the last that is heard of it. May destroy the RequestCalls.
+    // A call has ended: its last event. May destroy the RequestCalls.
     std::function<void()> on_ended;
   };
   RequestCalls(const Parts& parts, Handlers handlers)
@@ -74,7 +74,7 @@ class RequestCalls {
   bool empty() const { return calls_.empty(); }
 
  private:
-  // An open call to a worker, until its end was heard. One of the two pointers is set.
+  // An open call to a worker, until its end was reported. One of the two pointers is set.
   struct Call {
     uint32_t attempt = 0;
     WorkerReports::Call report;

@@ -9,7 +9,7 @@
 
 namespace baton {
 
-// So many blanks in front of a marker belong to it.
+// Most blanks in front of a marker that belong to it.
 inline constexpr size_t kMaxMarkerBlanks = 8;
 
 struct MarkerSearch {

@@ -114,7 +114,7 @@ class ToolForm {
   // ids of the calls.
   std::unique_ptr<AnswerParser> NewParser(const v1::ChatInput& chat, uint64_t seed,
                                           int choice) const;
-  // One for each of so many choices, which share the tools' schemas.
+  // Makes one parser for each choice; they share the tools' schemas.
   std::vector<std::unique_ptr<AnswerParser>> NewParsers(const v1::ChatInput& chat, uint64_t seed,
                                                         int choices) const;
 

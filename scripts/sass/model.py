@@ -122,7 +122,7 @@ class Step:
                     memory_bytes / READ_BYTES_A_SECOND, tensor * MMA_FLOP / MMA_FLOPS)
 
     def streaming(self, name, kernel, streamed_bytes, memory_bytes):
-        """A kernel that streams so much."""
+        """A kernel that streams the given bytes."""
         f = self.kernel(kernel)
         ways = streamed_bytes / f.stream_bytes
         return self.own(name, kernel, ways * f.instructions, memory_bytes, ways * f.tensor)
