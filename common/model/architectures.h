@@ -51,10 +51,10 @@ struct Architecture {
   // another base (rope.freq_base_swa). 0: by the base of the others.
   bool plain_local_rope = false;
   double local_rope_base = 0;
-  int unrotated_period = 0;  // the last layer of each group of this size does not rotate; 0: all do
-  bool rounded_yarn = true;  // the ends of YaRN's ramp are whole numbers of pairs
-  bool sinks = false;        // every head of every layer has a sink
-  bool output_bias = false;  // attention's output has a bias
+  int unrotated_period = 0;     // size of groups whose last layer does not rotate; 0: none
+  bool rounded_yarn = true;     // the ends of YaRN's ramp are whole numbers of pairs
+  bool sinks = false;           // every head of every layer has a sink
+  bool output_bias = false;     // attention's output has a bias
   bool root_embedding = false;  // the embedding is scaled by the root of the width
   int width_scaled_layers = 0;  // models with this many layers scale attention by width / heads
   // Which of OptionalKeys() it may have.
