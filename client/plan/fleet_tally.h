@@ -1,4 +1,4 @@
-// What a planned fleet did, as it happens.
+// Counts the work of a planned fleet while it runs.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a plan comes to, as JSON and as a table.
+// The result of a plan, as JSON and as a table.
 #pragma once
 
 #include <optional>

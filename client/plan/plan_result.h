@@ -1,4 +1,4 @@
-// What a replay of a load on planned workers comes to.
+// The result of a load's replay on planned workers.
 #pragma once
 
 #include <cstdint>

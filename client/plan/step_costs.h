@@ -1,4 +1,4 @@
-// What an engine's step takes, learnt from what `baton bench engine --json` measured.
+// Estimates the time of an engine's step from measurements of `baton bench engine --json`.
 #pragma once
 
 #include <cstdint>

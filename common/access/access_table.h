@@ -1,4 +1,4 @@
-// Which roles may call which method. A method without a line may not be called.
+// The roles that may call each method. A method without a line may not be called.
 #pragma once
 
 #include "absl/status/status.h"

@@ -1,4 +1,4 @@
-// How a request's tokens are sampled, every default filled in.
+// The sampling parameters of a request, with every default filled in.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which layers' K and V stand together in a KV block.
+// The groups of layers whose K and V share a KV block.
 //
 // A layer whose attention has a window needs the K and V of the last tokens only, so its blocks can
 // be given back while those of a layer without a window stay. That is why layers of different

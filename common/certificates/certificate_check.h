@@ -1,4 +1,4 @@
-// What a TLS handshake checks of the other side's certificate beyond what gRPC checks by itself.
+// Checks of the other side's certificate in a TLS handshake, beyond gRPC's own checks.
 // (gRPC's own interface has shared pointers.) The verifiers are thread-safe.
 #pragma once
 

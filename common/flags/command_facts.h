@@ -1,4 +1,4 @@
-// What a machine can know of a command line. Man pages and completions are made of it.
+// Machine-readable facts about a command line, from which man pages and completions are made.
 #pragma once
 
 #include <string>

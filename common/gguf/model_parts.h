@@ -1,4 +1,4 @@
-// What a GgufFile is put together from when the model lies on disk in another format.
+// The parts of a GgufFile that is assembled from a model on disk in another format.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a client can ask an answer to be held to.
+// The forms of output that a client can request.
 #pragma once
 
 #include <cstddef>

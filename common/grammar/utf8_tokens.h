@@ -1,6 +1,6 @@
-// Which tokens no UTF-8 text has, or has not behind what it has so far. XGrammar's automata are of
-// bytes, and let through some that are no UTF-8: halves of UTF-16 pairs (ED A0..BF), and, by an
-// expression, characters in more bytes than they need (E0 80..9F, F0 80..8F).
+// Finds tokens that no UTF-8 text contains, or that cannot follow a given text. XGrammar's automata
+// are of bytes, and let through some that are no UTF-8: halves of UTF-16 pairs (ED A0..BF), and, by
+// an expression, characters in more bytes than they need (E0 80..9F, F0 80..8F).
 #pragma once
 
 #include <array>

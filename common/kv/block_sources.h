@@ -1,4 +1,4 @@
-// Who wrote the blocks of a pool.
+// Remembers the writers of a pool's blocks.
 #pragma once
 
 #include <cstdint>

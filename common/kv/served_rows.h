@@ -1,4 +1,4 @@
-// How far the blocks that are found for a sequence's rows serve it.
+// Decides how far the blocks that were found for a sequence's rows serve it.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// How often peers may connect.
+// Limits how often peers may connect.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What each layer keeps of a sequence (LayerState), as a KV shape tells it.
+// Checks the state that each layer keeps of a sequence (LayerState) in a KV shape.
 #pragma once
 
 #include <optional>

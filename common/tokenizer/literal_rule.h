@@ -1,4 +1,4 @@
-// How the literal of a token lies in a text (the flags of "added_tokens" in tokenizer.json).
+// Rules for a token's literal in a text (the flags of "added_tokens" in tokenizer.json).
 #pragma once
 
 namespace baton {

@@ -1,4 +1,4 @@
-// What turns text without literals of special tokens into tokens.
+// Turns text without literals of special tokens into tokens.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a tokenizer is made of, whatever file it comes from.
+// The parts of a tokenizer, from any kind of file.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a KV cache takes in memory, and what it would take in other types.
+// The memory of a KV cache, in its type and in other types.
 #pragma once
 
 #include <cstdint>

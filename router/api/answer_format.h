@@ -1,4 +1,4 @@
-// What an API's answer looks like.
+// Writes answers in the form of an API.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Which tokens a text is made of, where a request asks for log probabilities.
+// Assigns tokens to the pieces of a text, if a request asks for log probabilities.
 #pragma once
 
 #include <cstddef>

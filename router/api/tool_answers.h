@@ -1,4 +1,4 @@
-// How an answer is read that may hold calls of tools and reasoning.
+// Prepares requests and parsers for answers that may contain tool calls and reasoning.
 #pragma once
 
 #include <memory>

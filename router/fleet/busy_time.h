@@ -1,4 +1,4 @@
-// How long something was busy.
+// Measures the time for which something was busy.
 #pragma once
 
 #include "absl/time/time.h"

@@ -1,4 +1,4 @@
-// Which workers hold the beginning of a prompt, by the prefix pages that they announce.
+// Finds the workers that hold the beginning of a prompt, by the prefix pages that they announce.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a connection has yet to write, in order.
+// The bytes that a connection still has to write, in order.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// How fast counters have grown of late.
+// Measures how fast counters have grown recently.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How fast KV goes from each prefill worker to each decode worker, and between whom it does not.
+// Estimates how fast KV goes from each prefill worker to each decode worker, and which pairs fail.
 #pragma once
 
 #include <cstddef>

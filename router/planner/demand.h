@@ -1,4 +1,4 @@
-// What clients ask of this router, counted request by request.
+// Counts the demand of clients on this router, request by request.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How many prefill and decode workers the present load needs, by what was measured of both.
+// Advises how many prefill and decode workers the present load needs, from measurements of both.
 //
 // Prompts.  demand = tokens of the prompts that arrive a second, less what is cached, and those
 // that wait spread over a window; needed = demand / (tokens a second of a busy worker *

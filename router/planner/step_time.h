@@ -1,5 +1,5 @@
-// How the time of a token grows with the sequences that a decode worker generates for at once, and
-// how many of them it carries by that.
+// Measures how the time of a token grows with the sequences that a decode worker generates at once,
+// and so how many of them it can carry.
 #pragma once
 
 #include <optional>

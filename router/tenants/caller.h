@@ -1,4 +1,4 @@
-// Who sent a request.
+// The sender of a request.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the declared tenants use of what they may.
+// The declared tenants' use of their quotas.
 #pragma once
 
 #include <cstddef>

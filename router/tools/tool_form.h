@@ -1,4 +1,4 @@
-// How a model calls tools and shows its reasoning, in the text that it writes. A model's family has
+// The form in which a model writes tool calls and reasoning. A model's family has
 // its form, which its chat template shows.
 #pragma once
 

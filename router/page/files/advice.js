@@ -1,4 +1,4 @@
-// How many workers of each role the load needs, as the router advises, and why.
+// Shows the router's advice: the number of workers of each role that the load needs, and the reason.
 
 import {make, setText, syncList} from "./dom.js";
 import {count, counted, percent} from "./format.js";
