@@ -7,7 +7,7 @@
 
 The peers come from PyPI into --cache, where the first run compiles llama.cpp; the model's other weight types are kept
 there too. All take turns (A B C, A B C, ...), pinned to the same cores; medians count, and a peer's best setting.
-Exit code: 0, 1 where an "at least" is missed, 2 where something did not work.
+Exit code: 0, 1 if an "at least" is missed, 2 where something did not work.
 """
 
 import argparse

@@ -35,11 +35,11 @@ import time
 
 from serving import ROOT, Beside, Repeated, resident_mb
 
-CONNECTIONS = 4  # of an attacker's kind to a port
+CONNECTIONS = 4  # connections that each kind of attacker opens to a port
 SERVERS_CPU, CLIENTS_CPU = 0, 1
 SAMPLE_S, PROBE_S = 0.05, 0.1
 CONTROL_CPUS = (0.05, 0.5, 0.95)
-START_S = 1  # of a flood: until its attackers run, and have ended
+START_S = 1  # time for a flood's attackers to start, and to end
 PORTS = ("front", "http", "router", "prefill", "decode")
 INNER = ("router", "prefill", "decode")
 HEADER = """\
@@ -88,12 +88,12 @@ def ask(stub):
 
 @dataclasses.dataclass
 class Measured:
-    """What was seen beside some peers."""
-    growth_mb: list  # of router, prefill and decode worker
+    """Measurements beside some peers."""
+    growth_mb: list  # memory growth of router, prefill and decode worker
     asked: Repeated
     metrics: Repeated
     health: Repeated
-    cpus: float  # that all peers took
+    cpus: float  # CPUs that all peers used
 
     @property
     def p99_ms(self):
@@ -135,7 +135,7 @@ def measure(cluster, stub, peers):
 class Group:
     """The floods of one port, and what was measured of them. Each has its row's name and its attackers' arguments."""
     name: str
-    attackers: int  # of each flood
+    attackers: int  # attackers in each flood
     floods: list
     rows: list = dataclasses.field(default_factory=list)  # names and Measured, controls too, as they came
 

@@ -26,11 +26,11 @@ import time
 
 from serving import ROOT, Serving, free_port, mock_serving, scrape
 
-GOAL_MS = 0.3  # of a token
+GOAL_MS = 0.3  # added to each token
 CANCEL_GOAL_MS = 50
 STEP_MS = 5
 UNLIMITED = dict.fromkeys(("BATON_FRONT_REQUESTS_PER_10S", "BATON_FRONT_REQUESTS_PER_S"), "1000000000")
-FIRST_TOKENS = 10  # of a stream, which come from the prefill worker and while the stream begins: they are left out
+FIRST_TOKENS = 10  # tokens at a stream's start that are left out: the prefill worker's, and while the stream begins
 
 
 def parse():

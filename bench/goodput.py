@@ -32,7 +32,7 @@ BATON_SETTINGS = [(f"--max-num-batched-tokens={chunk}", f"--max-queue-time={wait
                   for wait, chunk in itertools.product(WAITS, (512, 128))]
 LLAMA_SETTINGS = [("--batch-size", str(batch), "--ubatch-size", str(batch)) for batch in (64, 128, 256)]
 LLAMA = "llama-server"
-# Of each participant its workers as (role, threads, CPUs), and when the router hands off.
+# For each participant: its workers as (role, threads, CPUs), and when the router hands off.
 FLEETS = {
     "1P1D": ([("prefill", 1, "0"), ("decode", 1, "1")], "always"),
     "two that do both": ([("decode", 1, "0"), ("decode", 1, "1")], "never"),

@@ -74,7 +74,7 @@ class Row:
 
 
 class Samples:
-    """What was measured: tokens/s (for ours, where `share` is set, parts of the machine's limit), one per turn."""
+    """What was measured: tokens/s (for ours, if `share` is set, parts of the machine's limit), one per turn."""
 
     def __init__(self) -> None:
         self.values: dict[tuple[str, str, Test, bool], list[float]] = {}

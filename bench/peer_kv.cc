@@ -1,5 +1,6 @@
-// What the types of llama.cpp's KV cache do to a model's distributions. peer_kv.py compiles it against
-// the library of llama.cpp that peer_server.py builds, and tells what it prints.
+// Measures how the types of llama.cpp's KV cache change a model's distributions. peer_kv.py
+// compiles it against the library of llama.cpp that peer_server.py builds, and reports what it
+// prints.
 //
 //   peer_kv MODEL.gguf      passages on standard input: a line of token ids each
 #include <algorithm>

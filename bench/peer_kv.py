@@ -15,7 +15,7 @@ from peer_server import DEFAULT_FOLDER, server
 from peer_tools import BENCH, run_checked
 from serving import ROOT
 
-TOKENS = 400  # of each passage, as in kv_types_smollm2_test
+TOKENS = 400  # tokens of each passage, as in kv_types_smollm2_test
 # Each needs those behind it.
 ARCHIVES = ("src/libllama.a", "ggml/src/libggml.a", "ggml/src/libggml-cpu.a", "ggml/src/libggml-base.a")
 

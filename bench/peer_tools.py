@@ -231,7 +231,7 @@ class Turns:
         return ["-p", ",".join(prompts) or "0", "-n", ",".join(generations) or "0", "-d", str(tests[0].depth)]
 
     def _run(self, command: list[str]) -> str | None:
-        """What the program prints; None where it refuses the file. Taken again, twice at most, when disturbed."""
+        """What the program prints; None if it refuses the file. Taken again, twice at most, when disturbed."""
         for attempt in range(3):
             others = _BusyOthers()
             try:

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kSystemTokens = 512;    // at a prompt's begin, which all workers hold
 constexpr int kPromptTokens = 2048;   // one worker holds all of it
-constexpr size_t kChangedPages = 64;  // that a message adds, and as many it removes
+constexpr size_t kChangedPages = 64;  // pages that a message adds, and also removes
 
 std::vector<int32_t> Prompt() {
   std::vector<int32_t> ids(kPromptTokens);

@@ -109,7 +109,7 @@ class Serving:
         return cpu_s(self.router.pid)
 
     def resident_mb(self):
-        """Of the router."""
+        """Resident memory of the router in MB."""
         return resident_mb(self.router.pid)
 
     def load_command(self, seconds, *arguments, warmup=1.0):

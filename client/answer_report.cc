@@ -49,7 +49,7 @@ std::string FinishReasons(const Answer& answer) {
 
 nlohmann::ordered_json LogprobJson(const v1::TokenLogprob& logprob) {
   nlohmann::ordered_json json = {{"token_id", logprob.token_id()}, {"token", logprob.token()}};
-  json["logprob"] = nullptr;  // of a prompt's first token
+  json["logprob"] = nullptr;  // a prompt's first token has none
   if (logprob.has_logprob()) json["logprob"] = logprob.logprob();
   for (const v1::TopLogprob& top : logprob.top_logprobs()) {
     json["top_logprobs"].push_back(
@@ -111,7 +111,7 @@ std::string FormatStats(const Answer& answer, const v1::GenerateRequest& request
       timings.local_prefill() ? decoded_on : ShownLine(timings.prefill_worker());
 
   v1::SamplingParams sampling = request.sampling_params();
-  sampling.set_seed(last.seed());  // which may have been drawn
+  sampling.set_seed(last.seed());  // the seed may have been drawn
   const bool left_open = !sampling.has_temperature() || !sampling.has_top_p();
   std::string out = absl::StrFormat("%-14s %s%s\n", "sampling", SamplingText(sampling),
                                     left_open ? "; the rest by the server's defaults" : "");

@@ -20,7 +20,7 @@ std::string FormatStats(const Answer& answer, const v1::GenerateRequest& request
                         const std::optional<KvLayout>& kv = std::nullopt);
 
 // The object of --json, on one line. A choice has text, token_ids, finish_reason (null while the
-// choice is not complete) and, where they were requested, logprobs and (the first) prompt_logprobs.
+// choice is not complete) and, if they were requested, logprobs and (the first) prompt_logprobs.
 // The fields of a single choice stand in the object itself; several choices stand in the list
 // `choices`. If a choice is complete, usage, seed and timings (milliseconds) follow; if the status
 // is not OK, `error` follows.

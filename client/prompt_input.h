@@ -19,7 +19,7 @@ struct PromptInput {
   int fd = STDIN_FILENO;
   // How long to wait for the first byte or the end of `fd` before a line on stderr says so, and,
   // counted from the beginning too, before `fd` is left unread if there is an argument. ssh or a
-  // service manager may give a process an open pipe that nobody writes to or closes.
+  // service manager may give a process an open pipe that is neither written to nor closed.
   absl::Duration notice_after = absl::Seconds(1);
   absl::Duration leave_after = absl::Seconds(10);
 };

@@ -18,7 +18,7 @@ struct RunArguments {
   std::optional<std::string> prompt = std::nullopt;  // nullopt: none is given
 };
 
-// Tells what the arguments are: of two the first is the model, and one alone is the model only if
+// Decides what the arguments are: of two the first is the model, and one alone is the model only if
 // LooksLikeModel. INVALID_ARGUMENT if the first of two does not look like one, which quotes that
 // are missing around a prompt would cause.
 absl::StatusOr<RunArguments> ReadRunArguments(const std::optional<std::string>& first,

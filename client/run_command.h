@@ -61,14 +61,14 @@ class RunCommand : public Command {
   std::optional<std::string> prompt_;          // nullopt: stdin, or a chat if stdin is a terminal
   std::string system_;
   bool raw_ = false;  // no chat template; literals of special tokens in the prompt are recognised
-  SamplingDefaults sampling_defaults_;  // of the servers that serve model_
+  SamplingDefaults sampling_defaults_;  // defaults of the servers that serve model_
   v1::SamplingParams sampling_;
   ResponseFormatFlags response_format_;
   int choices_ = 1;
   bool json_ = false;
   v1::Speculative speculative_ = v1::SPECULATIVE_UNSPECIFIED;
   bool stats_ = false;
-  std::optional<KvLayout> kv_layout_;  // of the workers that serve model_
+  std::optional<KvLayout> kv_layout_;  // layout in the workers that serve model_
 };
 
 }  // namespace baton

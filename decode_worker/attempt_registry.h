@@ -28,8 +28,8 @@ class AttemptRegistry {
   explicit AttemptRegistry(size_t max_attempts) : max_attempts_(max_attempts) {}
 
   // The attempt at the choices [key.choice, key.choice + choices) lives from here on; lower
-  // attempts at any of them are ended. ABORTED where a higher attempt was seen, ALREADY_EXISTS
-  // where this one was seen, RESOURCE_EXHAUSTED when max_attempts live.
+  // attempts at any of them are ended. ABORTED if a higher attempt was seen, ALREADY_EXISTS
+  // if this one was seen, RESOURCE_EXHAUSTED when max_attempts live.
   absl::Status Admit(const internal::v1::AttemptKey& key, uint32_t choices, End end);
   // Pushes for the attempt find `driver` from here on.
   void Expect(const internal::v1::AttemptKey& key, std::shared_ptr<ReceiveDriver> driver);

@@ -13,7 +13,7 @@ namespace baton {
 // The first block of a pushed sequence of `tokens` tokens that can be computed once more: from it
 // on each row finds all the keys that it sees, of the layers with a window too, whose first tokens no
 // hand-off carries. Without windows that is block 0; the last block always is such a one where
-// blocks have at most kAuditRows tokens. BlocksFor(tokens) where no block is.
+// blocks have at most kAuditRows tokens. BlocksFor(tokens) if no block is.
 inline int FirstAuditableBlock(const KvLayout& layout, int tokens) {
   const auto auditable = [&](int block) {
     for (int group = 0; group < layout.groups.count(); ++group) {
@@ -27,11 +27,11 @@ inline int FirstAuditableBlock(const KvLayout& layout, int tokens) {
   return block;
 }
 
-// Each push is chosen with the same probability, and then each of its blocks, whatever came before:
-// nobody who does not know the random numbers can tell which. A pusher that forges F of the M
-// blocks of each push, of which a share S is audited, is found in a push with a probability of
-// S * F / M at least (docs/security.md). Where a layer has a window, M and F count the blocks
-// from FirstAuditableBlock on: what is forged before them alone is not found.
+// Every push has the same probability of being chosen, and so has each block of a chosen push. A
+// pusher that does not know the random numbers cannot predict the choice. If it forges F of the M
+// blocks of each push, and the share S of the pushes is audited, each push exposes it with a
+// probability of at least S * F / M (docs/security.md). If a layer has a window, M and F count the
+// blocks from FirstAuditableBlock on; a forgery only before them is not found.
 //
 // Not thread-safe.
 class AuditChooser {

@@ -1,4 +1,4 @@
-// Which choices of one Decode call the router has stopped, and which have ended.
+// The choices of one Decode call: which ones the router has stopped, and which have ended.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ std::optional<DataReceiver::Failure> DataReceiver::Take(const ReceiveConfig& con
                                                         const PushStreams& streams,
                                                         Actions& actions) {
   const auto drop = [&] { actions.emplace_back(ReceiveAction::Drop{event.message_id}); };
-  // A damaged header does not tell which message to ask for again.
+  // A damaged header cannot name the message to ask for again.
   if (Crc32c(event.header.data(), event.header.size()) != event.header_crc32c) {
     drop();
     return Failure{PushRefused::REASON_CHECKSUM,

@@ -23,7 +23,7 @@ namespace baton {
 
 // A message with an acceptable header waits while another copy into one of its pages is under way.
 // Then those of its pages are copied that are still empty, and it is acknowledged, or asked for
-// again where a CRC does not agree. A message of a stream that is not the push's any more is not
+// again if a CRC does not agree. A message of a stream that is not the push's any more is not
 // answered. Functions add actions to `actions`. Does no I/O and reads no clock. Not thread-safe.
 class DataReceiver {
  public:
@@ -38,7 +38,7 @@ class DataReceiver {
 
   // The push is open: its wire type is known.
   void Open(KvType wire);
-  // What is needed of the tokens before `start_token` is held already.
+  // Expects no tokens before `start_token`: this worker holds their KV.
   void SetStart(int start_token) { pages_.SetStart(start_token); }
 
   // Takes a message of a stream that carries the push. `config`: as in the constructor.

@@ -194,7 +194,7 @@ void DecodeCall::OnCommitted(const ReceiveAction::CommitSequence& commit) {
       TokensFromProto(commit.first_tokens, engine_.model_config().vocab_size);
   absl::MutexLock lock(&mutex_);
   push_.End();
-  if (outbox_.ended() || releasing_) return;  // the push was told to release the blocks
+  if (outbox_.ended() || releasing_) return;  // the push releases the blocks
   if (!tokens.ok()) return EndLocked(tokens.status());
   if (options_.audit != nullptr) {
     // It may have been found out while it pushed.

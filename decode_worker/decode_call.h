@@ -85,8 +85,8 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
 
   absl::Mutex mutex_;
   Received<internal::v1::DecodeRequest> request_;  // belongs to gRPC while a read is in flight
-  bool heard_ = false;   // the first read has ended; written by the reaction to it
-  bool placed_ = false;  // written by the same
+  bool heard_ = false;   // whether the first read has ended; written by its reaction
+  bool placed_ = false;  // written by the same reaction
   DecodeOutbox outbox_ ABSL_GUARDED_BY(mutex_);
 
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
@@ -94,17 +94,17 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
   bool submitted_ ABSL_GUARDED_BY(mutex_) = false;
   internal::v1::AttemptKey key_;  // written once, by OnStart
   bool local_ = false;            // written once, by OnStart
-  int token_count_ = 0;           // of what is received; written once, by OnStart
-  std::string pusher_;            // its PusherKey; written once, by OnStart
+  int token_count_ = 0;           // tokens of the sequence at the start; written once, by OnStart
+  std::string pusher_;            // PusherKey of the pusher; written once, by OnStart
   SequenceId sequence_ = 0;       // written once, by OnStart
   CallChoices choices_ ABSL_GUARDED_BY(mutex_) = CallChoices(0, 1);
   DecodePush push_ ABSL_GUARDED_BY(mutex_);
-  int start_token_ ABSL_GUARDED_BY(mutex_) = 0;  // the first that is pushed
+  int start_token_ ABSL_GUARDED_BY(mutex_) = 0;  // first token that is pushed
   bool committed_ ABSL_GUARDED_BY(mutex_) = false;
   bool exact_ ABSL_GUARDED_BY(mutex_) = true;
-  bool releasing_ ABSL_GUARDED_BY(mutex_) = false;    // a stop has left no choice
+  bool releasing_ ABSL_GUARDED_BY(mutex_) = false;    // all choices were stopped
   bool flow_paused_ ABSL_GUARDED_BY(mutex_) = false;  // the router has asked for a pause
-  bool paused_ ABSL_GUARDED_BY(mutex_) = false;       // the engine was told to pause
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;       // the engine has paused the sequence
 };
 
 }  // namespace baton

@@ -26,10 +26,10 @@ class DecodeOutbox {
   void PushAccepted(int cached_tokens, const internal::v1::KvShape& shape);
   void PushCommitted(bool exact);
   void PushToken(internal::v1::OutputToken token);
-  // How far a local prefill is. Takes the place of a progress that still waits.
+  // Reports the progress of a local prefill. Replaces a progress that still waits.
   void PushProgress(int computed_tokens);
   void PushPromptLogprobs(internal::v1::PromptLogprobs logprobs);
-  // Nothing where the last message that waits says the same.
+  // Does nothing if the last waiting message already says so.
   void PushPreempted(uint32_t choice);
   // A sign of life. Does nothing if a message waits, or if another one was pushed since the last
   // call.

@@ -32,20 +32,21 @@ class DecodePush {
 
   DecodePush(Engine& engine, const DecodeServiceOptions& options);
 
-  // What the push of `request`, read from the sequence of `start`, has to be like, and whose it is.
+  // Sets the properties and the pusher of the expected push. `request` was read from the sequence
+  // of `start`.
   void Prepare(const internal::v1::DecodeStart& start, const SequenceRequest& request);
-  // Begins to wait for the push, in a thread of `pushes`. Returns its driver, for whoever finds it
-  // its streams. The engine's blocks of `sequence` are taken and given back as the push goes.
+  // Begins to wait for the push, in a thread of `pushes`. Returns its driver, to which the
+  // caller adds streams. The push takes the engine's blocks of `sequence` and gives them back.
   // REQUIRES: Prepare was called; to be called once.
   std::shared_ptr<ReceiveDriver> Expect(SequenceId sequence, ThreadGroup& pushes,
                                         Callbacks callbacks);
   // The engine has taken the blocks.
   void Grant(const std::vector<int32_t>& block_table, int start_token);
-  // Ends the push. False: no push is under way, so whoever cancels gives the blocks back. True: the
-  // push does, and decides which pages are retained for a higher attempt.
+  // Ends the push. False: no push is under way, so the caller gives the blocks back. True: the push
+  // gives them back, and decides which pages are retained for a higher attempt.
   [[nodiscard]] bool Cancel(internal::v1::PushRefused::Reason reason);
 
-  // What the push has told; the worker's metrics hear of it.
+  // Count the events of the push in the worker's metrics.
   void Received(uint64_t payload_bytes);
   void Committed();
   void Failed(const absl::Status& status) { meter_.Failed(status); }
@@ -64,11 +65,11 @@ class DecodePush {
   ReceiveMeter meter_;
 };
 
-// INVALID_ARGUMENT, which names the field, where `start` does not say well who may push. `secure`:
+// INVALID_ARGUMENT, which names the field, if `start` does not name a valid pusher. `secure`:
 // whether this worker has TLS, so that the pusher's certificate is compared.
 absl::Status CheckPusher(const internal::v1::DecodeStart& start, bool secure);
 
-// What the push of a call that ended with `status` is told.
+// Returns the reason of refusal for the push of a call that ended with `status`.
 internal::v1::PushRefused::Reason RefusalAfter(const absl::Status& status);
 
 }  // namespace baton

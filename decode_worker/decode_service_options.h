@@ -1,4 +1,4 @@
-// What the decode worker's services know about the worker and its bounds.
+// Options and bounds of the decode worker's services.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct DecodeServiceOptions {
   bool secure = false;           // whether the server has TLS, so that pushers show certificates
   bool strict_kv_dtype = false;  // value of --strict-kv-dtype
   ReceiveLimits limits = {};
-  // Staging of the engine's cache where that is in a device's memory, else null. Borrowed.
+  // Staging of the engine's cache if that is in a device's memory, else null. Borrowed.
   KvStaging* staging = nullptr;
   // Calls at once, and streams of pushes, of which a call may have several. One more is
   // RESOURCE_EXHAUSTED. Those that have not sent a message are not among them.

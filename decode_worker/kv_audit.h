@@ -1,5 +1,5 @@
-// Audits what prefill workers push: a block of a share of the pushes is computed once more. Whoever
-// pushed a block that proves to be wrong is quarantined.
+// Audits the KV that prefill workers push: for a share of the pushes, recomputes one block. A
+// worker that pushed a wrong block is quarantined.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +21,15 @@
 namespace baton {
 
 // Thread-safe. Borrows the engine and the metrics. Must live until the last audit that it ordered
-// is done.
+// has ended.
 class KvAudit {
  public:
   struct Options {
-    double share = 0;  // of the pushes; 0: none
-    // 64 random bits that no pusher can foresee.
+    double share = 0;  // share of the pushes that are audited, 0 to 1
+    // Returns 64 random bits that no pusher can predict.
     std::function<uint64_t()> random;
     WorkerMetrics* metrics = nullptr;       // null: nothing is counted
-    std::function<void()> on_quarantine{};  // the list has grown; called on the engine's thread
+    std::function<void()> on_quarantine{};  // called on the engine's thread when the list has grown
   };
   KvAudit(Engine& engine, Options options);
 
@@ -37,12 +37,12 @@ class KvAudit {
   struct Push {
     std::string pusher;  // PusherKey
     internal::v1::AttemptKey key{};
-    int start_token = 0;  // the first that was pushed
-    int token_count = 0;  // up to the prompt's end
+    int start_token = 0;  // first token that was pushed
+    int token_count = 0;  // number of tokens up to the prompt's end
   };
-  // The order to audit a block of it; none: the push is not audited, by chance or because none of
-  // its blocks can be (FirstAuditableBlock). REQUIRES: its numerics are the engine's, and give
-  // equal bits.
+  // Returns the order to audit one of the push's blocks; nullopt if the push is not drawn, or none
+  // of its blocks can be audited (FirstAuditableBlock). REQUIRES: the push has the engine's
+  // numerics, and these give equal bits.
   std::optional<AuditOrder> Choose(const Push& push);
 
   // See Quarantine.

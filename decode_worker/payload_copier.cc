@@ -23,7 +23,7 @@ class RangePayload {
         begin_((2 * (static_cast<size_t>(range.layer) - copy.header.first_layer()) + part) *
                tokens_ * format.row_bytes()) {}
 
-  // Moves `reader` to the first value, or scale, of the range; false where the payload is too
+  // Moves `reader` to the first value, or scale, of the range; false if the payload is too
   // short.
   bool Find(SliceReader& reader, bool scales) const {
     const size_t offset = scales ? tokens_ * format_.value_bytes() + before_ * format_.scale_bytes()
@@ -52,7 +52,7 @@ class RowConverter {
         scales_(size_t{kKvPageTokens} * format.scale_bytes()) {}
 
   // Converts `count` rows, at most a page, to `rows` and `row_scales`, and extends `crc` by their
-  // bytes on the wire. False where the payload is too short.
+  // bytes on the wire. False if the payload is too short.
   bool Convert(SliceReader& values, SliceReader& scales, size_t count, uint8_t* rows,
                uint8_t* row_scales, uint32_t& crc) {
     const size_t value_bytes = format_.value_bytes();
@@ -140,7 +140,7 @@ bool ConvertIntoBlocks(const ReceiveAction::Copy& copy, const KvDataMessage& mes
   return in_place;
 }
 
-// Converts a range into memory that nobody else writes to.
+// Converts a range into memory to which no other thread writes.
 bool ConvertStraight(const ReceiveAction::Copy& copy, const KvDataMessage& message,
                      const KvWireFormat& format, const LayerTokens& range, const KvLayerRows& to,
                      ReceiveEvent::CopyDone& done) {

@@ -1,4 +1,4 @@
-// What an operator is told of pushes that did not prove to be the expected ones.
+// Reports refused pushes, which could not prove that they are the expected ones, to the operator.
 #pragma once
 
 #include "absl/strings/string_view.h"
@@ -9,14 +9,14 @@
 
 namespace baton {
 
-// Counts them, and writes each into the audit log. Thread-safe.
+// Counts refused pushes, and writes each into the audit log. Thread-safe.
 class PushRefusals {
  public:
   // Borrows `metrics`; null: nothing is counted.
   explicit PushRefusals(WorkerMetrics* metrics) : metrics_(metrics) {}
 
-  // `peer` is the SPIFFE id of the stream's certificate, `address` where it comes from, and `why`
-  // what the stream was told.
+  // `peer`: SPIFFE id in the stream's certificate. `address`: address of its sender. `why`: the
+  // reason that the stream received.
   void Refused(absl::string_view peer, absl::string_view address, absl::string_view why) {
     if (metrics_ != nullptr) metrics_->PushRefused();
     audit_log_.Refused({.method = "/baton.internal.v1.KvTransferService/Push",

@@ -12,21 +12,21 @@
 
 namespace baton {
 
-// Names a pusher here and in what the router is told: the id in its certificate, or without TLS its
-// worker's name. Empty: nobody is named.
+// Returns the name of a pusher, here and in reports to the router: the id in its certificate, or
+// without TLS its worker's name. Empty if there is none.
 std::string PusherKey(const internal::v1::Pusher& pusher);
 
-// The quarantine lasts until this process ends: what was wrong once may be wrong again, and only a
-// person can know better. Not thread-safe.
+// The quarantine lasts until this process ends, because only a person can decide that a pusher is
+// sound again. Not thread-safe.
 class Quarantine {
  public:
-  // The most pushers in quarantine. When it is full everybody is in it: so many wrong ones are not
-  // believed to be all.
+  // The most pushers in quarantine. When it is full, it includes every pusher, because further ones
+  // are probably wrong, too.
   static constexpr size_t kMost = 64;
 
-  // `pusher` is a PusherKey. Does nothing where that is empty, or the quarantine is full.
+  // `pusher` is a PusherKey. Does nothing if that is empty, or the quarantine is full.
   void Add(const std::string& pusher);
-  // UNAVAILABLE with reason PUSHER_QUARANTINED where the pusher may not push any more.
+  // UNAVAILABLE with reason PUSHER_QUARANTINED if the pusher may not push any more.
   absl::Status CheckTrusted(const std::string& pusher) const;
   std::vector<std::string> pushers() const {
     return {pushers_.begin(), pushers_.end()};

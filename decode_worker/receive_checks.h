@@ -16,23 +16,23 @@
 namespace baton {
 
 bool SameKey(const internal::v1::AttemptKey& a, const internal::v1::AttemptKey& b);
-// Looks at every byte whatever the outcome, so that the time it takes tells nothing of the secret.
+// Compares every byte whatever the outcome, so that its time reveals nothing about the secret.
 bool SameSecret(const std::string& a, const std::string& b);
 
-// FAILED_PRECONDITION where the other side runs another model.
+// FAILED_PRECONDITION if the other side runs another model.
 absl::Status CheckIdentity(const ReceiveConfig& config, const internal::v1::PushOpen& open);
-// What both sides agree on with the open.
+// The terms on which both sides agree with the open.
 struct PushTerms {
   KvType wire;
   std::string numerics = {};  // as in ReceiveAction::TakeBlocks
   bool exact = false;         // whether the KV is bit for bit what this worker would compute
 };
-// FAILED_PRECONDITION where the other side's KV does not fit this worker's cache, a layer keeps
+// FAILED_PRECONDITION if the other side's KV does not fit this worker's cache, a layer keeps
 // something else there, its wire type is
 // not taken, or it has another number of tokens, other tokens, another salt or other numerics.
 absl::StatusOr<PushTerms> CheckOpen(const ReceiveConfig& config,
                                     const internal::v1::PushOpen& open);
-// INVALID_ARGUMENT where the header is not about whole pages of this sequence that each of its
+// INVALID_ARGUMENT if the header is not about whole pages of this sequence that each of its
 // layers carries, or its sizes do not agree. `wire`: the wire format of the push.
 absl::Status CheckHeader(const ReceiveConfig& config, const KvWireFormat& wire,
                          const CarriedTokens& carried, const internal::v1::KvDataHeader& header,
@@ -41,7 +41,7 @@ absl::Status CheckHeader(const ReceiveConfig& config, const KvWireFormat& wire,
 // one, at `checkpointed_tokens`.
 absl::Status CheckCheckpoint(const ReceiveConfig& config, int checkpointed_tokens,
                              const internal::v1::PushCheckpoint& checkpoint);
-// INVALID_ARGUMENT where the first tokens are not one for each choice, next in its output, and
+// INVALID_ARGUMENT if the first tokens are not one for each choice, next in its output, and
 // one of them goes on.
 absl::Status CheckFirstTokens(const ReceiveConfig& config, const internal::v1::PushCommit& commit);
 

@@ -37,21 +37,21 @@ class ReceiveDriver {
     std::function<void(uint64_t)> received;  // gets the payload bytes of a message
   };
 
-  // Borrows the cache. Also borrows its staging where the cache is in a device's memory; otherwise
-  // that is null.
+  // Borrows the cache and, if that is in a device's memory, its staging; otherwise `staging` is
+  // null.
   ReceiveDriver(ReceiveConfig config, KvCache& cache, KvStaging* staging, Callbacks callbacks);
   // Does the whole push. Returns when the attempt is committed or its blocks are given back. To be
   // called once.
   void Run();
 
-  // Posts what came on a stream, or its end.
+  // Posts a message of a stream, or its end.
   void PostFromStream(ReceiveInbox::Message message) { inbox_->PostFromStream(std::move(message)); }
   void Grant(std::vector<int32_t> block_table, int start_token);
   // Adds a stream. The answers to its messages go to it, and ReadNext is called for each message
-  // that it posted. False when nothing is received any more.
+  // that it posted. Returns false if the push receives nothing any more.
   bool AddStream(std::shared_ptr<ReceiveStream> stream);
   // Ends the attempt. True: release_blocks follows, if it was not called before. False: the push
-  // has ended and calls nothing any more; after a commit whoever cancels gives the blocks back.
+  // has ended and makes no further callback; after a commit the caller gives the blocks back.
   [[nodiscard]] bool Cancel(internal::v1::PushRefused::Reason reason);
 
  private:
@@ -90,7 +90,7 @@ class ReceiveDriver {
   std::map<uint64_t, KvDataMessage> messages_;  // messages by id, until the machine drops them
   uint64_t next_message_id_ = 1;
   std::vector<ReceiveAction::Copy> copies_;  // to be made once the event is handled
-  std::optional<StagedCopier> staged_;       // set where the cache is in a device's memory
+  std::optional<StagedCopier> staged_;       // set if the cache is in a device's memory
 
   absl::Mutex mutex_;
   std::map<PushStreamId, std::shared_ptr<ReceiveStream>> streams_ ABSL_GUARDED_BY(mutex_);

@@ -1,5 +1,5 @@
-// What goes into the machine of a push at the decode worker, and what comes out of it. Its mirror
-// at the prefill worker is prefill_worker/send_events.h.
+// The events and actions of a push's state machine at the decode worker. Its mirror at the prefill
+// worker is prefill_worker/send_events.h.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ struct ReceiveLimits {
   absl::Duration push_timeout = absl::Hours(1);  // from the open to the commit
 };
 
-// What one push is about, and what this worker knows of itself.
+// The push that is expected, and this worker's own properties.
 struct ReceiveConfig {
   internal::v1::AttemptKey key;
   std::string capability;                // 16 bytes that the push must show
@@ -60,7 +60,7 @@ struct ReceiveEvent {
   struct ControlReceived {  // any message but data
     PushStreamId stream = 0;
     internal::v1::PushRequest message;
-    std::string peer_id = {};  // of an open or a join: the SPIFFE id of the stream's peer
+    std::string peer_id = {};  // SPIFFE id of the stream's peer; set for an open or a join
   };
   struct DataReceived {
     PushStreamId stream = 0;
@@ -77,24 +77,24 @@ struct ReceiveEvent {
     PushStreamId stream = 0;
   };
   struct Granted {  // the answer to TakeBlocks
-    // A multiple of 16: the KV before it is held already, of a layer with a window what the
-    // hand-off would carry of it (CarriedTokens).
+    // The first token to push, a multiple of 16. The worker holds the KV of the tokens before it;
+    // for a layer with a window, as far as the hand-off would carry them (CarriedTokens).
     int start_token = 0;
   };
   struct CopyDone {
     uint64_t copy_id = 0;
     bool ok = false;
-    // The CRCs to compare with the header's, page by page of the copy's ranges in order. They are
-    // CRCs of the bytes in the block, or, where the copy converted, of the bytes on the wire.
+    // The CRCs to compare with the header's, one for each page of the copy's ranges, in order. They
+    // are CRCs of the bytes in the block or, if the copy converted them, of the bytes on the wire.
     std::vector<uint32_t> page_crcs;
-    // CRCs of the bytes in the block where the copy converted into blocks of the host's memory.
+    // CRCs of the bytes in the block, if the copy converted into blocks of the host's memory.
     std::vector<uint32_t> block_crcs;
   };
   struct Cancelled {  // the attempt ends: its call is over, or a higher attempt arrived
     internal::v1::PushRefused::Reason reason = internal::v1::PushRefused::REASON_ABORTED;
   };
   struct Tick {};
-  struct EventsLost {};  // more came on the streams than the driver holds, so some were dropped
+  struct EventsLost {};  // the driver's queue was full, so some messages were dropped
   using Any = std::variant<ControlReceived, DataReceived, Malformed, StreamLost, Granted, CopyDone,
                            Cancelled, Tick, EventsLost>;
 };
@@ -102,7 +102,7 @@ struct ReceiveEvent {
 // The kinds of actions. They are to be executed in order.
 struct ReceiveAction {
   struct TakeBlocks {
-    // The numerics that K and V are made under; empty where the bytes are those that this worker
+    // The numerics under which K and V were computed; empty if the bytes are those that this worker
     // would compute. Held pages serve as their prefix only if they have the same numerics.
     std::string numerics;
   };
@@ -113,8 +113,8 @@ struct ReceiveAction {
   struct EndStream {
     PushStreamId stream = 0;
   };
-  // Answered by CopyDone. The payload is [layer][K, V][token] of the header's layers and tokens; of
-  // it only `ranges` are to be written.
+  // Answered by CopyDone. The payload is [layer][K, V][token] of the header's layers and tokens;
+  // the copy writes only `ranges`.
   struct Copy {
     uint64_t copy_id = 0;
     uint64_t message_id = 0;
@@ -136,8 +136,8 @@ struct ReceiveAction {
   };
   // The reservation or the blocks are to be given back; no copy is in flight. Comes at most once.
   struct ReleaseBlocks {
-    // Set where the attempt broke and the request goes on: the pages before this token may serve
-    // the next attempt.
+    // Set if the attempt broke and the request goes on: the pages before this token may serve the
+    // next attempt.
     std::optional<int> resume_tokens;
   };
   using Any =

@@ -58,7 +58,7 @@ class ReceiveMachine {
 
   void OnOpen(const ReceiveEvent::ControlReceived& event);
   void OnJoin(const ReceiveEvent::ControlReceived& event);
-  // Checks key and capability of a stream, and who its peer is. Where they are wrong the stream is
+  // Checks key and capability of a stream, and who its peer is. If they are wrong the stream is
   // turned away.
   bool Authenticate(const ReceiveEvent::ControlReceived& event, const internal::v1::AttemptKey& key,
                     const std::string& capability);

@@ -12,7 +12,7 @@
 
 namespace baton {
 
-// Tells the worker's metrics of the push. Not thread-safe. Borrows the metrics; null: counts
+// Counts a push in the worker's metrics. Not thread-safe. Borrows the metrics; null: counts
 // nothing.
 class ReceiveMeter {
  public:

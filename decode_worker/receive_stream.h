@@ -30,7 +30,7 @@ class ReceiveStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
                             public std::enable_shared_from_this<ReceiveStream> {
  public:
   struct Callbacks {
-    // Finds the attempt's driver; null, with the reason of the refusal, where there is none.
+    // Finds the attempt's driver; null, with the reason of the refusal, if there is none.
     std::function<std::shared_ptr<ReceiveDriver>(const internal::v1::AttemptKey&,
                                                  internal::v1::PushRefused::Reason*)>
         find;

@@ -1,10 +1,10 @@
-// Which pages of a push are empty, in copy or covered, and the CRCs of the covered ones.
+// Tracks which pages of a push are empty, in copy or covered, and the CRCs of the covered pages.
 //
 // Bytes are only ever copied to empty pages. After a copy the copier reads the bytes back from the
 // block, and the page becomes covered when their CRC equals the one in the message. That guards
 // against damage on the wire, a wrong offset of the copy itself and memory that changed in between;
-// a check of the message before the copy would notice only the first. Until it is covered nobody
-// else can see the page.
+// a check of the message before the copy would notice only the first. No other code can see a page
+// before it is covered.
 //
 // Where the wire type is not the cache's, the copier converts. Then the CRC that is compared is
 // that of the bytes on the wire, made while they are read. The copier itself checks that the block
@@ -29,8 +29,7 @@ class ReceivedPages {
  public:
   ReceivedPages(const KvLayout& layout, int tokens);
 
-  // What is needed of the tokens before `start_token` is held already: nothing is received for
-  // them.
+  // Expects no tokens before `start_token`: this worker holds their KV.
   void SetStart(int start_token) { carried_.SetStart(start_token); }
   // The tokens of each layer that are received.
   const CarriedTokens& carried() const { return carried_; }

@@ -41,8 +41,8 @@ class StagedCopier {
   void Add(const ReceiveAction::Copy& copy, const KvDataMessage& message);
   void On(Event event);
   // Begins the pieces that there is room for, and returns the copies that are done now. `abandon`:
-  // nobody needs the bytes any more, so it begins no further piece and only waits for those that
-  // are on their way.
+  // the bytes are not needed any more, so it begins no further piece and only waits for the pieces
+  // that are under way.
   std::vector<ReceiveEvent::CopyDone> Advance(const KvBlocks& blocks, bool abandon);
 
  private:

@@ -32,7 +32,7 @@ class ChannelCache {
   // Returns `connections` channels, each with a TCP connection of its own that is made when it is
   // first used. When certificates or revocation lists have changed, or when the channels to a name
   // cannot connect, the channels are new ones.
-  // INVALID_ARGUMENT where `address` is no host:port, PERMISSION_DENIED where plain text may not go
+  // INVALID_ARGUMENT if `address` is no host:port, PERMISSION_DENIED if plain text may not go
   // there.
   absl::StatusOr<Channels> Get(const std::string& address);
   // Forgets the address's channels, so that the next Get makes new connections.

@@ -38,7 +38,7 @@ void ComputedKv::Flush() {
   for (Layer& layer : unsent_) layer.waits = false;
 }
 
-// What of the layer's tokens is still to be sent.
+// Returns the layer's tokens that are still to be sent.
 TokenRange ComputedKv::Unsent(const Layer& layer) const {
   return {std::max(layer.kv.tokens.begin, carried_.start_token()), layer.kv.tokens.end};
 }

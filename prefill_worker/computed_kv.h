@@ -19,7 +19,7 @@ namespace baton {
 // thread-safe.
 class ComputedKv {
  public:
-  // What the next message may carry: the tokens of `first` in the layers
+  // Tokens that the next message may carry: those of `first` in the layers
   // [first.layer, first.layer + layers).
   struct Piece {
     LayerTokens first;
@@ -33,9 +33,9 @@ class ComputedKv {
 
   // REQUIRES: what SendEvent::LayerReady says.
   void Add(const SendEvent::LayerReady& layer);
-  // What was added does not wait for more layers.
+  // Makes the added layers ready to be sent, without waiting for more layers.
   void Flush();
-  // Tokens before `start_token` are not sent: the receiver holds what it needs of them.
+  // Leaves out the tokens before `start_token`, whose KV the receiver holds.
   void SetStart(int start_token) { carried_.SetStart(start_token); }
   const CarriedTokens& carried() const { return carried_; }
   // Nothing more is sent.
@@ -43,7 +43,7 @@ class ComputedKv {
 
   // The next piece of at most `limit` bytes. It has as many consecutive layers of one range of
   // tokens as the limit allows. If one layer is too large, it has only the first pages of this
-  // layer. Nothing where there is nothing to send, or where it pays to wait for more layers.
+  // layer. Nothing if there is nothing to send, or where it pays to wait for more layers.
   // REQUIRES: a page of a layer is no larger than the limit.
   std::optional<Piece> Next(size_t limit);
   // The piece is sent. REQUIRES: Next has just returned it.

@@ -46,12 +46,12 @@ class DataSender {
   // Sends again what misses its answer, and then what the limits allow. REQUIRES: Open was called,
   // and WindowHoldsAPage().
   void Pump(absl::Time now, Actions& actions);
-  // Takes an acknowledgement. False where it does not name an unacknowledged message. It was
+  // Takes an acknowledgement. False if it does not name an unacknowledged message. It was
   // damaged then, and if `repeat` holds, the message that it was most likely meant for goes out
   // again.
   bool Acknowledge(uint64_t sequence_number, int stream, bool repeat, absl::Time now,
                    Actions& actions);
-  // Sends a message again that the receiver refused; false where it was refused too often.
+  // Sends a message again that the receiver refused; false if it was refused too often.
   // REQUIRES: MaySendAgain(sequence_number).
   [[nodiscard]] bool Resend(uint64_t sequence_number, absl::Time now, Actions& actions);
   // Whether the message may have to go out once more.

@@ -5,7 +5,7 @@
 namespace baton {
 namespace {
 
-// How long bytes may wait below this program on a link that is used to the full.
+// Time for which bytes may wait below this program on a fully used link.
 constexpr absl::Duration kQueueing = absl::Milliseconds(500);
 // The most that waiting and the link's own delay may take: well below a keepalive ping's timeout.
 constexpr absl::Duration kMaxLatency = absl::Milliseconds(1200);

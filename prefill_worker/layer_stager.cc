@@ -71,7 +71,7 @@ std::vector<SendEvent::Any> LayerStager::Advance(const SendMachine& sender, cons
 }
 
 void LayerStager::StageComputed(const SendMachine& sender, const Blocks& blocks) {
-  // Tokens that the receiver holds are not staged, and the machine does not hear of them.
+  // Tokens that the receiver holds are neither staged nor reported to the machine.
   while (!computed_.empty()) {
     auto* layer = std::get_if<Computed>(&computed_.front());
     if (layer == nullptr) {
@@ -160,7 +160,7 @@ void LayerStager::Copy(const Computed& computed, KvStaging::Slot slot, const Blo
 }
 
 // The CRCs of the piece's pages on the wire, for which it is converted if need be; or why it cannot
-// be sent. Whoever calls it has the piece alone.
+// be sent. REQUIRES: no other thread uses the piece.
 absl::StatusOr<std::vector<uint32_t>> LayerStager::MakeCrcs(Piece& piece) const {
   for (const BlockRef& block : piece.blocks) {
     if (options_.block_generation(block.id) != block.generation) {
@@ -199,7 +199,7 @@ absl::StatusOr<std::vector<uint32_t>> LayerStager::MakeCrcs(Piece& piece) const 
   return crcs;
 }
 
-// What fits takes the place of the cache's bytes in the slot.
+// Converted bytes replace the cache's bytes in the slot if they fit.
 void LayerStager::KeepConverted(KvBlocks converted, std::unique_ptr<uint8_t[]> bytes,
                                 Piece& piece) const {
   if (piece_bytes_ <= staging_.slot_bytes()) {

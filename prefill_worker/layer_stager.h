@@ -1,4 +1,4 @@
-// Copies what a push sends from a device's memory to pinned slots, where gRPC's slices can point.
+// Copies the KV of a push from a device's memory to pinned slots, to which gRPC's slices can point.
 #pragma once
 
 #include <atomic>
@@ -24,28 +24,28 @@ namespace baton {
 
 // Stands between the engine's events and the push's machine (SendMachine). A computed layer first
 // waits here, as a few numbers, until there is room to stage it. Then it is copied to slots, piece
-// by piece, while the next layer is computed. Then its CRCs are made, or compared with those made
-// before, and it is converted where the wire type is not the cache's. Only then the machine hears
-// of it. The machine hears everything in the order in which it was computed. A piece keeps its slot
-// until it was sent and acknowledged and its last slice is gone, so that a message can be repeated.
+// by piece, while the next layer is computed. Then its CRCs are made, or compared with the earlier
+// ones, and it is converted if the wire type is not the cache's. Only then is the machine notified,
+// in the order in which the layers were computed. A piece keeps its slot until it was sent and
+// acknowledged and its last slice is destroyed, so that a message can be repeated.
 //
-// CRCs and conversions are jobs of the staging's helpers, as soon as a copy has ended; what they do
-// not take, the push's thread does. Either way the bytes, and what the machine hears, are the same.
+// The staging's helpers make CRCs and conversions as soon as a copy has ended; the push's thread
+// does the jobs that they do not take. The bytes and the machine's events are the same either way.
 //
-// A piece is converted once. Its bytes on the wire take the place of the cache's in the slot, or
-// lie beside it where they are more; messages and their repeats are slices of them. So
-// nothing reads a block after its copy, whose end is when the generations are compared.
+// A piece is converted once. Its bytes on the wire replace the cache's bytes in the slot, or lie
+// beside the slot if they are more. Messages and their repeats are slices of them. So no block is
+// read after its copy has ended, which is when the generations are compared.
 //
-// The machine's flight limit bounds how much is staged: what a slow peer cannot take yet stays in
-// the blocks, and other pushes use the slots.
+// The machine's flight limit bounds how much is staged: layers that a slow peer cannot take yet
+// stay in the blocks, and other pushes use the slots.
 //
 // Thread rule: one thread, the push's. Borrows the staging. May be destroyed when it is idle.
 class LayerStager {
  public:
-  // A copy is done, and so is the helpers' work on it. It is posted, and comes back by On.
+  // Posted when a copy and the helpers' work on it are done; On receives it.
   struct Copied {
     int layer = 0;
-    int first_token = 0;  // with the layer it names the piece
+    int first_token = 0;  // names the piece together with the layer
   };
   using Event = std::variant<KvStaging::Slot, Copied>;
   struct Options {
@@ -74,8 +74,9 @@ class LayerStager {
   // Stages what there is room for. Returns the events for the machine, in order.
   std::vector<SendEvent::Any> Advance(const SendMachine& sender, const Blocks& blocks);
 
-  // The rows of the layers of a message that is about to be sent, as they go over the wire. They
-  // hold until Released is called for the message. REQUIRES: the machine was told of these layers.
+  // Returns the rows of the layers of a message that is about to be sent, as they go over the wire.
+  // They are valid until Released is called for the message. REQUIRES: the machine was notified of
+  // these layers.
   std::vector<KvLayerRows> Send(const internal::v1::KvDataHeader& header);
   void Released(uint64_t sequence_number);
 
@@ -92,9 +93,9 @@ class LayerStager {
   // Some tokens of one layer in a slot.
   struct Piece {
     KvStaging::Slot slot;
-    std::unique_ptr<uint8_t[]> wider;  // the converted bytes, where the slot has no room for them
-    // Its bytes as a cache of one block: first as they are in the cache, once it is told as they go
-    // over the wire.
+    std::unique_ptr<uint8_t[]> wider;  // the converted bytes, if the slot has no room for them
+    // Its bytes as a cache of one block: first as they are in the cache, and as they go over the
+    // wire once the machine is notified.
     KvBlocks staged;
     std::vector<BlockRef> blocks;  // source blocks
     LayerTokens kv;
@@ -102,7 +103,7 @@ class LayerStager {
     std::optional<absl::StatusOr<std::vector<uint32_t>>> page_crcs;
     bool copied = false;    // whether the copy into the slot is done, and no helper has the piece
     int unsent_tokens = 0;  // tokens that no message has had yet
-    int messages = 0;       // messages of it that may still be read, or sent once more
+    int messages = 0;       // messages with its bytes that may still be read or repeated
 
     KvLayerRows rows() const { return {&staged, kv.layer, 0, kv.tokens.begin}; }
   };
@@ -131,12 +132,12 @@ class LayerStager {
 
   // Layers that are computed and not staged yet: at most layers x chunks.
   std::deque<std::variant<Computed, SendEvent::ChunkReady>> computed_;
-  // Staged pieces and ends of chunks that the machine was not told of yet.
+  // Staged pieces and ends of chunks of which the machine was not notified yet.
   std::deque<std::variant<Place, SendEvent::ChunkReady>> staging_order_;
   std::map<Place, Piece> pieces_;
   std::map<uint64_t, Message> messages_;  // messages by sequence number
   int copying_ = 0;                       // copies under way, and with helpers
-  bool told_since_flush_ = false;         // whether a layer was told since the last Flush
+  bool told_since_flush_ = false;         // whether a LayerReady followed the last Flush
   // The push has ended: nothing more is staged. Helpers read it.
   std::atomic<bool> stopped_ = false;
 };

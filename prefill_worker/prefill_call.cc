@@ -97,7 +97,7 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
       spec, engine_.limits(), SequenceRequest::Mode::kPrefillOnly, options_.grammars);
   if (!sequence.ok()) return sequence.status();
   absl::MutexLock lock(&mutex_);
-  if (outbox_.ended()) return absl::OkStatus();  // nobody would end what is submitted now
+  if (outbox_.ended()) return absl::OkStatus();  // a sequence submitted now would never be released
   choices_ = sequence->request().choices;
   token_count_ = static_cast<int>(sequence->request().token_ids.size());
   if (!request.decode_address().empty()) {
@@ -282,7 +282,7 @@ void PrefillCall::On(const TokenProduced& event) {
   }
 }
 
-// The push is told too: it may be silent while another prompt is computed.
+// The push gets a sign of life, too: it may be silent while another prompt is computed.
 void PrefillCall::On(const SequenceAlive&) {
   absl::MutexLock lock(&mutex_);
   if (outbox_.ended()) return;

@@ -23,7 +23,7 @@
 
 namespace baton {
 
-// What the service knows about its worker and its bounds.
+// Options and bounds of the prefill service.
 struct PrefillServiceOptions {
   std::string worker_name;
   internal::v1::ModelIdentity identity;
@@ -31,7 +31,7 @@ struct PrefillServiceOptions {
   std::string kv_wire_dtype = "auto";  // value of --kv-wire-dtype
   bool strict_kv_dtype = false;        // value of --strict-kv-dtype
   SendLimits limits = {};
-  // Staging of the engine's cache where that is in a device's memory, else null. Borrowed.
+  // Staging of the engine's cache if that is in a device's memory, else null. Borrowed.
   KvStaging* staging = nullptr;
   int max_calls = 1024;                     // calls at once; one more is RESOURCE_EXHAUSTED
   WorkerMetrics* metrics = nullptr;         // borrowed; null: nothing is counted
@@ -60,7 +60,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   absl::Status Submit(const internal::v1::PrefillRequest& request);
   // The end of a call whose push may not connect to `decode_address`, as `status` says.
   absl::Status WhyNoChannel(const absl::Status& status, const std::string& decode_address) const;
-  // The wire type of a push to a cache of this shape. FAILED_PRECONDITION where there is none, or
+  // The wire type of a push to a cache of this shape. FAILED_PRECONDITION if there is none, or
   // where a layer keeps something else there than here.
   absl::StatusOr<KvType> AgreeOnShape(const internal::v1::KvShape& decode_shape) const;
   SendConfig PushConfig(const internal::v1::PrefillRequest& request, KvType wire,

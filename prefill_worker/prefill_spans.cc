@@ -5,7 +5,7 @@
 namespace baton {
 namespace {
 
-// An hour and more is told as one.
+// A longer time than about an hour is reported as the largest value.
 uint32_t Microseconds(absl::Duration duration) {
   constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
   return static_cast<uint32_t>(std::clamp<int64_t>(absl::ToInt64Microseconds(duration), 0, kMost));

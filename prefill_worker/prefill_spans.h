@@ -14,10 +14,10 @@
 
 namespace baton {
 
-// Most spans that are told of each kind, as prefill.proto promises.
+// Most reported spans of each kind, as prefill.proto promises.
 inline constexpr size_t kMaxPrefillSpans = 256;
 
-// The chunks of one prompt. Of more than kMaxPrefillSpans neighbours become one. Not thread-safe.
+// The chunks of one prompt. Beyond kMaxPrefillSpans neighbours are merged. Not thread-safe.
 class ChunkSpans {
  public:
   // REQUIRES: both never fall. `end`: since the first chunk began.
@@ -38,8 +38,8 @@ class ChunkSpans {
   std::vector<End> ends_;
 };
 
-// The messages of one push. A span has as many as are needed for kMaxPrefillSpans to suffice. Not
-// thread-safe.
+// The messages of one push. A span merges as many messages as needed to stay within
+// kMaxPrefillSpans. Not thread-safe.
 class SentSpans {
  public:
   struct Span {

@@ -31,14 +31,14 @@ class SendDriver {
     std::function<void(const absl::Status&, const SendReport&)> finished;  // called once
     // Called once, after `finished`: no slice points into the blocks, and no copy reads them.
     std::function<void()> release_blocks;
-    std::function<void()> drop_channel;  // nobody should use these connections any more
+    std::function<void()> drop_channel;  // these connections should not be used any more
   };
   struct Options {
     SendConfig config;              // the number of channels replaces its `streams`
     uint8_t* cache_base = nullptr;  // address of block 0
     KvStaging* staging = nullptr;   // borrowed; null unless the cache is in a device's memory
-    // The generation of a block: it tells whether a posted block belongs to somebody else by now.
-    // Default: blocks never change hands.
+    // The generation of a block, by which a posted block that was given away is recognised. The
+    // default is for blocks that are never given away.
     SendInbox::Generation block_generation = [](int32_t) { return 0u; };
     // Messages of the prefill that may wait for Run. If there are more, the push fails.
     size_t max_prefill_messages = SendInbox::Bounds().prefill_messages;
@@ -47,18 +47,17 @@ class SendDriver {
   };
 
   explicit SendDriver(Options options);
-  // Does the whole push. Returns when the blocks are released and the streams have ended. The last
-  // that it does is to destroy the callbacks: nothing of gRPC's is left when they are gone. To be
-  // called once.
+  // Does the whole push. Returns when the blocks are released and the streams have ended. Destroys
+  // the callbacks last, when no object of gRPC's is left. To be called once.
   void Run();
-  // Posts what the prefill has reached, or its end.
+  // Posts the progress of the prefill, or its end.
   void Post(SendInbox::Message message) { inbox_->Post(std::move(message)); }
-  // Posts a computed layer. `block_table` [KvLayout::TableEntriesFor] reaches at least to its end
-  // and has the blocks of its tokens, which the sequence keeps until release_blocks; other entries
-  // are not read. To be called on the thread that could give the blocks away. If a block belongs to
-  // somebody else all the same when a message with it is enqueued, or when its slices are
-  // destroyed, the push ends as failed and an error is logged. A layer that has to be staged comes
-  // without CRCs, and is in the cache after the mark `copies_after` of DeviceCopies.
+  // Posts a computed layer. `block_table` [KvLayout::TableEntriesFor] has the blocks of the layer's
+  // tokens, which the sequence keeps until release_blocks; other entries are not read. To be called
+  // on the thread that gives blocks away. If a block nevertheless belongs to another sequence when
+  // a message with it is enqueued, or when its slices are destroyed, the push fails and logs an
+  // error. A layer that has to be staged comes without CRCs, and is in the cache after the mark
+  // `copies_after` of DeviceCopies.
   void PostLayer(SendEvent::LayerReady layer, absl::Span<const int32_t> block_table,
                  uint64_t copies_after = 0);
 
@@ -97,15 +96,15 @@ class SendDriver {
 
   // Only the thread of Run touches these.
   SendMachine machine_;
-  KvBlocks blocks_;                          // of the layers that were posted
+  KvBlocks blocks_;                          // blocks of the layers that were posted
   std::vector<uint32_t> block_generations_;  // [blocks_.block_table]
   const KvWireFormat wire_;
   const bool staged_;    // whether the cache is in a device's memory
   JobPool* const jobs_;  // the staging's helpers; null without staging
   std::vector<std::shared_ptr<grpc::Channel>> channels_;
   Callbacks callbacks_;
-  std::vector<std::shared_ptr<SendStream>> streams_;  // null where a stream is not open
-  bool stale_ = false;                 // whether the error of a block given away was logged
+  std::vector<std::shared_ptr<SendStream>> streams_;  // null if a stream is not open
+  bool stale_ = false;                 // whether the error about a block given away was logged
   std::optional<LayerStager> stager_;  // none after the release
   bool may_release_ = false;           // the machine has asked for the release
 

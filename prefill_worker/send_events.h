@@ -1,5 +1,5 @@
-// What goes into the machine of a push at the prefill worker, and what comes out of it. Its mirror
-// at the decode worker is decode_worker/receive_events.h.
+// The events and actions of a push's state machine at the prefill worker. Its mirror at the decode
+// worker is decode_worker/receive_events.h.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct SendLimits {
   // layer ends the wait.
   size_t min_payload_bytes = size_t{1} << 20;
   absl::Duration open_timeout = absl::Seconds(10);
-  // How long a stream with unacknowledged messages may stay without any answer.
+  // Time for which a stream with unacknowledged messages may have no answer.
   absl::Duration ack_timeout = absl::Seconds(10);
   absl::Duration commit_timeout = absl::Seconds(10);
   // A peer that does not answer an abort is cancelled after abort_timeout + close_timeout, and its
@@ -35,23 +35,23 @@ struct SendLimits {
   absl::Duration push_timeout = absl::Hours(1);  // for the whole push
 };
 
-// What the push moved and how long it took, on the sender's clock.
+// The bytes that a push moved and its times, on the sender's clock.
 struct SendReport {
   uint64_t bytes_sent = 0;    // payload bytes of first sends
   uint64_t bytes_saved = 0;   // payload bytes that the receiver held already
   uint64_t bytes_resent = 0;  // payload bytes sent again: refused, or the stream or answer was lost
   uint32_t messages = 0;
-  uint32_t stale_messages = 0;  // messages whose blocks went to somebody else while they were sent
+  uint32_t stale_messages = 0;  // messages whose blocks were given away while they were sent
   bool committed = false;       // false with an OK status: the first token ended the request
-  // From the first byte sent (or, where all was computed before the open was answered, from the
+  // Time from the first byte sent (or, if all was computed before the open was answered, from the
   // last chunk computed) to the answer to the commit.
   absl::Duration transfer;
   absl::Duration exposed_transfer;       // from the last chunk computed to the answer to the commit
-  absl::Time transfer_began{};           // from when `transfer` counts
-  std::vector<SentSpans::Span> spans{};  // of the messages
+  absl::Time transfer_began{};           // the time at which `transfer` begins
+  std::vector<SentSpans::Span> spans{};  // times of the messages
 };
 
-// What one push is about.
+// The contents and limits of one push.
 struct SendConfig {
   internal::v1::PushOpen open;     // sent as it is; REQUIRES: its wire_dtype is a known one
   KvLayout layout;                 // layout of the sender's cache
@@ -65,13 +65,13 @@ struct SendConfig {
 struct SendEvent {
   struct Begin {};  // the prompt has started
   // `kv` is computed and will not change any more. REQUIRES: the tokens are whole pages, except at
-  // the sequence's end; each page of a layer is announced once. Of a layer with a window only the
-  // tokens that the hand-off carries are (FirstHandedOff).
+  // the sequence's end; each page of a layer is announced once. For a layer with a window only the
+  // tokens that the hand-off carries are announced (FirstHandedOff).
   struct LayerReady {
     LayerTokens kv;
     std::vector<uint32_t> page_crcs;  // CRC32C of each page as it goes over the wire
   };
-  // Sends what was announced without waiting for more layers, which come only after it is sent.
+  // Sends all announced layers without waiting for more: no layer follows before they are sent.
   struct Flush {};
   struct ChunkReady {
     int end_token = 0;                       // all layers of the tokens before it were announced
@@ -93,7 +93,7 @@ struct SendEvent {
     int stream = 0;
   };
   struct SlicesReleased {  // the slices of one SendData are destroyed
-    bool intact = true;    // false: one of its blocks was given to somebody else before
+    bool intact = true;    // false: one of its blocks was given away before
   };
   struct Tick {};
   struct Alive {};  // the engine still has the prompt

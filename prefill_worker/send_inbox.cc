@@ -13,7 +13,7 @@ namespace baton {
 namespace {
 
 constexpr absl::Duration kLongestWait = absl::Hours(1);
-constexpr size_t kAborts = 8;  // that may wait; a call posts at most two
+constexpr size_t kAborts = 8;  // places for aborts; a call posts at most two
 
 // Places for aborts, for an answer and the end of each stream, and for the events of the staging.
 // Beside an event for each slot in use, a grant of a slot may come when its user is already going.

@@ -29,7 +29,7 @@ class SendInbox {
   // A computed layer, and the blocks that hold it.
   struct Layer {
     SendEvent::LayerReady ready;
-    std::vector<BlockRef> blocks;  // of the layer's tokens, in order
+    std::vector<BlockRef> blocks;  // blocks of the layer's tokens, in order
     uint64_t copies_after = 0;     // the mark of DeviceCopies behind the layer's operations
   };
   struct StreamOver {
@@ -39,7 +39,7 @@ class SendInbox {
   // The slices of a message are gone.
   struct Released {
     uint64_t sequence_number = 0;
-    bool intact = true;  // false: one of its blocks was given to somebody else before
+    bool intact = true;  // false: one of its blocks was given away before
   };
   using Message =
       std::variant<Layer, SendEvent::ChunkReady, SendEvent::FirstToken, SendEvent::Alive,
@@ -56,14 +56,14 @@ class SendInbox {
   SendInbox(Generation generation, const Bounds& bounds);
   ~SendInbox();
 
-  // Adds a message; drops it after Close. If as many as Bounds::prefill_messages of those that it
-  // counts wait already, the next of them is dropped with all that follow it, and lost() holds from
-  // then on. Every other message has a place of its own.
+  // Adds a message; drops it after Close. If Bounds::prefill_messages messages of the prefill wait
+  // already, drops the message and all later ones of the prefill, and lost() returns true from then
+  // on. Every other message has a reserved place.
   void Post(Message message);
   bool lost() const { return lost_; }
   // Returns the function to call once when the slices of a message are gone. It may be called on
   // any thread, also deep inside gRPC: it takes no lock and allocates nothing. It checks whether
-  // all `blocks` still are in the lives in which their bytes were computed. After it Next returns
+  // all `blocks` still have the generations in which their bytes were computed. Next then returns
   // Released.
   static std::function<void()> Track(std::shared_ptr<SendInbox> inbox, std::vector<BlockRef> blocks,
                                      uint64_t sequence_number = 0);
@@ -71,7 +71,7 @@ class SendInbox {
   // Whether all `blocks` still have their generations.
   bool Intact(const std::vector<BlockRef>& blocks) const;
 
-  // Waits for the next message; nothing after `timeout`.
+  // Waits for the next message; returns nullopt after `timeout`.
   std::optional<Message> Next(absl::Duration timeout);
   void Close() { messages_.Close(); }
 

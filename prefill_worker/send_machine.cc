@@ -215,8 +215,8 @@ void SendMachine::On(const SendEvent::Tick&) {
   }
 }
 
-// While data waits for its acknowledgement the receiver hears of the push anyway, but a few bytes
-// every few seconds are not worth the distinction.
+// Signs of life are sent even while data is under way: a few bytes every few seconds are not worth
+// the distinction.
 void SendMachine::On(const SendEvent::Alive&) {
   if (state_ != State::kSending || !takes_signs_) return;
   SendAction::SendControl alive;

@@ -59,9 +59,9 @@ class SendStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
   void OnWriteDone(bool ok) override;
   void OnDone(const grpc::Status& status) override;
   enum class Next { kNothing, kMessage, kEnd };
-  // What to give to gRPC now. Unless it is nothing the call cannot end before Give.
+  // Returns the operation to start now. Unless it is empty, the call cannot end before Give.
   Next TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Gives it to gRPC, without the lock. Then the stream may be gone.
+  // Starts the operation, without the lock. The stream may be destroyed by then.
   void Give(Next next);
 
   const std::shared_ptr<grpc::Channel> channel_;
@@ -77,7 +77,7 @@ class SendStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
   grpc::ByteBuffer answer_;   // belongs to gRPC while a read is in flight
   bool write_in_flight_ ABSL_GUARDED_BY(mutex_) = false;
   bool half_close_ ABSL_GUARDED_BY(mutex_) = false;   // HalfClose was called
-  bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;  // gRPC was told
+  bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;  // whether gRPC's half-close was started
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;        // no operation may be started any more
 };
 

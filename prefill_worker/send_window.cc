@@ -71,7 +71,7 @@ void SendWindow::Repeat(uint64_t sequence_number, absl::Time now) {
   Message& message = messages_.at(sequence_number);
   ++message.repeats;
   ++repeated_[sequence_number];
-  message.flight_bytes = 0;  // which of the two an answer is for cannot be told
+  message.flight_bytes = 0;  // an answer may be for either sending
   message.place = next_place_++;
   message.sent = now;
   message.overtaken = 0;

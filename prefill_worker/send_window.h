@@ -66,7 +66,7 @@ class SendWindow {
   Message* Find(uint64_t sequence_number);
   void Clear();
 
-  // The message that `stream` carries longest; none where it was repeated often enough.
+  // The message that `stream` carries longest; none if it was repeated often enough.
   std::optional<uint64_t> Oldest(int stream) const;
   // The oldest message of a stream whose answer is missed: several later messages of the stream
   // were answered, or for long no message was. The lowest such stream counts.

@@ -57,7 +57,7 @@ struct RouterOptions {
   const ApiKeys* keys = nullptr;                 // null: no API key is known. Outlives the router
   std::function<bool()> short_of_memory{};       // while it is true, requests are refused
   std::vector<std::string> http_cors_origins{};  // as --http-cors-origin
-  AllowedHosts http_hosts{};                     // of HTTP requests without a key
+  AllowedHosts http_hosts{};                     // allowed hosts of HTTP requests without a key
   // Workers are called in plain text, on loopback only; certificates are for clients alone.
   bool plain_workers = false;
   bool needs_identity = false;  // clients without API key and certificate are refused
@@ -67,7 +67,7 @@ struct RouterOptions {
   Tracer* tracer = nullptr;     // null: nothing is traced. Outlives the router
   // Null: there is none. It outlives the router and what serves its HTTP.
   AccessLog* access_log = nullptr;
-  absl::Span<const PageFile> page_files = PageFiles();  // which outlive the router
+  absl::Span<const PageFile> page_files = PageFiles();  // must outlive the router
 };
 
 // Thread-safe. A server that serves service() is shut down before the router is destroyed.
@@ -81,12 +81,13 @@ class Router {
   Router& operator=(const Router&) = delete;
 
   grpc::Service& service() { return *service_; }
-  // Of the HTTP server, which is closed before the router is destroyed, and destroyed after it.
+  // The handler for the HTTP server, which is closed before the router is destroyed, and destroyed
+  // after it.
   HttpServer::Handler http_handler() { return web_->handler(); }
 
   // A request that came now would find its workers.
   bool Ready() const;
-  // Every worker that it was told of is ready.
+  // Whether every worker that it knows is ready.
   bool AllWorkersReady() const { return view_.Get().all_ready; }
   FleetSummary fleet() const { return view_.Get(); }
   uint32_t waiting_requests() const { return admission_.waiting_requests(); }

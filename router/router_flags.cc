@@ -290,7 +290,7 @@ absl::Status RouterFlags::Finish() {
   // Clients without a certificate may have a key; the door looks.
   server.tls.certificate_optional = has_keys();
   if (router.plain_workers) BATON_RETURN_IF_ERROR(CheckPlainWorkers(*this));
-  // Beyond loopback there is TLS, so without both of these nobody from outside reaches the router.
+  // Beyond loopback there is TLS, so without both of these no other machine reaches the router.
   const bool reached_from_outside = server.tls.enabled() || !front.path.empty();
   router.insecure = server.tls.insecure;
   router.needs_identity = has_keys() || (reached_from_outside && !server.tls.insecure);

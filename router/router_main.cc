@@ -101,7 +101,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> ListenForHttp(const RouterFlags& fla
                             flags.server.tls.certificate_optional, options);
 }
 
-// How people tell the routers of a fleet apart.
+// The name by which people distinguish the routers of a fleet.
 std::string NameOf(const RouterFlags& flags) {
   char host[256] = {};
   const absl::StatusOr<HostPort> listen = ParseHostPort(flags.server.listen);
@@ -134,7 +134,7 @@ absl::StatusOr<std::unique_ptr<ApiKeys>> LoadKeys(const RouterFlags& flags, Metr
       ApiKeys::Files{.api_keys = flags.api_keys, .serve_keys = flags.serve_key_file}, metrics);
 }
 
-// Null where nothing is traced.
+// Null if nothing is traced.
 absl::StatusOr<std::unique_ptr<Tracer>> StartTracer(const RouterFlags& flags,
                                                     const std::string& model, Metrics& metrics) {
   if (!flags.trace.on()) return nullptr;

@@ -58,7 +58,7 @@ declare -A contents=([router]="baton-router baton-grammar-compiler" [prefill-wor
   [decode-worker]=baton-decode-worker [front]="haproxy bash env cat dirname sha256sum sleep")
 declare -A titles=([router]="Baton's router" [prefill-worker]="Baton's prefill worker" [decode-worker]="Baton's decode worker"
   [front]="HAProxy before Baton's routers")
-declare -A licences=([front]="GPL-2.0-or-later AND Apache-2.0")  # of what an image is for; the bill has those of its libraries
+declare -A licences=([front]="GPL-2.0-or-later AND Apache-2.0")  # licence of the main program; the bill of materials lists its libraries'
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -43,7 +43,7 @@ build=$(realpath "$build")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-export BATON_PACKAGE_RELEASE=$release  # of the changelog
+export BATON_PACKAGE_RELEASE=$release  # for the changelog
 cpack -G DEB --config "$build/CPackConfig.cmake" -B "$work/deb" -D CPACK_DEBIAN_PACKAGE_RELEASE="$release" \
   ${BATON_PACKAGE_COMPRESSION:+-D CPACK_DEBIAN_COMPRESSION_TYPE="$BATON_PACKAGE_COMPRESSION"} >"$work/log" 2>&1 ||
   { cat "$work/log" >&2 && exit 1; }

@@ -56,7 +56,7 @@ class Target:
         return sorted(path.name for path in self.findings.iterdir())
 
     def turn(self, runs, seconds):
-        """One turn of at most so many runs and seconds."""
+        """One turn with bounds of its runs and seconds."""
         log = self.folder / "log"
         with log.open("w") as output:
             process = subprocess.Popen(
@@ -114,7 +114,7 @@ def main():
     parser.add_argument("--state", type=pathlib.Path, default=CACHE / "fuzz")
     parser.add_argument("target", nargs="*", help="all by default")
     args = parser.parse_args()
-    args.build, args.state = args.build.absolute(), args.state.absolute()  # the targets run in ROOT, where their data is
+    args.build, args.state = args.build.absolute(), args.state.absolute()  # the targets run in ROOT, if their data is
     programs = sorted(path.with_suffix("") for path in (args.build / "tests").glob("*_fuzz.seeds"))
     unknown = set(args.target) - {program.name for program in programs}
     if unknown or not programs:

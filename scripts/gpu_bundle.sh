@@ -61,7 +61,7 @@ Needs an NVIDIA driver for CUDA $toolkit or newer (nvidia-smi shows the driver's
 or of Python's package $cublas prompts need up to twice the time. Everything else is in lib/.
 EOF
 
-# The driver's libraries are taken from the machine, and those of glibc with its loader where they are new enough.
+# The driver's libraries are taken from the machine, and those of glibc with its loader if they are new enough.
 machines_own='^(ld-linux.*|libc|libm|libmvec|libdl|librt|libpthread|libresolv|libutil|libanl|libnsl|libnss_.*|libcuda|libnvidia.*)\.so'
 ldd "$bundle"/bin/* "$bundle"/tests/gpu_* | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
   while read -r library; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the CUDA backend on a machine with a GPU, and measures it, in under 8 minutes: the kernels' tests, tiny models, a
-# router with a prefill and a decode worker on one GPU, compute-sanitizer where it is found, the benchmarks. Runs in a folder
+# router with a prefill and a decode worker on one GPU, compute-sanitizer if it is found, the benchmarks. Runs in a folder
 # of scripts/gpu_bundle.sh, or beside a build. The exit code is 1 if something was wrong, but not if something could not run.
 #   scripts/gpu_check.sh [--device cuda|cpu] [--out FOLDER] [--bin FOLDER] [--tests FOLDER] [--seconds 460]
 # --device cpu tests the script itself without a GPU. Writes FOLDER/report.txt, FOLDER/report.json and a log for each row.

@@ -30,7 +30,7 @@ SOURCES = {
 }
 KEPT = {"type", "enum", "required", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems",
         "minProperties", "maxProperties", "oneOf", "anyOf", "allOf", "not"}
-# Of an issuer Baton uses `ca` and `selfSigned` alone; its other ways to an authority are nine tenths of the schema.
+# Baton uses only `ca` and `selfSigned` of an issuer; the other kinds of authority are nine tenths of the schema.
 LEFT_OUT = {"Issuer": {"acme", "vault", "venafi"}}
 
 

@@ -99,7 +99,7 @@ def environment():
 
 
 def render(env, source, conversation, add_generation_prompt):
-    """The text, or None where jinja2 raises."""
+    """The text, or None if jinja2 raises."""
     try:
         return env.from_string(source).render(
             messages=conversation["messages"], tools=conversation.get("tools"), documents=None,

@@ -17,7 +17,7 @@ if [[ -n $(ninja -C build/dev -n programs | grep -v 'no work to do' | grep -v 'E
   NINJA_STATUS='[%f/%t, %es] ' ninja -C build/dev programs
 fi
 model=$(scripts/fetch_model.sh)
-# Such a small model rambles if it is sampled with a high temperature, or is not told which language to use.
+# Such a small model rambles if it is sampled with a high temperature, or if no language is requested.
 exec build/dev/bin/baton run --model "$model" --disaggregate always --temperature 0 \
   --system "You are a helpful assistant. Answer briefly and in English." \
   "${@:-What is the capital of France?}"

@@ -30,7 +30,7 @@ SKIPPED = 77
 
 
 def tools():
-    """The folder of cuobjdump and nvdisasm. Ends the program as skipped where they cannot be had."""
+    """The folder of cuobjdump and nvdisasm. Ends the program as skipped if they cannot be had."""
     sys.path.insert(0, str(ROOT / "tests/support"))
     import pypi_packages
 

@@ -46,7 +46,7 @@ cpu_seconds() {
   echo $(((stat[15] + stat[16]) / $(getconf CLK_TCK)))
 }
 
-# part TEXT: the part of the run that begins here. How long each took, and how much CPU, is told at the end.
+# part TEXT: the part of the run that begins here. Its time and CPU use are printed at the end.
 begin=$SECONDS
 begin_cpu=0
 title=

@@ -7,7 +7,7 @@
 
 A header is seen through one source that includes it. A source that passed is not looked at again until it, a file of ours
 that it includes, .clang-tidy or its compiler command changes. Needs build/lint, configured and with the generated headers.
-Exit code: 1 where there is something to mend.
+Exit code: 1 if there is something to mend.
 """
 
 import argparse
@@ -99,7 +99,7 @@ def digest(source, command):
 
 
 def check(source):
-    """What clang-tidy says about `source`; nothing where it has no objection."""
+    """What clang-tidy says about `source`; nothing if it has no objection."""
     done = subprocess.run(["clang-tidy", "--quiet", "-p", str(BUILD), source], cwd=ROOT, check=False,
                           capture_output=True, text=True)
     if done.returncode == 0:

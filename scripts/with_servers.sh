@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a Python program that starts router and workers of build/dev with the test model, and builds them first where they are missing:
+# Runs a Python program that starts router and workers of build/dev with the test model, and builds them first if they are missing:
 #   scripts/with_servers.sh PROGRAM.py [ARGUMENT...]
 set -euo pipefail
 cd "$(dirname "$0")/.."

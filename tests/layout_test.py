@@ -206,7 +206,7 @@ class Layout(unittest.TestCase):
         self.assertEqual(sorted(set(broken) - allowed), [])
 
     def test_every_timed_wait_follows_the_monotonic_clock(self):
-        # Abseil's follow the wall clock; so does gRPC's where it is given a time of that.
+        # Abseil's follow the wall clock; so does gRPC's if it is given a time of that.
         allowed = {"common/base/timed_wait.h", "common/base/timed_wait.cc", "common/base/futex_clock.cc"}
         waits = re.compile(r"\b((Await|Wait|WaitForNotification|LockWhen|ReaderLockWhen)With(Timeout|Deadline)|sleep_until"
                            r"|try_lock_(for|until)|pthread_\w+_timed\w+|sem_timedwait|CLOCK_REALTIME)\b"

@@ -81,8 +81,8 @@ class Processor {
                       .float_gflops = peaks.f32_gflops};
   }
 
-  // The rate of memory at this moment. Nobody else uses a GPU's memory, so there it is the rate
-  // that Measure found.
+  // The rate of memory at this moment. No other program uses the GPU's memory, so there it is the
+  // rate that Measure found.
   double MemoryGbPerSecond() { return memory_ ? memory_->GbPerSecond() : copy_gb_s_; }
 
  private:

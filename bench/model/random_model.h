@@ -44,7 +44,7 @@ absl::StatusOr<GgmlType> ParseWeightsType(const std::string& name);
 absl::Status WriteRandomModel(const ModelShape& shape, GgmlType type, const std::string& path);
 
 // A model file as WriteRandomModel writes it, but in memory and without a name. The memory is free
-// again once this object is gone and nobody has the file open or mapped.
+// again once this object is gone and no process has the file open or mapped.
 class RandomModelFile {
  public:
   // RESOURCE_EXHAUSTED if there is no memory for the file twice, which loading needs; else the

@@ -32,7 +32,7 @@ absl::Status CheckOptions(const FlagSet& flags) {
   for (const char* of_http : {"endpoint", "http-model", "extra-body"}) {
     BATON_RETURN_IF_ERROR(flags.CheckNeeds(of_http, "http"));
   }
-  if (flags.Given("class")) return absl::OkStatus();  // which may have traces
+  if (flags.Given("class")) return absl::OkStatus();  // a class may have a trace
   return CheckTraceFlags(flags);
 }
 
@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<LoadTarget>> MakeTarget(const BenchServeOptions& 
   HttpTarget::Options http = options.http_target;
   http.timeout = options.grpc.timeout;
   BATON_ASSIGN_OR_RETURN(http.url, ParseHttpUrl(options.http, credentials.secure()));
-  // By https the key is never in plain text, also where the system's authorities count.
+  // By https the key is never in plain text, even if the system's authorities count.
   const std::string seen_by = http.url.tls ? "localhost" : http.url.Authority();
   BATON_ASSIGN_OR_RETURN(http.key, ClientKey::Read(options.api_key_file, seen_by, credentials));
   return HttpTarget::Create(http, options.tls, credentials);

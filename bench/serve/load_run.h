@@ -53,7 +53,7 @@ class LoadRun {
   struct Class;
   struct Stream {
     LoadRecord record{};
-    int failures = 0;  // of the same stream of a concurrency, in a row before this request
+    int failures = 0;  // failures in a row before this request, in the same stream
   };
   // A stream of a concurrency that waits for its next request.
   struct Pause {
@@ -66,7 +66,7 @@ class LoadRun {
   void SendDue(int64_t now_ns);
   void Send(size_t load, int64_t intended_ns, int failures = 0);
   void End(LoadRecord& record);
-  // Cancels the streams of classes with a concurrency: at the end of the load nobody needs them.
+  // Cancels the streams of classes with a concurrency: they are not needed at the end of the load.
   void CutStreams();
   // When the next request is due; INT64_MAX after the last, or while none is known.
   int64_t NextArrival() const;

@@ -28,7 +28,7 @@ struct TraceOptions {
   int max_output_tokens = 1 << 20;  // so are longer answers
   absl::Duration start =
       absl::ZeroDuration();  // requests before this time of the trace are left out
-  int max_requests = 0;      // those after so many are left out; 0: none
+  int max_requests = 0;      // most requests; later ones are left out; 0: no limit
 };
 
 struct TraceRequest {

@@ -48,7 +48,7 @@ struct TransferReport {
 // One JSON object on several lines:
 // - "device", unless it is "cpu", and "kv_wire_dtype", unless it is "auto";
 // - "grpc_gb_s", "socket_gb_s", "socket_best_gb_s", "protobuf_bytes_gb_s";
-// - "grpc_cpu_s_per_gb", "socket_cpu_s_per_gb", and "crc_share" where it is known;
+// - "grpc_cpu_s_per_gb", "socket_cpu_s_per_gb", and "crc_share" if it is known;
 // - "sweep": a list of {"bytes", "connections", "grpc_gb_s", "grpc_cpu_s_per_gb", "socket_gb_s",
 //   "socket_cpu_s_per_gb"}.
 std::string FormatJson(const TransferReport& report);

@@ -90,13 +90,13 @@ std::string SignList(const X509& authority, EVP_PKEY& key,
   return ToPem(*list);
 }
 
-// What the file holds; none where there is no file.
+// What the file holds; none if there is no file.
 absl::StatusOr<std::optional<std::string>> ReadIfThere(const std::string& path) {
   if (access(path.c_str(), F_OK) != 0) return std::nullopt;
   return ReadSmallFile(path, kMaxListBytes);
 }
 
-// The entries of the authority's list; none where there is no list.
+// The entries of the authority's list; none if there is no list.
 absl::StatusOr<std::vector<OpenSsl<X509_REVOKED>>> ReadEntries(const std::string& path,
                                                                EVP_PKEY& key) {
   std::vector<OpenSsl<X509_REVOKED>> entries;

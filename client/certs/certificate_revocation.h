@@ -18,15 +18,15 @@ inline constexpr absl::Duration kListLifetime = absl::Hours(24 * 30);
 
 struct RevokeOptions {
   std::string folder = "certs";
-  // Whose certificates: a role, which takes all that were issued to that role and name so far; or a
-  // serial number in hexadecimal; or empty, which revokes none and makes the list last longer.
+  // The certificates to revoke: a role, for all that were issued to that role and name so far; or a
+  // serial number in hexadecimal; or empty, for none: this only makes the list last longer.
   std::string certificate{};
   std::string name{};  // with a role: as it was issued; empty: the role's name
   absl::Duration lifetime = kListLifetime;
 };
 
 struct RevocationReport {
-  std::vector<std::string> serials;  // that were not on the list before, in hexadecimal
+  std::vector<std::string> serials;  // serial numbers added to the list, in hexadecimal
   std::string list_path;
   absl::Time good_until;
 };

@@ -1,4 +1,4 @@
-// Whether the files of TLS serve whoever uses them.
+// Checks whether the TLS files work for the programs that use them.
 #pragma once
 
 #include <sys/types.h>
@@ -25,8 +25,8 @@ struct Validity {
 
 // Facts of the files of one process. Each is there if the one before it is right.
 struct CertificateUse {
-  std::string user{};  // whose flags name the files: a file, or "baton doctor"
-  RoleSet roles;       // that the certificate may have
+  std::string user{};  // source of the flags: a file, or "baton doctor"
+  RoleSet roles;       // roles that the certificate may have
   TlsFlags tls{};
   // The first thing that is wrong with the files: unreadable, no PEM, the key of another
   // certificate, the wrong order, no authority that is valid.

@@ -9,11 +9,11 @@
 
 namespace baton {
 
-// A time that a server told, somewhere between two moments of this machine's clock.
+// A time that a server reported, somewhere between two moments of this machine's clock.
 struct ClockFacts {
   std::string server{};      // its address
   absl::Time before, after;  // the two moments of this machine
-  absl::Time told;           // the time that the server told
+  absl::Time told;           // the time that the server reported
   // How much later than `told` the server's moment may have been, for what it rounds off.
   absl::Duration rounding{};
   // What the monotonic clock counted between `before` and `after`.

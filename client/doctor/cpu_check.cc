@@ -32,7 +32,7 @@ std::string CpuInfoEntry(const std::string& text, absl::string_view name) {
   return "";
 }
 
-// Of "always [madvise] never" the word in brackets.
+// Returns the word in brackets, such as "madvise" of "always [madvise] never".
 std::string ChosenWord(const std::string& line) {
   const size_t begin = line.find('[');
   const size_t end = line.find(']');

@@ -37,10 +37,10 @@
 namespace baton {
 namespace {
 
-constexpr char kServe[] = "baton serve";  // whose defaults count without files
+constexpr char kServe[] = "baton serve";  // its defaults are checked if there are no files
 constexpr char kServesHttp[] = "127.0.0.1:8080";
 constexpr int kServesWorkers = 2;
-constexpr size_t kMostServers = 64;  // that are asked; each may take some seconds
+constexpr size_t kMostServers = 64;  // servers to ask; each may take some seconds
 
 void Append(Findings more, Findings& findings) {
   std::move(more.begin(), more.end(), std::back_inserter(findings));
@@ -151,7 +151,7 @@ std::vector<PortFacts> DoctorCommand::GatherPorts(const std::vector<ServerConfig
 
 void DoctorCommand::CheckModels(const std::vector<ServerConfig>& configs,
                                 const std::vector<PortFacts>& ports, Findings& findings) const {
-  std::map<std::string, int> workers;  // that are to be started, by model
+  std::map<std::string, int> workers;  // number of workers to start, by model
   for (const ServerConfig& config : configs) {
     // A router needs the metadata alone.
     if (config.router || config.model.empty()) continue;

@@ -13,8 +13,8 @@
 namespace baton {
 
 // Looks at the machine, at the files of the servers that are given, and at the servers that it is
-// told of; changes nothing and asks nobody else. Prints a line for each check, or JSON. Exit codes:
-// 0 if nothing failed, 1 if something did, 2 with wrong flags, and those of WriteOutput.
+// given; changes nothing and contacts no other server. Prints a line for each check, or JSON. Exit
+// codes: 0 if nothing failed, 1 if something did, 2 with wrong flags, and those of WriteOutput.
 class DoctorCommand : public Command {
  public:
   void AddFlags(FlagSet& flags) override;

@@ -12,7 +12,7 @@ namespace baton {
 std::string FindingsTable(const Findings& findings);
 
 // {"checks": [{"check", "subject", "verdict", "found", "remedy"}], "ok", "warning", "failed",
-// "skipped"} and a newline. The last four are counts. "subject" and "remedy" are left out where
+// "skipped"} and a newline. The last four are counts. "subject" and "remedy" are left out if
 // they are empty. What is not UTF-8 becomes U+FFFD.
 std::string FindingsJson(const Findings& findings);
 

@@ -79,7 +79,7 @@ Finding WorkerFinding(const FleetWorker& worker) {
     finding.verdict = advice->verdict;
     finding.remedy = advice->remedy;
   } else {
-    finding.verdict = Verdict::kWarning;  // of a later version
+    finding.verdict = Verdict::kWarning;  // a state that only later versions have
   }
   return finding;
 }
@@ -148,7 +148,7 @@ Finding RolesFinding(const std::string& router, const std::vector<FleetWorker>& 
   return finding;
 }
 
-// The workers that can be used by what `member` says of them; those that do not tell are left out.
+// The workers that can be used by what `member` says of them; members that do not say are left out.
 std::map<std::string, std::vector<const FleetWorker*>> Grouped(
     const std::vector<FleetWorker>& workers, std::string FleetWorker::*member) {
   std::map<std::string, std::vector<const FleetWorker*>> groups;
@@ -163,7 +163,7 @@ bool HasRole(const std::vector<const FleetWorker*>& workers, const char* role) {
                      [role](const FleetWorker* worker) { return worker->role == role; });
 }
 
-// One model is a fleet. Of several, each needs both roles, or its prefill workers serve nobody.
+// One model is a fleet. Of several, each needs both roles, or its prefill workers are unused.
 Finding ModelFinding(const std::string& router, const std::vector<FleetWorker>& workers) {
   Finding finding{
       .check = "fleet.model", .subject = router, .found = "all workers serve the same model"};

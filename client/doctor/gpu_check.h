@@ -6,7 +6,7 @@
 
 namespace baton {
 
-// One "gpu.driver" that is skipped where there is no GPU. Else gpu.driver, gpu.build, a gpu.device
+// One "gpu.driver" that is skipped if there is no GPU. Else gpu.driver, gpu.build, a gpu.device
 // for each, and gpu.sharing where several of `workers` would share a device. Pure.
 Findings GpuFindings(const GpuFacts& facts, int workers);
 

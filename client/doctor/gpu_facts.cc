@@ -106,7 +106,7 @@ bool ProcessRuns(const std::string& root, absl::string_view name) {
 }
 
 // Free memory by NVML, which needs no context on the device. It numbers devices otherwise than CUDA
-// does, so it is asked only where the machine has one.
+// does, so it is asked only if the machine has one.
 void AddFreeMemory(GpuFacts& facts) {
   struct Memory {
     unsigned long long total, free, used;

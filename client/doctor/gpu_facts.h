@@ -1,4 +1,4 @@
-// What NVIDIA's driver tells of this machine's GPUs. Its libraries are opened while the program
+// Facts from NVIDIA's driver about this machine's GPUs. Its libraries are opened while the program
 // runs, so that nothing links CUDA.
 #pragma once
 
@@ -33,7 +33,7 @@ struct GpuFacts {
   absl::Status backend{};
 };
 
-// `root` is before /proc and /sys; empty: this machine's own. Where there is a GPU, the backend is
+// `root` is before /proc and /sys; empty: this machine's own. If there is a GPU, the backend is
 // asked for the first, which takes a moment and some of its memory until the process ends.
 GpuFacts GatherGpuFacts(const std::string& root = "");
 

@@ -1,4 +1,4 @@
-// Reads the files by which the kernel tells of the machine, which are small and may be missing.
+// Reads the kernel's files about the machine, which are small and may be missing.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace baton {
 
-// The file's first mebibyte; empty where it cannot be read.
+// The file's first mebibyte; empty if it cannot be read.
 std::string ReadMachineFile(const std::string& path);
 // The same without white space at both ends.
 std::string ReadMachineLine(const std::string& path);

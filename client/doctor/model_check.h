@@ -14,7 +14,7 @@ struct ModelNeeds {
   std::string device{};  // what would compute it, such as "cpu avx512, 2 threads"
   // That are to be started on this machine, each with a copy of its own; 0: all run already.
   int workers = 1;
-  uint64_t free_bytes = 0;     // that these workers may still take; 0: unknown
+  uint64_t free_bytes = 0;     // memory that these workers may still take; 0: unknown
   uint64_t address_space = 0;  // bytes of a process that RLIMIT_AS allows; 0: no limit
 };
 

@@ -11,17 +11,17 @@ namespace baton {
 
 // A process that listens on a port.
 struct PortHolder {
-  int pid = 0;            // 0: nobody, or a process of another user, of which /proc tells nothing
+  int pid = 0;            // 0: no process, or one of another user, which /proc hides
   std::string program{};  // its name, at most 15 bytes
 };
 
 struct PortFacts {
-  std::string server{};   // whose address it is: a file, or "baton serve"
+  std::string server{};   // owner of the address: a file, or "baton serve"
   std::string flag{};     // such as "--listen"
   std::string address{};  // host:port
   bool chosen = true;     // the file has it; else a default, which another flag may replace
   absl::Status listen{};  // whether a server could listen there now
-  PortHolder holder{};    // who holds the port
+  PortHolder holder{};    // process that has opened the port
 };
 
 // `root` is before /proc; empty: this machine's own.

@@ -22,12 +22,12 @@ struct ReachTarget {
 
 struct ReachFacts {
   ReachTarget target{};
-  absl::Status parsed{};                // whether the address is one
-  std::string name_error{};             // why the name does not resolve; empty: it does
+  absl::Status parsed{};                // error if the address is malformed
+  std::string name_error{};             // error if the name does not resolve; else empty
   std::vector<std::string> resolved{};  // addresses, as numbers
-  size_t connected = 0;                 // of those that took a TCP connection
-  std::string connect_error{};          // of the last that did not
-  bool secure = false;                  // whether the health was asked for by TLS
+  size_t connected = 0;                 // addresses that accepted a TCP connection
+  std::string connect_error{};          // error of the last address that did not
+  bool secure = false;                  // whether the health check used TLS
   absl::Status health{};                // what it said; unknown unless something connected
 };
 

@@ -24,10 +24,10 @@ struct ServerConfig {
   std::string model{};  // empty: the file has none
   std::string device = "auto";
   std::vector<OpenedAddress> opened{};           // --listen first
-  std::vector<std::string> prefill{}, decode{};  // of a router: its workers' addresses
+  std::vector<std::string> prefill{}, decode{};  // a router's workers by address
   TlsFlags tls{};
-  std::vector<std::string> secrets{};  // of a router: files of --api-keys and --fleet-secret-file
-  std::string serve_keys{};            // of a router: file of --serve-key-file; empty: none
+  std::vector<std::string> secrets{};  // a router's --api-keys and --fleet-secret-file
+  std::string serve_keys{};            // a router's --serve-key-file; empty: none
 };
 
 // A router's file has one of the keys that only routers have, such as `decode`; any other is a

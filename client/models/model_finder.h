@@ -17,8 +17,8 @@ bool IsModelFolder(const std::string& path);
 
 // The paths that may be given for --model, in the order of their names: `path` itself if it is a
 // file or a Hugging Face folder (one with config.json), else the GGUF files and such folders in it.
-// Of a split model the path of the first part stands, and those of the others only where the first
-// is missing. Links are followed.
+// A split model is listed by its first part, or by its other parts if the first is missing. Links
+// are followed.
 // NOT_FOUND: there is no such path, or nothing in it. RESOURCE_EXHAUSTED: kMaxFolderEntries. Other
 // errors: a folder cannot be read. They name the path and the remedy.
 absl::StatusOr<std::vector<std::string>> FindModels(const std::string& path);

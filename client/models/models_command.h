@@ -10,7 +10,7 @@
 namespace baton {
 
 // Prints a table or JSON. Exit codes: 0, whether the models are served or not; 2, with a line on
-// stderr for each, where a path is not there or holds no model; and those of WriteOutput.
+// stderr for each, if a path is not there or holds no model; and those of WriteOutput.
 class ModelsCommand : public Command {
  public:
   void AddFlags(FlagSet& flags) override;

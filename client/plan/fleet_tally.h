@@ -1,4 +1,4 @@
-// What a planned fleet did, as it happens.
+// Counts the work of a planned fleet while it runs.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class KvTally {
  public:
   explicit KvTally(int64_t tokens) : tokens_(tokens) {}
 
-  // From now on its sequences hold so many tokens of KV.
+  // From now on its sequences hold `held` tokens of KV.
   void Holds(int64_t held, int64_t now_ns);
   // Shares of the KV cache: in the mean over the time until the last Holds, and the most.
   double mean_used(int64_t span_ns) const;
@@ -33,7 +33,7 @@ class KvTally {
 // The workers of one role.
 class RoleTally {
  public:
-  // `rows`: what counts as a row of the role, in so many steps.
+  // `rows`: rows of the role, summed over `steps` steps.
   struct Worker {
     int64_t busy_ns = 0, link_busy_ns = 0;
     uint64_t steps = 0, rows = 0, preemptions = 0;
@@ -66,7 +66,7 @@ class FleetTally {
   explicit FleetTally(const LoadObjective& objective) : objective_(objective) {}
 
   void Came() { ++result_.offered; }
-  // From now on so many requests wait for workers.
+  // From now on `requests` requests wait for workers.
   void Waits(size_t requests, int64_t now_ns);
   void Refused(int64_t now_ns);
   void ComputesPrompt(int cached_tokens) {

@@ -38,7 +38,7 @@ class GapHistogram {
   }
 
  private:
-  static constexpr int kBits = 7;  // bits behind a time's first one that tell its class
+  static constexpr int kBits = 7;  // bits behind a time's first one that name its class
 
   static size_t ClassOf(uint64_t ns) {
     const int width = static_cast<int>(std::bit_width(ns));

@@ -24,7 +24,7 @@ struct PlanOptions {
   int seed = 1;
   int prefill_workers = 0, decode_workers = 0;  // 0: to be found
   std::string objective;                        // in the form of ParseLoadObjective
-  double good_share = 0.99;                     // of the requests, that a fleet is looked for with
+  double good_share = 0.99;                     // least share of good requests
   std::string disaggregate = "auto";
   PlacementPolicy policy = PlacementPolicy::kPrefixAware;
   int max_num_seqs = 64;
@@ -35,7 +35,7 @@ struct PlanOptions {
   bool json = false;
 };
 
-// Prints a table, or JSON, on stdout. The exit code: 0; 1 where no fleet keeps the objective, and 2
+// Prints a table, or JSON, on stdout. The exit code: 0; 1 if no fleet keeps the objective, and 2
 // for wrong flags or files, each with one line on stderr.
 class PlanCommand : public Command {
  public:

@@ -1,4 +1,4 @@
-// What a plan comes to, as JSON and as a table.
+// The result of a plan, as JSON and as a table.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 namespace baton {
 
 struct PlanReport {
-  std::string model;      // of the rates
+  std::string model;      // model whose rates are used
   std::string objective;  // as it was given
   PlanResult result;
   std::optional<FoundFleet> found{};  // where the numbers of workers were looked for

@@ -10,7 +10,7 @@
 namespace baton {
 namespace {
 
-// The totals from the least possible one on are tried in so many parts of it.
+// Totals are tried in steps of the least possible total divided by this.
 constexpr int kStepsOfTotal = 50;
 
 class Searcher {

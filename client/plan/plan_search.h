@@ -13,13 +13,13 @@ struct FleetSize {
   int total() const { return prefill + decode; }
 };
 
-// Replays the load on so many workers.
+// Replays the load on a fleet of this size.
 using Replay = absl::FunctionRef<PlanResult(FleetSize)>;
 
 struct FleetSearch {
   FleetSize fixed{};           // workers of each role that are given; 0: to be found
-  double good_share = 0.99;    // of the requests that must be good, above 0
-  int most_workers = 1 << 16;  // of a role
+  double good_share = 0.99;    // share of the requests that must be good, above 0
+  int most_workers = 1 << 16;  // most workers of one role
   int most_replays = 100;
 };
 
@@ -32,7 +32,7 @@ struct FoundFleet {
 };
 
 // OUT_OF_RANGE: no fleet keeps it, of at most `most_workers` workers of each role; the message
-// tells the share that the largest one tried has. REQUIRES: not both are fixed.
+// contains the share that the largest fleet reached. REQUIRES: not both are fixed.
 absl::StatusOr<FoundFleet> FindFleet(const FleetSearch& search, Replay replay);
 
 }  // namespace baton

@@ -134,7 +134,7 @@ bool PlannedEngine::TryStart(PlannedSequence& sequence) {
 
 bool PlannedEngine::GetRoomForNextToken(PlannedSequence& sequence) {
   while (!GrowTo(sequence, sequence.known_tokens)) {
-    // The youngest gives way, which may be the sequence itself; one alone sits the step out.
+    // The youngest sequence is preempted, which may be this one; a lone sequence misses the step.
     if (running_.size() < 2) return false;
     PlannedSequence& victim = *running_.back();
     Preempt(victim);

@@ -23,15 +23,15 @@ struct PlannedSequence {
     kWhole,        // computes the prompt and decodes
   };
   Kind kind = Kind::kWhole;
-  uint32_t request = 0;                // who it is for; the order of arrival
+  uint32_t request = 0;                // its request, numbered in the order of arrival
   int prompt_tokens = 0;               // at least 1
   int output_tokens = 0;               // to be generated, at least 1
   absl::Span<const uint64_t> pages{};  // names of the whole pages that the prompt begins with
   // ------------------------------
-  int known_tokens = 0;     // of the prompt, and generated
-  int computed_tokens = 0;  // whose KV is there
-  int cached_tokens = 0;    // of the prompt, that were there at the start
-  int pages_used = 0;       // of `pages`
+  int known_tokens = 0;     // prompt tokens and generated tokens
+  int computed_tokens = 0;  // tokens whose KV is computed
+  int cached_tokens = 0;    // prompt tokens in the cache at the start
+  int pages_used = 0;       // entries of `pages` that are used
   int64_t own_tokens = 0;   // room beside those pages, in whole blocks with them
   bool preempted = false;   // once at least
 

@@ -1,4 +1,4 @@
-// What is to happen in a planned fleet, in the order of the times and, at one time, of the making.
+// The future events of a planned fleet, ordered by time and, at one time, by creation.
 #pragma once
 
 #include <cstdint>

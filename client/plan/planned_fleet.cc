@@ -143,7 +143,7 @@ void PlannedFleet::Start(uint32_t index) {
   }
 }
 
-// Begins a step where none is in flight.
+// Begins a step if none is in flight.
 void PlannedFleet::Wake(uint32_t index) {
   Worker& worker = workers_[index];
   if (worker.engine.in_step()) return;

@@ -23,10 +23,10 @@ struct FleetOptions {
   int prefill_workers = 1, decode_workers = 1;
   PlacementOptions placement{};
   PlannedEngine::Options prefill{}, decode{};
-  int64_t prefill_kv_tokens = 0, decode_kv_tokens = 0;  // that the KV cache of a worker holds
-  double link_bytes_per_s = 0;                          // of a worker's network, each way
+  int64_t prefill_kv_tokens = 0, decode_kv_tokens = 0;  // capacity of a worker's KV cache
+  double link_bytes_per_s = 0;                          // each way, per worker
   int64_t request_overhead_ns = 0;   // from when a request comes until it asks for workers
-  int64_t max_queue_ns = INT64_MAX;  // who waits for longer in the router is refused
+  int64_t max_queue_ns = INT64_MAX;  // a request that waits longer in the router is refused
   LoadObjective objective{};
   uint64_t most_bad = UINT64_MAX;  // it stops where more requests than that are not good
 };
@@ -36,7 +36,7 @@ struct FleetOptions {
 //
 // The way of a request, each step at a moment of its own:
 //  * It comes, and asks for workers after the overhead, in the order of arrival. The router is
-//    PlannedRouter. Who finds none waits; nobody overtakes.
+//    PlannedRouter. A request that finds none waits; requests do not overtake each other.
 //  * The decode worker's engine reserves its blocks, in the order of arrival, when a step begins.
 //  * Then the prefill worker's engine computes the prompt in chunks, at most as many rows a step as
 //    the step sizer of the engine allows.
@@ -68,7 +68,7 @@ class PlannedFleet {
     PlannedLease lease;
     PlannedSequence prefill, decode;
     RequestTimes times;
-    int64_t sent_tokens = 0;                     // of its KV
+    int64_t sent_tokens = 0;                     // end of the tokens whose KV was sent
     int64_t first_sent_ns = 0, all_sent_ns = 0;  // when they began to go, when all so far are there
     std::vector<TokenMessage> messages{};
   };
@@ -90,7 +90,7 @@ class PlannedFleet {
   RoleUse UseOf(bool prefills, int64_t span_ns) const;
 
   const FleetOptions options_;
-  const StepCosts::Facts& facts_;  // of the model
+  const StepCosts::Facts& facts_;  // facts about the model
   const PlannedLoad& load_;
   PageHolders holders_;
   PlannedRouter router_;

@@ -1,4 +1,5 @@
-// The network between planned workers: each has one that carries so many bytes a second, each way.
+// The network between planned workers: each worker has a link with a fixed bandwidth in each
+// direction.
 #pragma once
 
 #include <algorithm>

@@ -25,8 +25,8 @@ struct PlannedLease {
   uint32_t prefill = kNoWorker;  // none: the decode worker computes the prompt
   uint32_t decode = kNoWorker;   // none: it has no lease
   uint32_t prompt_tokens = 0;
-  uint32_t computed_tokens = 0;  // of the prompt, that whoever computes it does not hold
-  bool prompt_waits = false;     // to be computed
+  uint32_t computed_tokens = 0;  // prompt tokens that are not in a prefix cache
+  bool prompt_waits = false;     // whether the prompt is still to be computed
   bool postponed = false;
   bool accepted = false;  // the decode worker has reserved memory
 };
@@ -45,7 +45,7 @@ class PlannedRouter {
   void Add(ReadyWorkers::Role role, const WorkerSnapshot& worker);
   void SetFreeBlocks(uint32_t worker, int64_t blocks);
 
-  // Gives the request its workers, where the outcome is kPlaced.
+  // Gives the request its workers, if the outcome is kPlaced.
   Placement::Outcome Place(const PlannedRequest& request, PlannedLease& lease);
   // The decode worker has reserved the prompt's memory.
   void Accepted(PlannedLease& lease);

@@ -21,7 +21,7 @@ namespace baton {
 namespace {
 
 constexpr double kNanosecondsPerSecond = 1e9;
-constexpr double kMostMeasured = 1e12;  // of any number in the file
+constexpr double kMostMeasured = 1e12;  // bound of each number in the file
 constexpr char kHowToMeasure[] =
     "measure with: baton bench engine --model MODEL -p 64,512 -d 0,1024 -n 32 -b 1,4,16,64 --json";
 

@@ -1,4 +1,4 @@
-// What an engine's step takes, learnt from what `baton bench engine --json` measured.
+// Estimates the time of an engine's step from measurements of `baton bench engine --json`.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ struct StepShape {
   int chunk_rows = 0;          // tokens of prompts
   double chunk_keys = 0;       // tokens that those rows attend to, summed over the rows
 
-  // A chunk of so many rows behind `depth` tokens of its prompt.
+  // Adds a chunk of `rows` rows behind `depth` tokens of its prompt.
   void AddChunk(int rows, int depth) {
     chunk_rows += rows;
     chunk_keys += rows * (depth + (rows + 1) / 2.0);
   }
 };
 
-// A machine's costs of steps, and what else the file tells of the model there.
+// A machine's costs of steps, and the file's other facts about the model there.
 //
 // Chunks take a time for the step, one for each row and one for each key that a row attends to: the
 // three that fit the measured prefills best, none of them negative. Decodes take, at each measured

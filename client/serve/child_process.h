@@ -42,7 +42,7 @@ class ChildProcess {
     std::string Text() const;  // "exit code 3" or "signal 9"
   };
   // Poll does not wait, Wait waits for at most `timeout`. nullopt: the child still runs. An Exit of
-  // zeros: its end was told before.
+  // zeros: its end was already reported.
   std::optional<Exit> Poll();
   std::optional<Exit> Wait(absl::Duration timeout);
 

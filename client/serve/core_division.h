@@ -1,4 +1,4 @@
-// How a local cluster divides the machine's CPUs among the workers it starts.
+// Divides the machine's CPUs among the workers that a local cluster starts.
 #pragma once
 
 #include <vector>

@@ -157,7 +157,7 @@ absl::StatusOr<LocalCluster::Child> LocalCluster::MakeRouter(const LocalClusterO
   router.argv = {absl::StrCat(options.binaries, "/baton-router"),
                  absl::StrCat("--model=", options.model), absl::StrCat("--listen=", router.address),
                  absl::StrCat("--health-listen=", router.health_address), "--reuse-port"};
-  // Names of workers have the host's in them, which only this machine is told.
+  // Names of workers contain the host's name, which only callers on this machine receive.
   if (IsLoopback(router.address) && (http_address_.empty() || IsLoopback(http_address_))) {
     router.argv.push_back("--expose-workers");
   }
@@ -209,7 +209,7 @@ absl::StatusOr<bool> LocalCluster::Check(const LocalClusterOptions& options) {
 }
 
 absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& options) {
-  // The children inherit this, also where they share CPUs and pin no threads.
+  // The children inherit this, even if they share CPUs and pin no threads.
   if (!options.cpus.empty()) KeepThisThreadOn(options.cpus);
   if (const auto folder = RuntimeFolder(); !folder.ok()) {
     LogWarning("other servers of Baton do not see which CPUs and ports this one takes: {}",

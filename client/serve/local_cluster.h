@@ -65,8 +65,8 @@ class LocalCluster {
   const std::string& address() const { return children_.back().address; }
   // host:port of its HTTP; empty: none.
   const std::string& http_address() const { return http_address_; }
-  // Ends the router first, then the workers: by SIGTERM, and by SIGKILL whoever still runs after
-  // `grace`. Returns true if none had to be killed.
+  // Ends the router first, then the workers: by SIGTERM, and by SIGKILL if a process still runs
+  // after `grace`. Returns true if none had to be killed.
   bool Stop(absl::Duration grace);
 
  private:
@@ -106,7 +106,7 @@ class LocalCluster {
   bool mps_ended_ = false;           // and the log says so
   std::vector<Child> children_;      // the workers, then the router
   std::string http_address_;
-  std::vector<ReservedPort> ports_;  // of the children, which open them with --reuse-port
+  std::vector<ReservedPort> ports_;  // the children's ports, which they open with --reuse-port
   std::unique_ptr<MetricsServer> metrics_;
   bool ready_ = false;
 };

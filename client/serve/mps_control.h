@@ -20,7 +20,7 @@ class MpsControl {
   // Starts nvidia-cuda-mps-control of PATH with a folder of its own, and waits until it is ready.
   // From then on all processes that this one starts are its clients, as the environment says.
   // Errors name --cuda-mps: NOT_FOUND without the program, FAILED_PRECONDITION where the
-  // environment names such a service already or the program ends, DEADLINE_EXCEEDED where it is not
+  // environment names such a service already or the program ends, DEADLINE_EXCEEDED if it is not
   // ready after `timeout`.
   static absl::StatusOr<std::unique_ptr<MpsControl>> Start(
       absl::Duration timeout = absl::Seconds(20));

@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kNameAnother[] = "let XDG_RUNTIME_DIR name a folder that only this user may open";
 
-// Whether `path` is an absolute path of a folder of this user in which nobody else may write.
+// Whether `path` is an absolute path of a folder of this user in which no other user may write.
 bool IsOwnBase(const std::string& path) {
   struct stat status {};
   return !path.empty() && path[0] == '/' && lstat(path.c_str(), &status) == 0 &&

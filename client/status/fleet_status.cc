@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kSums[] = {"tokens_per_second", "prompt_tokens_per_second",
                                  "handoffs_per_second", "handoff_bytes_per_second"};
 
-// Null where there is none of that name.
+// Null if there is none of that name.
 const Json& MemberOf(const Json& object, const char* key) {
   static const Json kNull;
   const auto found = object.find(key);
@@ -121,7 +121,7 @@ std::string UptimeText(double seconds) {
   return absl::StrFormat("%dm%02ds", whole / 60, whole % 60);
 }
 
-constexpr size_t kCells = 10;  // of a bar
+constexpr size_t kCells = 10;  // characters in a bar
 
 // Blocks as a bar of ten: used, cached, free.
 std::string KvBar(const Json& blocks) {
@@ -183,7 +183,7 @@ std::string LinkRows(const Json& fleet) {
   return absl::StrCat("\n", AlignedTable(rows));
 }
 
-// Empty where the router gives none.
+// Empty if the router gives none.
 std::string AdviceRows(const Json& fleet) {
   const Json& advice = MemberOf(fleet, "advice");
   if (!advice.is_object()) return "";

@@ -1,4 +1,4 @@
-// What the routers say of the fleet (docs/page.md: GET /page/fleet), as one JSON object and as a
+// The routers' reports about the fleet (docs/page.md: GET /page/fleet), as one JSON object and as a
 // table for a terminal. Pure functions.
 #pragma once
 

@@ -29,7 +29,7 @@ class StatusCommand : public Command {
   // Returns the routers to ask. `tls`: whether those without a scheme speak TLS.
   absl::StatusOr<std::vector<HttpUrl>> Routers(bool tls) const;
   // Asks all routers. Says on stderr which of them did not answer and why, and that `failed`. Null
-  // where none did.
+  // if none did.
   nlohmann::ordered_json FetchAll(const std::vector<HttpUrl>& routers,
                                   const Credentials& credentials, bool& failed) const;
 

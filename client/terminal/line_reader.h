@@ -15,7 +15,7 @@ class LineReader {
   virtual ~LineReader() = default;
 
   // Shows `prompt` on stderr and returns the next line without the newline at its end. A line has
-  // newlines inside only where a terminal says that they were pasted. nullopt at the end.
+  // newlines inside only if a terminal says that they were pasted. nullopt at the end.
   virtual std::optional<std::string> Read(const std::string& prompt) = 0;
 };
 

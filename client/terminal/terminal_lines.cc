@@ -11,7 +11,7 @@ namespace baton {
 namespace {
 
 constexpr int kHistoryLines = 500;
-// What a terminal is told so that it marks pastes, and the marks (ECMA-48 private mode 2004, as
+// Sequences that make a terminal mark pastes, and the marks (ECMA-48 private mode 2004, as
 // xterm's ctlseqs document it).
 constexpr char kMarkPastes[] = "\x1b[?2004h";
 constexpr char kMarkNoPastes[] = "\x1b[?2004l";

@@ -1,4 +1,4 @@
-// Which roles may call which method. A method without a line may be called by nobody.
+// The roles that may call each method. A method without a line may not be called.
 #pragma once
 
 #include "absl/status/status.h"
@@ -37,7 +37,7 @@ inline constexpr RoleSet kWhoCallsBesideAFront = {Role::kOperator};
 // below.
 absl::Span<const AccessRule> AccessTable();
 
-// The rule of `method`; null where there is none.
+// The rule of `method`; null if there is none.
 const AccessRule* FindAccessRule(absl::string_view method);
 
 // PERMISSION_DENIED if `caller` may not call `method`. It names the role, the method, and who may.

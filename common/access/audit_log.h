@@ -16,14 +16,14 @@ namespace baton {
 // Thread-safe.
 class AuditLog {
  public:
-  // The most lines of one second. The next line tells how many were left out.
+  // The most lines of one second. The next line says how many were left out.
   static constexpr int kLinesPerSecond = LineRate::kPerSecond;
 
   // Text from outside may stand in all but the reason. Nothing secret may be in any.
   struct Refusal {
-    absl::string_view method;   // what was called, or "connection" where it did not come to a call
-    absl::string_view peer;     // who it is, as a certificate or a key says; empty: nobody knows
-    absl::string_view address;  // where it calls from; empty where gRPC does not tell that
+    absl::string_view method;   // called method, or "connection" if there was no call yet
+    absl::string_view peer;     // name in the certificate or of the key; empty: unknown
+    absl::string_view address;  // address of the caller; empty if gRPC does not know it
     absl::string_view reason;   // Baton's word
   };
   void Refused(const Refusal& refusal, absl::Time now);

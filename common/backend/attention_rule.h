@@ -1,4 +1,4 @@
-// What a layer's kind asks of attention.
+// The attention parameters of a kind of layer.
 #pragma once
 
 namespace baton {

@@ -98,7 +98,7 @@ struct Pass {
   const Batch* batch = nullptr;
   bool recorded = false;  // PassRecordings::Run comes next
   int padding_rows = 0;   // rows behind those of the batch; none unless recorded
-  // One for each kind of layer; RotateAndAppend names one by its index. Empty where nothing is
+  // One for each kind of layer; RotateAndAppend names one by its index. Empty if nothing is
   // rotated.
   std::vector<RopeAngles> ropes = {};
   // By which each row's queries are multiplied once they are rotated (a temperature that depends on
@@ -140,7 +140,7 @@ class Backend {
   // Whether the host itself may read and write the memory of Allocate, once the operations asked
   // for before are done (Synchronize). Otherwise only Upload and Download reach it.
   virtual bool host_memory() const = 0;
-  // How many steps may be asked for before the oldest step's tokens are taken; 0 where operations
+  // How many steps may be asked for before the oldest step's tokens are taken; 0 if operations
   // are done when they return.
   virtual int steps_ahead() const = 0;
   // About how many bytes Allocate could still give; 0: unknown.
@@ -233,7 +233,7 @@ class Backend {
   virtual void Upload(const void* host, size_t bytes, void* device) = 0;
   virtual void Download(const void* device, size_t bytes, void* host) = 0;
   virtual void Synchronize() = 0;
-  // The copier that works beside the operations; null where host_memory(). The backend owns it.
+  // The copier that works beside the operations; null if host_memory(). The backend owns it.
   virtual DeviceCopies* device_copies() { return nullptr; }
 };
 

@@ -16,17 +16,17 @@ struct BatchSequence {
   int row_count = 0;
   int first_position = 0;
   // The sequence's blocks (KvLayerView::TableIndex); borrowed for the pass. An entry is negative
-  // where no row of the pass sees its tokens.
+  // if no row of the pass sees its tokens.
   const int32_t* block_table = nullptr;
   int table_entries = 0;  // enough for first_position + row_count tokens
 };
 
 struct Batch {
-  std::vector<InputToken> tokens;        // [rows]; empty where nothing is embedded
+  std::vector<InputToken> tokens;        // [rows]; empty if nothing is embedded
   const int32_t* sampled_ids = nullptr;  // StepSampler::sampled_ids; null: no token is pending
   std::vector<BatchSequence> sequences;  // first_row ascending, without gaps
   std::vector<int> logits_rows;          // rows whose logits are wanted, ascending
-  // Where the pass is recorded, its recording serves others of as many rows whose sequences have up
+  // If the pass is recorded, its recording serves others of as many rows whose sequences have up
   // to so many tokens together (RecordedKind); 0: about as many as the sequences of this one.
   int64_t recorded_tokens = 0;
 

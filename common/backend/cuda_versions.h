@@ -1,4 +1,5 @@
-// What a build with CUDA asks of a machine, also for programs without CUDA, which tell about it.
+// The requirements of a build with CUDA on a machine, also for programs without CUDA that report
+// them.
 #pragma once
 
 #include <string>

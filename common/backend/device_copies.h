@@ -24,9 +24,9 @@ struct DeviceCopy {
 // thread. Nothing here waits for the device except the destructor.
 //
 // From the call of ToHost or ToDevice until its `done` is called, the source must neither change
-// nor be given back, and nobody may read the target. `done` is called once, on a thread that these
-// copies own, not necessarily in the order of the calls; it must not wait. A copy that fails ends
-// the process, as a failed operation of the backend does.
+// nor be given back, and no thread may read the target. `done` is called once, on a thread that
+// these copies own, not necessarily in the order of the calls; it must not wait. A copy that fails
+// ends the process, as a failed operation of the backend does.
 class DeviceCopies {
  public:
   using Done = std::function<void()>;
@@ -40,7 +40,7 @@ class DeviceCopies {
 
   // Names all operations that the backend was asked for until now. Marks ascend and are never 0.
   virtual uint64_t Mark() = 0;
-  // Copies from the device once the operations of the mark `after` are done, or at once where
+  // Copies from the device once the operations of the mark `after` are done, or at once if
   // `after` is 0.
   virtual void ToHost(absl::Span<const DeviceCopy> copies, uint64_t after, Done done) = 0;
   // Copies to the device at once. Operations asked for after `done` find the bytes there. REQUIRES:

@@ -1,4 +1,4 @@
-// How the gate and the up of a feed-forward are put together; apart from backend.h for kernels.
+// Combines the gate and the up of a feed-forward; apart from backend.h for kernels.
 #pragma once
 
 namespace baton {

@@ -62,7 +62,7 @@ template <class Code>
   return scale == 0 ? std::numeric_limits<float>::max() : scale;
 }
 
-// The code of one element; some constant where the scale is a NaN.
+// The code of one element; some constant if the scale is a NaN.
 template <class Code>
 [[gnu::always_inline]] constexpr Code KvCode(float x, float divisor) {
   float quotient = x / divisor;

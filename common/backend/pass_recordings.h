@@ -30,9 +30,10 @@ class PassRecordings {
   // nothing.
   virtual int PassRows(int rows) const = 0;
 
-  // The kinds of passes of at most so many sequences, each of at most `most_tokens` tokens and all
-  // of at most `all_tokens`, as far as there is room for their recordings: those of short sequences
-  // first, and of these those of few rows. None where nothing is recorded.
+  // Returns the kinds of passes with at most `most_sequences` sequences, of at most `most_tokens`
+  // tokens each and `all_tokens` tokens together, as far as there is room for their recordings.
+  // Kinds with short sequences come first, among these the ones with few rows. Empty if nothing is
+  // recorded.
   virtual std::vector<RecordedKind> Kinds(int most_sequences, int most_tokens,
                                           int64_t all_tokens) const = 0;
 

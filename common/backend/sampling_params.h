@@ -1,4 +1,4 @@
-// How a request's tokens are sampled, every default filled in.
+// The sampling parameters of a request, with every default filled in.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct SamplingParams {
   float frequency_penalty = 0;   // counts output tokens
   float repetition_penalty = 1;  // counts prompt and output tokens
   int max_tokens = 16;           // output tokens, counted from prompt_length
-  int min_tokens = 0;            // no EOS and no stop token before so many output tokens
+  int min_tokens = 0;            // no EOS and no stop token before this many output tokens
   uint64_t seed = 0;
   std::vector<int32_t> stop_token_ids = {};  // ascending; EOS ids are the model's own
   bool ignore_eos = false;

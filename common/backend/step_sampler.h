@@ -45,13 +45,13 @@ struct SamplingRow {
 // A token that is known, whose log probability a row of logits gives.
 struct ScoredToken {
   int32_t token_id = 0;
-  int top_count = 0;  // so many of the likeliest tokens are told as well
+  int top_count = 0;  // number of most likely tokens that are reported as well
 };
 
 // The errors of a row that has no token.
 absl::Status LogitNotFinite(int output_index);  // INTERNAL: a logit is infinite or a NaN
 absl::Status AllMasked();                       // INVALID_ARGUMENT: no token may come next
-absl::Status PromptLogitNotFinite();            // as LogitNotFinite, where a token is scored
+absl::Status PromptLogitNotFinite();            // as LogitNotFinite, if a token is scored
 
 // A step is Begin, then Sample for each of its rows and Score for any others, then End; between
 // them come the operations that make the logits. Take returns the tokens of the oldest step that
@@ -69,8 +69,8 @@ class StepSampler {
   // Row i of `logits` [rows, vocab_size] belongs to rows[first_row + i] of the step. This is an
   // operation of the backend: where those run later, so does this.
   virtual void Sample(int first_row, Tensor logits) = 0;
-  // Row i of `logits` [tokens, vocab_size] gives the log probabilities of tokens[i]: those that
-  // Sample would tell if it had sampled that token. An operation of the backend like Sample.
+  // Row i of `logits` [tokens, vocab_size] gives the log probabilities of tokens[i]: the ones that
+  // Sample would report if it had sampled that token. An operation of the backend like Sample.
   virtual void Score(absl::Span<const ScoredToken> tokens, Tensor logits) = 0;
   virtual void End() = 0;
   // Waits for the oldest step not taken and returns its tokens by row. LogitNotFinite and AllMasked
@@ -82,7 +82,7 @@ class StepSampler {
   virtual std::vector<absl::StatusOr<TokenLogprobs>> TakeScores() = 0;
 
   // The tokens sampled last, by row of their step: [max_rows], in the backend's memory, at an
-  // address that stays. 0 where a row has no token.
+  // address that stays. 0 if a row has no token.
   virtual const int32_t* sampled_ids() const = 0;
 };
 

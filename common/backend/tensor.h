@@ -71,7 +71,7 @@ struct KvLayerView {
   int head_dim = 0;
   KvType dtype = KvType::kF16;
   int groups = 1;  // entries of a sequence's block table for each block_size tokens
-  int group = 0;   // which of these entries names this layer's block
+  int group = 0;   // index of the entry with this layer's block
 
   // The index in a sequence's block table of the block that holds its token at `position`.
   constexpr size_t TableIndex(int position) const {
@@ -88,7 +88,7 @@ struct KvLayerView {
   constexpr uint8_t* ValueRow(int32_t block, int token_in_block) const {
     return KeyRow(block, token_in_block) - keys_offset + values_offset;
   }
-  // The scales of all KV heads, where the type has scales.
+  // The scales of all KV heads, if the type has scales.
   constexpr uint8_t* KeyScales(int32_t block, int token_in_block) const {
     return Keys(block) + part().ScaleOffset(token_in_block);
   }

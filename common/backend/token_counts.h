@@ -1,4 +1,4 @@
-// How often each token occurs in one sequence, as far as the sequence's penalties need it.
+// Counts each token of one sequence, as far as the sequence's penalties need it.
 #pragma once
 
 #include <cstdint>

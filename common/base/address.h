@@ -13,7 +13,7 @@ namespace baton {
 struct HostPort {
   std::string host;  // without brackets
   uint16_t port = 0;
-  // "[::1]:80" where the host has colons.
+  // "[::1]:80" if the host has colons.
   std::string ToString() const;
 };
 

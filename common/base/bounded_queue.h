@@ -1,4 +1,4 @@
-// A queue between threads with a bound. A producer is told when it is full or closed, and decides
+// A bounded queue between threads. A producer learns when it is full or closed, and decides
 // what to do.
 #pragma once
 

@@ -8,7 +8,7 @@
 namespace baton {
 
 // The CRC of earlier bytes followed by `size` bytes of `data`. `crc` is that of the earlier bytes;
-// 0 where there are none. Crc32c("123456789") = 0xE3069283. It is fast from about 1 KiB on, so pass
+// 0 if there are none. Crc32c("123456789") = 0xE3069283. It is fast from about 1 KiB on, so pass
 // many bytes at once.
 uint32_t ExtendCrc32c(uint32_t crc, const void* data, size_t size);
 inline uint32_t Crc32c(const void* data, size_t size) { return ExtendCrc32c(0, data, size); }

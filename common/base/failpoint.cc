@@ -45,8 +45,8 @@ std::mutex plans_mutex;
 
 std::string NameOf(size_t index) { return std::string(kFailpoints[index].name); }
 
-// The action that is due at this hit, if any. It is told on stderr now, because the process may not
-// live to tell it later.
+// The action that is due at this hit, if any. It is written to stderr now, because the process may
+// not live long enough to write it later.
 std::optional<Armed> Due(size_t index) {
   Point& point = points[index];
   const uint64_t hit = point.hits.fetch_add(1) + 1;

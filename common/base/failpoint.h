@@ -31,9 +31,9 @@
 namespace baton {
 
 void ReachFailpoint(size_t index);
-// UNAVAILABLE where the point is armed for an error, else OK.
+// UNAVAILABLE if the point is armed for an error, else OK.
 absl::Status FailpointStatus(size_t index);
-// Flips a bit of the byte in the middle where the point is armed to corrupt.
+// Flips a bit of the byte in the middle if the point is armed to corrupt.
 void FailpointBytes(size_t index, void* bytes, size_t size);
 
 // Arms the points of a plan. INVALID_ARGUMENT names the entry that is wrong; then none is armed.
@@ -47,7 +47,7 @@ struct FailpointCount {
 std::vector<FailpointCount> CountFailpoints();  // [kFailpointCount]
 
 // Arms the plan in the environment variable BATON_FAILPOINTS, and serves the socket in
-// BATON_FAILPOINT_SOCKET, where these are set.
+// BATON_FAILPOINT_SOCKET, if these are set.
 absl::Status StartFailpoints();
 
 }  // namespace baton

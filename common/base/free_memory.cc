@@ -78,7 +78,7 @@ std::optional<Place> FindPlace(const std::string& path) {
   return found;
 }
 
-// Where a hierarchy is mounted, and the path of the group that is seen there.
+// The place where a hierarchy is mounted, and the path of the group that is seen there.
 struct Mount {
   std::string folder = "/sys/fs/cgroup";
   std::string group = "/";

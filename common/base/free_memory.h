@@ -1,4 +1,4 @@
-// Tells how much memory this process has taken, and may still take.
+// Returns how much memory this process has taken, and may still take.
 #pragma once
 
 #include <cstdint>
@@ -39,15 +39,15 @@ class MemoryGroups {
   struct Group {
     uint64_t limit_bytes = 0;
     uint64_t used_bytes = 0;      // with cached files
-    uint64_t active_bytes = 0;    // of cached files
-    uint64_t inactive_bytes = 0;  // of cached files
+    uint64_t active_bytes = 0;    // recently used cached files
+    uint64_t inactive_bytes = 0;  // other cached files
   };
   // Reads the groups that have a limit.
   std::vector<Group> ReadLimited() const;
 
   std::string root_;
   bool version_1_ = false;
-  std::vector<std::string> folders_;  // of the process's own group first
+  std::vector<std::string> folders_;  // folders of the control groups, the process's own first
   uint64_t machine_bytes_ = 0;
 };
 

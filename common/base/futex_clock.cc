@@ -35,7 +35,7 @@ Syscall LibrarySyscall() {
   return found;
 }
 
-// The time of the monotonic clock at which the wall clock will show `wall` if nobody sets it.
+// The time of the monotonic clock at which the wall clock will show `wall` if the clock is not set.
 timespec MonotonicTimeOf(const timespec& wall) {
   constexpr int64_t kSecond = 1'000'000'000;  // nanoseconds
   timespec wall_now = {}, now = {};

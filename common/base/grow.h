@@ -6,7 +6,7 @@
 
 namespace baton {
 
-// Lets `values` have at least `size` elements, and takes memory for no more. Where it has to grow,
+// Lets `values` have at least `size` elements, and takes memory for no more. If it has to grow,
 // what it held is lost: with what it keeps, a vector that is resized step by step may take twice as
 // much.
 template <class T>

@@ -25,7 +25,7 @@ struct Hash128 {
 };
 
 // The next link of a chain: XXH3-128 over the 16 bytes of `parent` and then `bytes`. An adversary
-// can make collisions, so whoever finds an entry by this hash compares the content too.
+// can make collisions, so a lookup by this hash must compare the content, too.
 Hash128 ChainHash(const Hash128& parent, absl::string_view bytes);
 
 // Computes SHA-256 of bytes that come in pieces. Not thread-safe.

@@ -10,9 +10,9 @@
 
 namespace baton {
 
-// Whoever has a job offers it, and does it itself where it is not taken. So nobody waits for a
-// place, few jobs wait, and everybody who has jobs goes on with a thread of its own at least,
-// however many others there are.
+// A caller offers a job, and does the job itself if it is not taken. So no caller waits for a
+// place, few jobs wait, and each caller has at least its own thread, however many other callers
+// there are.
 //
 // Thread-safe. The destructor does the jobs that were taken, then joins the threads.
 class JobPool {

@@ -1,4 +1,4 @@
-// Which layers' K and V stand together in a KV block.
+// The groups of layers whose K and V share a KV block.
 //
 // A layer whose attention has a window needs the K and V of the last tokens only, so its blocks can
 // be given back while those of a layer without a window stay. That is why layers of different
@@ -21,7 +21,7 @@ inline constexpr int kAuditRows = 64;
 // What is still read of a sequence whose tokens before some end are held.
 struct KvNeed {
   bool computes = false;  // by the tokens from the end on, which are computed here
-  int handed_off = 0;     // by the hand-off of the sequence's so many tokens; 0: there is none
+  int handed_off = 0;     // tokens of the hand-off; 0: there is none
 };
 
 // The kind of a layer is its window: the keys that a query sees, its own included; 0: all up to its
@@ -53,7 +53,7 @@ class KvLayerGroups {
   // The first token that the hand-off of a sequence of `tokens` tokens carries in the layers of
   // `group`, if the receiver holds nothing: at a page's begin.
   int FirstHandedOff(int group, int tokens) const;
-  // The first token before `end` that is still read in the layers of `group`; at least `end` where
+  // The first token before `end` that is still read in the layers of `group`; at least `end` if
   // none is.
   int FirstNeeded(int group, const KvNeed& need, int end) const;
 
@@ -61,7 +61,7 @@ class KvLayerGroups {
   // most `chunk_tokens` of them are computed together, and while it is handed off: all tokens in
   // the layers without a window, and in the others what is still read. Ascends with `tokens`.
   int64_t BlocksOf(int64_t tokens, int block_size, int chunk_tokens = 1) const;
-  // The tokens of a sequence for which so many blocks suffice, in whole blocks.
+  // Returns the most tokens of a sequence that fit into `blocks` blocks, in whole blocks.
   int64_t TokensIn(int64_t blocks, int block_size, int chunk_tokens = 1) const;
 
   friend bool operator==(const KvLayerGroups&, const KvLayerGroups&) = default;
@@ -74,7 +74,7 @@ class KvLayerGroups {
   };
   const Place& At(int layer) const { return places_[static_cast<size_t>(layer)]; }
 
-  // Both are empty where there is one group.
+  // Both are empty if there is one group.
   std::vector<Place> places_;  // [layers]
   std::vector<int> windows_;   // [groups]
   int slots_ = 0;

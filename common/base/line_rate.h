@@ -1,4 +1,4 @@
-// How many lines a second a log writes about callers that nobody knows.
+// Limits the log lines per second about unknown callers.
 #pragma once
 
 #include "absl/time/time.h"

@@ -1,4 +1,4 @@
-// Which addresses this machine has.
+// The addresses of this machine.
 #pragma once
 
 #include "common/base/numeric_address.h"

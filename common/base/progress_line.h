@@ -20,7 +20,7 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // To be called often. `done` is the fraction done, 0 to 1, where it is known.
+  // To be called often. `done` is the fraction done, 0 to 1, if it is known.
   void Tick(std::optional<double> done = std::nullopt);
 
  private:

@@ -1,4 +1,4 @@
-// What a service tells the manager that has started it, such as systemd.
+// Messages of a service to the manager that has started it, such as systemd.
 #pragma once
 
 #include "absl/strings/string_view.h"

@@ -55,7 +55,7 @@ absl::StatusOr<std::string> ReadOpened(const std::string& path, int flags, size_
 }  // namespace
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t max_bytes) {
-  // Without O_NONBLOCK, opening a pipe that nobody writes would wait.
+  // Without O_NONBLOCK, opening a pipe without a writer would wait.
   return ReadOpened(path, O_NONBLOCK, max_bytes);
 }
 
@@ -86,7 +86,7 @@ absl::Status WriteSmallFile(const std::string& path, absl::string_view content,
         absl::StrCat(path, ": cannot be written: ", std::strerror(errno), "; ", options.remedy));
   };
   std::string temporary = absl::StrCat(path, ".XXXXXX");
-  const int fd = mkostemp(temporary.data(), O_CLOEXEC);  // nobody else may read it so far
+  const int fd = mkostemp(temporary.data(), O_CLOEXEC);  // only this user may read it so far
   if (fd < 0) return cannot();
   const absl::Cleanup close_file = [fd] { close(fd); };
   const absl::Cleanup remove_temporary = [&temporary] { unlink(temporary.c_str()); };

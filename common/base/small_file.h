@@ -12,10 +12,10 @@
 
 namespace baton {
 
-// Returns the text of the file, without a byte order mark (plain_text.h). INVALID_ARGUMENT names the
-// path when it is no regular file (a pipe would keep its reader waiting for as long as nobody
-// writes), cannot be read, or holds more than `max_bytes`. ReadSmallFileOrPipe also waits for what a
-// pipe or a terminal gives: for a command that a person has just typed.
+// Returns the text of the file, without a byte order mark (plain_text.h). INVALID_ARGUMENT names
+// the path when it is no regular file (a pipe would keep its reader waiting until a writer comes),
+// cannot be read, or holds more than `max_bytes`. ReadSmallFileOrPipe also waits for what a pipe or
+// a terminal gives: for a command that a person has just typed.
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t max_bytes);
 absl::StatusOr<std::string> ReadSmallFileOrPipe(const std::string& path, size_t max_bytes);
 

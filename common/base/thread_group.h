@@ -1,4 +1,4 @@
-// Threads that somebody owns: each runs one function, and their owner joins them.
+// Threads with an owner: each runs one function, and the owner joins them.
 #pragma once
 
 #include <atomic>

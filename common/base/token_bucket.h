@@ -27,14 +27,14 @@ class TokenBucket {
     if (level_ >= amount) return absl::ZeroDuration();
     return absl::Seconds((amount - level_) / per_second_);
   }
-  // Takes `amount`, also where less is inside: the rest is owed.
+  // Takes `amount`, even if less is inside: the rest is owed.
   void Take(double amount, absl::Time now) {
     Fill(now);
     level_ -= amount;
   }
   // Puts `amount` back, up to the capacity.
   void Give(double amount) { level_ = std::min(capacity_, level_ + amount); }
-  // Takes `amount` if so much is inside.
+  // Takes `amount` if the bucket has that much.
   bool TryTake(double amount, absl::Time now) {
     if (Until(amount, now) > absl::ZeroDuration()) return false;
     level_ -= amount;

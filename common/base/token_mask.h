@@ -1,4 +1,4 @@
-// Which tokens of a vocabulary may come next, as bits.
+// The tokens of a vocabulary that may come next, as bits.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@ namespace baton {
 
 // JSON writes a character above U+FFFF as two escapes, the halves of a pair, such as "\ud83d\ude00"
 // (RFC 8259, 7). What is wrong where a half stands alone, which no UTF-8 text can say, as the end of
-// a sentence about the text: "has \ud83d, ...". "" where none does. It reads no more of JSON than
+// a sentence about the text: "has \ud83d, ...". "" if none does. It reads no more of JSON than
 // its escapes. A pure function.
 std::string HalfPairFault(absl::string_view json);
 

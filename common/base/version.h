@@ -1,4 +1,4 @@
-// Which Baton this is.
+// The version of this Baton.
 #pragma once
 
 namespace baton {

@@ -175,7 +175,7 @@ class CallerAuthorityVerifier final : public CallerVerifier {
   const bool optional_;
 };
 
-// As gRPC writes it; empty where there is none.
+// As gRPC writes it; empty if there is none.
 std::string SubjectOf(X509& certificate) {
   const OpenSslBuffer text(BIO_new(BIO_s_mem()));
   if (text == nullptr ||

@@ -1,4 +1,4 @@
-// What a TLS handshake checks of the other side's certificate beyond what gRPC checks by itself.
+// Checks of the other side's certificate in a TLS handshake, beyond gRPC's own checks.
 // (gRPC's own interface has shared pointers.) The verifiers are thread-safe.
 #pragma once
 
@@ -27,10 +27,10 @@ std::shared_ptr<grpc::experimental::CertificateVerifier> ServerRoleCheck(
 // verifies by whom the certificate is signed. The audit log has a line for each who is refused.
 std::shared_ptr<grpc::experimental::CertificateVerifier> CallerRoleCheck(RoleSet callers);
 
-// Who may vouch for a server's callers. Paths; empty: there is none.
+// Paths of the authorities that certify a server's callers; empty: there is none.
 struct CallerAuthorities {
-  std::string ca_file;         // of --tls-ca
-  std::string client_ca_file;  // of --tls-client-ca
+  std::string ca_file;         // value of --tls-ca
+  std::string client_ca_file;  // value of --tls-client-ca
 
   // Whether callers may show a certificate.
   bool any() const { return !ca_file.empty() || !client_ca_file.empty(); }

@@ -113,7 +113,7 @@ std::string ListFault(X509_CRL& list, const std::vector<Certificate>& authoritie
                         "' is not signed by an authority of --tls-ca, --tls-client-ca or "
                         "--tls-cert; name the list of theirs");
   }
-  // Only these parts of a list are critical: it tells changes, or only some of what is revoked.
+  // Only these parts of a list are critical: it lists changes, or only some revocations.
   if (X509_CRL_get_ext_by_critical(&list, 1, -1) >= 0) {
     return absl::StrCat("the list of '", issuer, "' is not a whole one; give the complete list");
   }

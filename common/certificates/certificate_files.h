@@ -16,7 +16,7 @@ namespace baton {
 
 // What the files of TlsFlags hold, as text.
 struct CertificateTexts {
-  // PEM of this process's certificate, then of those that issued it; empty where it has none
+  // PEM of this process's certificate, then of those that issued it; empty if it has none
   std::string chain;
   std::string key;    // PEM of its private key
   std::string roots;  // PEM of the authorities that peers are signed by

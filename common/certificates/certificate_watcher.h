@@ -45,7 +45,7 @@ class MemoryFile {
 class CertificateWatcher {
  public:
   struct State {
-    CertificateFacts facts;  // of the certificates in use
+    CertificateFacts facts;  // facts about the certificates in use
     absl::Time lists_end =
         absl::InfiniteFuture();   // when the first of the lists in use is outdated
     uint64_t reloads = 0;         // times that renewed files were taken
@@ -59,8 +59,8 @@ class CertificateWatcher {
   CertificateWatcher(const CertificateWatcher&) = delete;
   CertificateWatcher& operator=(const CertificateWatcher&) = delete;
 
-  // Paths for gRPC: of the key with the certificate chain, which is empty where this process has
-  // none, and of the authorities, which is empty where --tls-ca may be left out and is.
+  // Paths for gRPC: of the key with the certificate chain, which is empty if this process has
+  // none, and of the authorities, which is empty if --tls-ca may be left out and is.
   std::string identity_path() const { return tls_.own_certificate() ? identity_.path() : ""; }
   std::string roots_path() const { return tls_.uses_ca() ? roots_.path() : ""; }
   State state() const;

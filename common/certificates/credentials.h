@@ -65,8 +65,8 @@ class Credentials {
   // REQUIRES: there is a certificate of this process's own, or none at all.
   std::shared_ptr<grpc::ServerCredentials> ForServer() const;
   // For a server that does its handshakes without gRPC, the path of the key with the certificate
-  // chain, and those of who may vouch for callers. What they hold is new after each of changes().
-  // REQUIRES: secure(), and a certificate of this process's own.
+  // chain, and the authorities that certify callers. Their contents are new after each of
+  // changes(). REQUIRES: secure(), and a certificate of this process's own.
   std::string identity_path() const { return watcher_->identity_path(); }
   CallerAuthorities caller_authorities() const {
     return {.ca_file = watcher_->roots_path(), .client_ca_file = client_ca_file_};

@@ -1,4 +1,5 @@
-// What a process holds against peers whose certificates are signed as they should be.
+// Refuses peers with correctly signed certificates that were revoked or are of another trust
+// domain.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// How ordinary HTTPS clients reach a server by its certificate. Thread-safe; reads no files but the
-// machine's authorities.
+// Decides by a certificate how ordinary HTTPS clients reach a server and whether they trust it.
+// Thread-safe; reads no files but the machine's authorities.
 #pragma once
 
 #include <string>

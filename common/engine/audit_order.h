@@ -18,7 +18,7 @@ struct AuditResult {
   int layer = 0;  // layer and page, counted from the sequence's begin, of its first wrong page
   int page = 0;
   bool wrong_token = false;  // all pages are right; a first token is not
-  // SequenceRequest::kv_source of who wrote the block's layer, or committed the token; empty where
+  // SequenceRequest::kv_source of who wrote the block's layer, or committed the token; empty if
   // that is unknown, or several did.
   std::string source{};
 };

@@ -115,7 +115,7 @@ void BlockAuditor::Compute(int block) {
   hidden.Enter(Sequence::State::kRunning);
 }
 
-// Takes the hidden sequence's span back. Where that is `right`, its blocks take the place of those
+// Takes the hidden sequence's span back. If that is `right`, its blocks take the place of those
 // that did not come whole, until no window reaches them any more.
 void BlockAuditor::TakeBack(bool right) {
   Audit& audit = *audit_;
@@ -240,7 +240,7 @@ void BlockAuditor::GiveWay() {
 }
 
 void BlockAuditor::End(const AuditResult& result) {
-  audit_->order.done(result);  // which may be the audit's own
+  audit_->order.done(result);  // `result` may be the audit's own
   audit_.reset();
 }
 

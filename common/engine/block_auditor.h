@@ -24,7 +24,7 @@ namespace baton {
 // and the bytes are equal, the block is right. The block that holds the prompt's end also gives the
 // first token of each choice, which is compared too if the step has room to sample it.
 //
-// The blocks before may come from others. Then a mismatch tells only that one of them is wrong, so
+// The blocks before may come from others. Then a mismatch shows only that one of them is wrong, so
 // the blocks are compared from the sequence's begin on: the first that differs is the wrong one.
 // Each is computed from what proved to be equal so far. What the sequence did not receive, behind
 // the windows of its layers, is computed from the tokens too. So who is found wrong is so, whatever
@@ -43,7 +43,7 @@ class BlockAuditor {
   // REQUIRES: the host can read the cache, or Begin is not called.
   BlockAuditor(const Options& options, KvCache& cache, BlockPool& pool, const BlockLedger& ledger);
 
-  // `sequence` has committed `first_tokens`, one for each choice that it was asked for. Where an
+  // `sequence` has committed `first_tokens`, one for each choice that it was asked for. If an
   // audit is under way already, too few blocks are free (to find out who is to blame, too), or the
   // sequence did not receive all that the block's tokens see, this one is skipped at once. `id`
   // names the hidden sequence. REQUIRES: order.block is a span of the tokens before first_tokens.
@@ -51,7 +51,7 @@ class BlockAuditor {
              AuditOrder order);
   // The rows that the audit asks of the next step, at most kChunkTokens; 0: none is under way.
   int rows() const;
-  // Adds these rows if the step has room for them and isolates nobody.
+  // Adds these rows if the step has room for them and runs no isolated sequence.
   void AddTo(Schedule& schedule);
   bool Has(const Sequence& sequence) const {
     return audit_.has_value() && audit_->hidden.get() == &sequence;
@@ -59,11 +59,11 @@ class BlockAuditor {
   // The step that computed `scheduled`, of the hidden sequence, is done; it sampled `tokens`.
   void Computed(const ScheduledTokens& scheduled,
                 absl::Span<const absl::StatusOr<OutputToken>> tokens);
-  // Somebody lacks a block: an audit that has found nothing so far is skipped.
+  // Skips an audit that has found nothing so far, because a sequence lacks a block.
   void GiveWay();
 
  private:
-  // A block of the audited sequence; empty where it did not receive that one.
+  // A block of the audited sequence; empty if it did not receive that one.
   struct Received {
     BlockPool::Block block{};
     std::string source{};  // BlockSources::Of, before the sequence goes on in the block itself

@@ -246,7 +246,7 @@ BlockLedger::HeldPrefix BlockLedger::FindHeld(const Sequence& sequence) const {
   return held;
 }
 
-// Held blocks that somebody uses are shared. Those that nobody uses come out of the reservation.
+// Held blocks in use are shared; unused ones come out of the reservation.
 void BlockLedger::TakeHeld(Sequence& sequence, const HeldPrefix& held) {
   SequenceBlocks& blocks = sequence.blocks;
   for (const int32_t block : held.table) {
@@ -281,7 +281,7 @@ void BlockLedger::TakeReserved(Sequence& sequence) {
   }
 }
 
-// A peer writes into the blocks behind the held prefix, so nobody else may read these.
+// A peer writes into the blocks behind the held prefix, so no other sequence may read them.
 void BlockLedger::CheckWrittenBlocksAreItsOwn(const Sequence& sequence) const {
   const std::vector<BlockPool::Block>& held = sequence.blocks.held;
   for (size_t entry = Entry(sequence.kv.cached_tokens / block_size_, 0); entry < held.size();

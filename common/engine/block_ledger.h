@@ -19,14 +19,14 @@
 
 namespace baton {
 
-// It alone changes Sequence::blocks, and the parts of Sequence::kv that tell what a sequence found
-// in its blocks. When to do what is the scheduler's and the sequence table's to say. A block comes
-// back no sooner than the last step that may touch it is done.
+// It alone changes Sequence::blocks, and the parts of Sequence::kv that describe what a sequence
+// found in its blocks. When to do what is the scheduler's and the sequence table's to say. A block
+// comes back no sooner than the last step that may touch it is done.
 //
 // A group of layers without a window has a block for every span of the sequence. A group with a
 // window has those that are still read (KvNeed): a sequence that is computed here takes them chunk
 // by chunk and gives them back behind the window. It has reserved as many as it ever has at once,
-// and for each one that it gives back it reserves another. That can fail only where somebody shares
+// and for each one that it gives back it reserves another. That can fail only if another sequence shares
 // the block; then the sharer has reserved one that it does not need, and what it gives back when it
 // ends serves this sequence. So the newest sequence always gets on.
 //
@@ -37,7 +37,7 @@ class BlockLedger {
   struct Options {
     int block_size = 0;  // tokens of a block
     KvLayerGroups groups = {};
-    int chunk_tokens = 0;  // most tokens of a sequence in a step; only read where there are windows
+    int chunk_tokens = 0;  // most tokens of a sequence in a step; only read if there are windows
     RetainedPrefixes::Bounds retained = {};
   };
   // `prefix_cache` has the same pool and block size. Null: no blocks are shared.
@@ -51,10 +51,10 @@ class BlockLedger {
   int BlocksToStart(const Sequence& sequence) const;
   // The blocks for its uncomputed tokens that it neither has nor has reserved.
   int LackingBlocks(const Sequence& sequence) const;
-  // Blocks that anybody may take: free and not reserved.
+  // Blocks that any sequence may take: free and not reserved.
   int available_blocks() const { return pool_.available_blocks(); }
 
-  // Reserves the blocks that the sequence starts with; false where too few are free. A sequence
+  // Reserves the blocks that the sequence starts with; false if too few are free. A sequence
   // that is computed here takes the blocks of all its tokens at once, but those of windows, first
   // those that hold its prefix. One whose KV comes from elsewhere takes them when it is opened:
   // until then they are only looked at. One that still scores its prompt takes no held prefix.
@@ -67,9 +67,9 @@ class BlockLedger {
   // they can be audited.
   void Commit(Sequence& sequence);
   // Takes the blocks of windows for the tokens from kv.computed_tokens to `end`, which are computed
-  // next; false where none is free, which is rare.
+  // next; false if none is free, which is rare.
   bool TakeForChunk(Sequence& sequence, int end);
-  // Takes the blocks that its only uncomputed token lacks, reserved ones or else any; false where
+  // Takes the blocks that its only uncomputed token lacks, reserved ones or else any; false if
   // too few are free.
   bool TryTakeForNextToken(Sequence& sequence);
   // How many of `wanted` tokens behind its own the sequence has room for, with one span more if
@@ -102,8 +102,9 @@ class BlockLedger {
   void GiveBack(Sequence& sequence);
 
   // The tokens before `computed_tokens` are computed, and every step in flight computes later ones.
-  // Tells the prefix cache of every whole span before them. Where the cache has another block with
-  // the same content, the sequence goes on with that one. Gives back what nobody reads any more.
+  // Enters every whole span before `computed_tokens` into the prefix cache. If the cache has
+  // another block with the same content, the sequence uses that one. Gives back blocks that are not
+  // read any more.
   void Computed(Sequence& sequence, int computed_tokens);
   // Takes the sequence's blocks out of the prefix cache, because their content is wrong.
   void ForgetBlocks(const Sequence& sequence);
@@ -111,25 +112,25 @@ class BlockLedger {
   // Who wrote which block: the kv_source of the sequence that it was opened for. A block that is
   // computed on here has another writer from when it is whole.
   const BlockSources& sources() const { return sources_; }
-  // Nobody finds anything in blocks any more that hold the beginnings of others.
+  // Makes the prefix cache forget all blocks, so that no sequence finds a prefix in them.
   void ForgetAllHeld();
 
   // Retains the KV that the sequence held or received before `received_tokens`, by whole pages, for
   // the next sequence of its resume_key. To be called right before the sequence is removed. Does
-  // nothing for a sequence that is not kReceiving. REQUIRES: nobody writes into its blocks any
-  // more.
+  // nothing for a sequence that is not kReceiving. REQUIRES: no thread writes into its blocks
+  // any more.
   void Retain(const Sequence& sequence, int received_tokens, absl::Time now);
   void ForgetExpired(absl::Time now) { retained_.ForgetExpired(now); }
   // When to call ForgetExpired at the latest; InfiniteFuture when nothing is retained.
   absl::Time NextExpiry() const { return retained_.NextExpiry(); }
 
  private:
-  // What holds a sequence's prefix before it starts.
+  // The blocks that hold a sequence's prefix before it starts.
   struct HeldPrefix {
-    std::vector<int32_t> table;  // [spans][groups]; kNoBlock where the sequence does not read it
+    std::vector<int32_t> table;  // [spans][groups]; kNoBlock if the sequence does not read it
     int shared = 0;              // leading spans from the prefix cache; the rest is retained
     int tokens = 0;
-    int used_blocks = 0;  // blocks that somebody uses, so that they cost no reservation
+    int used_blocks = 0;  // blocks in use, which cost no reservation
   };
 
   int SpansFor(int tokens) const { return layout_.BlocksFor(tokens); }

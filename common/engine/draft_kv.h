@@ -1,4 +1,4 @@
-// What a draft model keeps of one sequence.
+// The KV of one sequence in a draft model's cache.
 #pragma once
 
 #include <cstdint>

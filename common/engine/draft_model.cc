@@ -12,7 +12,7 @@
 namespace baton {
 namespace {
 
-// How many of the sequence's tokens, from its begin on, the cache holds.
+// Returns the number of the sequence's first tokens that the cache holds.
 size_t KnownTokens(const DraftKv& kv, absl::Span<const int32_t> tokens) {
   const auto first_other =
       std::mismatch(kv.tokens.begin(), kv.tokens.end(), tokens.begin(), tokens.end()).first;
@@ -70,7 +70,7 @@ void DraftModel::AddMissing(Order& order, int& spare_rows, Pass& pass) {
   AddRows(order, missing.first(static_cast<size_t>(count)), own_rows > 0 && complete, pass);
 }
 
-// How many of `wanted` tokens more the sequence has room for. Takes blocks for them.
+// Takes blocks for up to `wanted` more tokens. Returns the number of tokens that there is room for.
 int DraftModel::TakeRoom(DraftKv& kv, int wanted) {
   const int known = static_cast<int>(kv.tokens.size());
   const int end = std::min(known + wanted, model_->config().context_length);

@@ -18,7 +18,7 @@ namespace baton {
 
 // Proposes the likeliest next tokens of many sequences at once. It computes K and V of their tokens
 // itself, in a cache of its own: it takes part in no hand-off, and shares no prefix. A sequence
-// takes blocks as its tokens come, and those who ask first get them. Where no block is free, or the
+// takes blocks as its tokens come, and those who ask first get them. If no block is free, or the
 // model's context ends, nothing is proposed.
 //
 // What it proposes for a sequence depends on the tokens of that sequence and on how many of them it

@@ -234,7 +234,7 @@ bool Engine::Step() {
   return true;
 }
 
-// Tells what the schedule means for each of its sequences, before the step runs.
+// Reports the schedule's events for each of its sequences, before the step runs.
 void Engine::Rep::Announce(const Schedule& schedule) {
   for (const Sequence* sequence : schedule.preempted) {
     BATON_FAILPOINT("engine.preempted");

@@ -23,10 +23,10 @@
 
 namespace baton {
 
-// Runs sequences step by step. A sequence lives like this: a caller draws an id and calls
-// Submit with a checked request. From then on the engine tells how the sequence goes by the
-// events of sequence_request.h. A kReceive sequence also needs OpenReceive and Commit. The sequence
-// ends by itself (Finished, Failed), or by Release, or choice by choice by Stop.
+// Runs sequences step by step. A sequence lives like this: a caller draws an id and calls Submit
+// with a checked request. From then on the engine reports the sequence's progress by the events of
+// sequence_request.h. A kReceive sequence also needs OpenReceive and Commit. The sequence ends by
+// itself (Finished, Failed), or by Release, or choice by choice by Stop.
 //
 // Thread rule: one thread, the engine's, calls Step and WaitForWork; every event is delivered on
 // it. All other functions may be called from any thread, inside an event too. Those that ask for
@@ -58,23 +58,23 @@ class Engine {
   // REQUIRES: `id` is from NextId and was not submitted before; the sequence was checked against
   // limits().
   absl::Status Submit(SequenceId id, CheckedSequence sequence);
-  // kReceive, after SequenceAdmitted: turns the reservation into blocks. The first of them are
-  // those that hold K and V already. BlocksGranted answers. `kv_numerics` names the numerics that K
-  // and V are made under. Empty: the bytes are those that this engine would compute, and only then
-  // the prefix cache serves them and enters them. Otherwise two attempts have an equal text only
-  // where their bytes are equal.
+  // kReceive, after SequenceAdmitted: turns the reservation into blocks, beginning with the cached
+  // blocks that already hold K and V. BlocksGranted answers. `kv_numerics` names the numerics under
+  // which the sender computes K and V. If it is empty, the bytes are those that this engine would
+  // compute; only then are cached blocks used, and the received blocks entered into the prefix
+  // cache. Otherwise two attempts give equal text only if their bytes are equal.
   void OpenReceive(SequenceId id, std::string kv_numerics);
   // kReceive, after BlocksGranted, once K and V from start_token on are written: the sequence joins
   // the batch at the next step. `first_tokens` [choices] are its next outputs, one for each of the
-  // request's choices, sampled where the prompt was prefilled. TokenProduced does not tell them
-  // again. Tokens that do not fit end the sequence by SequenceFailed. `audit`: compares a block
+  // request's choices, sampled where the prompt was prefilled. TokenProduced does not repeat
+  // them. Tokens that do not fit end the sequence by SequenceFailed. `audit`: compares a block
   // with what this engine computes; the sequence does not wait for that. REQUIRES of an audit:
   // can_audit(), and kv_numerics was empty.
   void Commit(SequenceId id, std::vector<OutputToken> first_tokens,
               std::optional<AuditOrder> audit = std::nullopt);
   // A paused sequence leaves the batch with all its choices and keeps its blocks.
   void SetPaused(SequenceId id, bool paused);
-  // Ends one choice; the others go on. Where it is the last one that lives, this is Release, with
+  // Ends one choice; the others go on. If it is the last choice that runs, this is Release, with
   // the same REQUIRES.
   void Stop(SequenceId id, int choice);
   // Ends the sequence in any state. SequenceReleased answers, after the steps in flight (two at
@@ -93,8 +93,8 @@ class Engine {
 
   EngineStats Stats() const;
 
-  // Before the first request: records the steps that decodes may have (first_steps.h), so that none
-  // of them waits for that.
+  // Records the steps that decodes may have (first_steps.h), so that no request waits for a
+  // recording. REQUIRES: no request was submitted yet.
   void RecordSteps();
 
   // Takes what was enqueued, chooses a batch, runs it and applies the results. With steps_ahead it

@@ -123,7 +123,7 @@ void EngineCommands::Commit(Sequence& sequence, const std::vector<OutputToken>& 
   BATON_FAILPOINT("engine.committed");
 }
 
-// What a preempted sequence has told may rest on blocks that it has no more.
+// Tokens that a preempted sequence has produced may rest on blocks that it no longer has.
 bool EngineCommands::MayRestOn(const Sequence& sequence, const std::string& source) const {
   const bool received = sequence.request.mode == SequenceRequest::Mode::kReceive;
   return (received && sequence.request.kv_source == source) || sequence.preemptions > 0 ||
@@ -131,7 +131,7 @@ bool EngineCommands::MayRestOn(const Sequence& sequence, const std::string& sour
          ledger_.sources().AnyFrom(sequence.blocks.held, source);
 }
 
-// Where a peer still writes into the blocks, the sequence is only told to have failed. It may have
+// Where a peer still writes into the blocks, the sequence is only reported as failed. It may have
 // failed already, with the peer's last bytes under way.
 void EngineCommands::Distrust(const std::string& source) {
   pipeline_.ApplyUntil(0);

@@ -12,13 +12,13 @@
 
 namespace baton {
 
-// How many tokens the steps of an engine had. [i] counts those of at most kBounds[i] tokens and
-// more than the bound before, the last those of more.
+// A histogram of the steps of an engine by their tokens. counts[i] is the number of steps with at
+// most kBounds[i] tokens and more than the previous bound; the last entry counts all larger steps.
 struct StepSizes {
   static constexpr std::array<int, 13> kBounds = {1,   8,    16,   32,   64,   128,  256,
                                                   512, 1024, 2048, 4096, 8192, 16384};
   std::array<uint64_t, kBounds.size() + 1> counts = {};
-  uint64_t tokens = 0;  // of all steps
+  uint64_t tokens = 0;  // total tokens of all steps
 
   void Add(int step_tokens);
 };
@@ -29,7 +29,7 @@ struct EngineStats {
   uint64_t progress = 0;  // advances at every computed layer, and at masks
   int waiting_sequences = 0;
   int running_sequences = 0;  // sequences in the batch that are not paused
-  // Running ones that did not sit the step out for lack of a block or a mask.
+  // Running sequences that did not miss the step for lack of a block or a mask.
   int runnable_sequences = 0;
   int awaited_masks = 0;       // sequences whose next mask another thread makes
   int64_t waiting_tokens = 0;  // tokens still to be prefilled here

@@ -11,7 +11,7 @@ namespace baton {
 // The engine's thread: it calls Step again and again, and WaitForWork when there is nothing to do.
 // It lives from the constructor to the destructor, which lets the Step that it is in end and joins
 // it. Sequences that have not ended by then get no further event. Borrows the engine, which must
-// outlive it. REQUIRES: it is the engine's only EngineThread, and nobody else calls Step.
+// outlive it. REQUIRES: it is the engine's only EngineThread, and no other code calls Step.
 class EngineThread {
  public:
   explicit EngineThread(Engine& engine);

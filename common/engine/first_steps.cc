@@ -88,7 +88,7 @@ absl::Status RunLargestStep(const EngineOptions& options, Transformer& model, Ba
   const int rows = LargestStepRows(options);
   BATON_RETURN_IF_ERROR(model.Reserve(rows));
   KvLayout layout = model.MakeKvLayout(options.block_size, options.kv_dtype);
-  layout.groups = {};  // which needs no more memory than the engine's
+  layout.groups = {};  // needs no more memory than the engine's
   StepBuilder largest(layout, model.config().context_length);
   largest.AddSingleRows(options.max_num_seqs - 1);
   largest.AddChunk(rows - (options.max_num_seqs - 1));

@@ -1,5 +1,5 @@
-// The steps that an engine runs before its first request. The largest one takes the scratch memory
-// of steps, which is kept, before the KV cache gets the rest. Those of decodes are recorded.
+// The steps that an engine runs before its first request. The largest one allocates the scratch
+// memory that all steps use, before the KV cache gets the rest. Decode steps are recorded.
 #pragma once
 
 #include "absl/status/status.h"
@@ -20,20 +20,20 @@ int LargestStepRows(const EngineOptions& options);
 // sequence sample their first tokens in one step.
 int MostSamples(const EngineOptions& options);
 
-// Options of the sampler of an engine's steps. `max_rows`: rows of a pass of max_num_seqs decodes,
+// Returns the options of the engine's sampler. `max_rows`: rows of a pass of max_num_seqs decodes,
 // with the padding of the backend's recordings (PassRecordings::PassRows).
 StepSamplerOptions SamplerOptionsOf(const EngineOptions& options, const ModelConfig& config,
                                     int max_rows);
 
-// Runs a step of LargestStepRows rows: max_num_seqs sequences, with the logits of up to
-// kLogitsRows of them. Then it runs steps of fewer decodes, in all numbers of rows that are
-// recorded: they use other kernels, whose code takes memory too. All use a KV cache that exists only
-// meanwhile. RESOURCE_EXHAUSTED where memory lacks. Thread rule: the model's.
+// Runs a step of LargestStepRows rows: max_num_seqs sequences, with the logits of up to kLogitsRows
+// of them. Then runs decode steps with every number of rows that is recorded, because they use
+// other kernels, whose code takes memory too. All steps use a temporary KV cache.
+// RESOURCE_EXHAUSTED if memory is short. Thread rule: the model's.
 absl::Status RunLargestStep(const EngineOptions& options, Transformer& model, Backend& backend);
 
-// Records steps of every kind that decodes of the engine may have, so that none of its requests
-// waits for that. Writes to the blocks of `cache`, of which none is in use yet. The others are the
-// engine's too. Reads max_num_seqs, max_model_len and what says how many tokens the cache holds.
+// Records a step of every kind that the engine's decodes may have, so that no request waits for a
+// recording. Writes to the blocks of `cache`; REQUIRES: none of them is in use yet. All arguments
+// are the engine's own.
 void RecordSteps(const EngineOptions& options, Transformer& model, KvCache& cache,
                  StepSampler& sampler, PassRecordings& recordings);
 

@@ -30,14 +30,14 @@ bool HasSlowForm(const Sequence& sequence) {
   return sequence.tokens.form && sequence.tokens.form->is_slow();
 }
 
-// Whether a step tells what follows the sequence's last token, which is known. A slow form tells no
-// mask but that of the next output.
+// Whether a step shows what follows the sequence's last token, which is known. A slow form has only
+// the mask of the next output.
 bool MayBeGuessedFor(const ScheduledTokens& scheduled) {
   return Decodes(scheduled) && scheduled.sequence->tokens.pending_outputs == 0 &&
          !HasSlowForm(*scheduled.sequence);
 }
 
-// Whether the draft model knows the sequence so far that one step's rows tell it the rest.
+// Whether one step's rows are enough for the draft model to catch up with the sequence.
 bool IsNearlyKnown(const Sequence& sequence) {
   return sequence.guesses.draft_kv.tokens.size() + kChunkTokens >= sequence.tokens.ids.size();
 }
@@ -83,7 +83,7 @@ SpeculationMode Guesser::ModeOf(const Sequence& sequence) const {
   return sequence.request.speculation.value_or(options_.mode);
 }
 
-// How many of at most `most` tokens to guess for a sequence of the step.
+// Returns the number of tokens, up to `most`, to guess for a sequence of the step.
 int Guesser::LengthFor(const Sequence& sequence, int most) const {
   if (most <= 0) return 0;
   if (ModeOf(sequence) != SpeculationMode::kAuto) return most;
@@ -92,7 +92,7 @@ int Guesser::LengthFor(const Sequence& sequence, int most) const {
       OddsOf(sequence.guesses), most);
 }
 
-// How many tokens to ask of the draft model for a sequence of the step.
+// Returns the number of tokens to request from the draft model for a sequence of the step.
 int Guesser::DraftLengthFor(const Sequence& sequence) const {
   if (options_.draft == nullptr) return 0;
   if (ModeOf(sequence) == SpeculationMode::kDraft) return kMostGuesses;
@@ -146,7 +146,7 @@ void Guesser::Draft(const Schedule& schedule, int room) {
     of_sequence.next = std::move(orders[i].proposed);
     of_sequence.drafted = true;
   }
-  // What was computed to catch up tells little about a guess.
+  // The time of rows that catch up says little about a guess.
   if (guesses == 0 || rows > 2 * guesses + static_cast<int>(orders.size())) return;
   const absl::Duration of_guess = duration / guesses;
   draft_time_ = draft_time_ == absl::ZeroDuration()

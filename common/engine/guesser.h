@@ -19,9 +19,9 @@
 
 namespace baton {
 
-// Adds guesses to a step that is chosen already: they take rows that nobody else has asked for, and
-// blocks that are free. What was guessed, and the time that steps took, decide how many tokens a
-// step makes, never which: a guess counts only where the sampled token is the same.
+// Adds guesses to a step that is chosen already. They take rows that the step does not need
+// otherwise, and free blocks. The guesses, and the time of earlier steps, affect only how many
+// tokens a step makes, never which: a guess counts only if the sampled token is the same.
 //
 // A sequence is guessed for once it has produced a token here, while it decodes and its last output
 // is known. Where its grammar forces the next text, the tokens that are likely to spell it are the
@@ -46,19 +46,18 @@ class Guesser {
   // Adds guesses to the decodes of the schedule, which is enqueued next. It has at most
   // `row_budget` rows then, or those that it had.
   void AddTo(Schedule& schedule, int row_budget);
-  // Lets the draft model compute tokens of those of the sequences that have their blocks, or wait
-  // for their KV, and that it is not asked for yet: so it knows them when it is. It takes the rows
-  // that the step of the last AddTo left of its budget, kChunkTokens at most. Returns whether there
-  // was anything to compute.
+  // Lets the draft model compute the known tokens of sequences that have their blocks, or wait for
+  // their KV, before it has to guess for them. Uses the rows that the step of the last AddTo left
+  // of its budget, kChunkTokens at most. Returns whether there was anything to compute.
   bool CatchUp(absl::Span<Sequence* const> sequences);
   // The step of this schedule took `duration`.
   void StepDone(const Schedule& schedule, absl::Duration duration);
   // The first `accepted` guesses of `scheduled` came true; `first` is the token sampled before
   // them.
   void Checked(const ScheduledTokens& scheduled, int accepted, const OutputToken& first);
-  // The sequence goes on behind the tokens that the step made.
+  // The sequence continues after the tokens that the step made.
   void Continue(Sequence& sequence);
-  // The step made no token of it for want of a mask.
+  // The step made no token for the sequence, because its mask was not ready.
   void Missed(Sequence& sequence);
 
  private:
@@ -75,8 +74,8 @@ class Guesser {
   // The step that is chosen, or the last one: its rows, and the tokens that it is expected to make.
   int step_rows_ = 0;
   double step_tokens_ = 0;
-  int spare_rows_ = 0;  // of the step's budget: neither a sequence nor the draft model took them
-  absl::Duration draft_time_;  // that a guess of the draft model takes; zero: not known yet
+  int spare_rows_ = 0;         // rows of the step's budget that no sequence and no draft has taken
+  absl::Duration draft_time_;  // mean time of one guess of the draft model; zero: not known yet
 };
 
 }  // namespace baton

@@ -46,8 +46,8 @@ class Mailbox {
   };
   struct Contents {
     std::vector<Submission> submissions;     // oldest first
-    std::map<SequenceId, Control> controls;  // to be obeyed after the submissions
-    std::set<std::string> distrusted;        // sources, to be obeyed last
+    std::map<SequenceId, Control> controls;  // executed after the submissions
+    std::set<std::string> distrusted;        // sources, handled last
   };
 
   explicit Mailbox(int max_waiting) : max_waiting_(max_waiting) {}

@@ -52,7 +52,7 @@ void MasksAhead::Prepare() {
   }
 }
 
-// What the form's next calls on the engine's thread may take.
+// Returns the time that the form's next calls on the engine's thread may take.
 absl::Duration MasksAhead::LeftFor(const SequenceForm& form) const {
   constexpr int kAtOnce = 10;  // outputs
   const absl::Duration most = kAtOnce * patience_;

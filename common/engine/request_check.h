@@ -1,4 +1,4 @@
-// What an engine asks of a request before it takes it (checked_sequence.h).
+// Checks requests before an engine accepts them (checked_sequence.h).
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ struct EngineLimits {
 };
 
 // Whether the engine can take the request without harm: ids are in the vocabulary, and counts and
-// lengths agree with each other. Whoever makes a request sees to that, and to the ranges of
+// lengths agree with each other. The maker of a request ensures that, and the ranges of
 // baton.v1.SamplingParams; for requests from outside SequenceFromProto does
 // (common/worker/convert.h).
 bool IsWellFormed(const SequenceRequest& request, const EngineLimits& limits);

@@ -1,4 +1,4 @@
-// What one step of an engine computes.
+// The work of one engine step.
 #pragma once
 
 #include <algorithm>

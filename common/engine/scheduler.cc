@@ -135,7 +135,7 @@ void Scheduler::Admit(int places, int room, Schedule& schedule) {
 }
 
 // Adds the sequence's next tokens to the batch, at most `room` rows, and returns how many. A chunk
-// that is not the last one ends on a multiple of kChunkTokens; none is added where `room` does not
+// that is not the last one ends on a multiple of kChunkTokens; none is added if `room` does not
 // reach the first such multiple.
 int Scheduler::ScheduleChunk(Sequence& sequence, int room, Schedule& schedule) {
   int end = sequence.tokens.count();

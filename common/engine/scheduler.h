@@ -37,7 +37,7 @@ namespace baton {
 //  * Prefix cache. Whole blocks enter it as soon as their K and V are there (received ones at
 //    Commit). A sequence begins behind the longest prefix found in it. A sequence that is computed
 //    here looks when it gets its blocks, one that is computed elsewhere when it is opened. So a
-//    preempted sequence finds most of its blocks again unless somebody needed them.
+//    preempted sequence finds most of its blocks again unless another sequence needed them.
 //  * Steps ahead. A step may be asked for before the tokens of the last one are known. Its decodes
 //    continue behind pending outputs. A sequence whose guesses are in flight, or that has good ones
 //    for what comes behind its pending output, or whose grammar has to know that output, sits the

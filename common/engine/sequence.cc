@@ -103,7 +103,7 @@ Sequence::Sequence(const Sequence& first, int choice)
       preemptions(first.preemptions),
       last_step(first.last_step),
       state_(first.state_) {
-  tokens.scored = request.prompt_length;  // which is told of all choices once
+  tokens.scored = request.prompt_length;  // all choices report the prompt once
 }
 
 std::unique_ptr<Sequence> Sequence::Fork(int choice) const {

@@ -26,20 +26,20 @@ namespace baton {
 // tokens, only their ids are unknown.
 struct SequenceTokens {
   int count() const { return static_cast<int>(ids.size()) + pending_outputs; }
-  // Appends an output: the id of the oldest pending one, or a further one where none is pending. An
+  // Appends an output: the id of the oldest pending one, or a further one if none is pending. An
   // error of the form names the token that may not come; then nothing is appended.
   absl::Status AddOutput(int32_t id);
 
   std::vector<int32_t> ids;          // prompt, then the outputs whose ids are known
   TokenCounts counts;                // counts of `ids`
-  std::optional<SequenceForm> form;  // that the outputs among `ids` are held to
+  std::optional<SequenceForm> form;  // form of the outputs among `ids`
   int most = 0;                      // token count at which the sequence ends at the latest
   int pending_outputs = 0;
   int pending_row = 0;  // row of the last step whose sampled token is the last pending output
   int scored = 0;       // tokens of the prompt that need no log probability any more
 };
 
-// How far K and V of a sequence's tokens are there, and where they come from.
+// The tokens of a sequence whose K and V are present, and the source of that KV.
 struct SequenceKv {
   // Whether the prefix cache may hold the blocks that the sequence computed or received.
   bool shareable() const { return numerics.empty() && vouched; }
@@ -50,16 +50,16 @@ struct SequenceKv {
                             // are prefilled, later ones are decoded
   int received_tokens = 0;  // tokens of the hand-off that its blocks came by; 0: computed here
   bool committed = false;   // kReceive: all K and V have arrived
-  bool vouched = true;      // false: they begin with retained pages: no commit has vouched for them
+  bool vouched = true;      // false: they begin with retained pages, which no commit has confirmed
   std::string numerics;     // numerics under which they are made; empty: this engine's own
-  // Who wrote the blocks that it has given back behind a window, as BlockSources::AnyFrom counts
-  // them: "" where nobody did, or several.
+  // The writers of blocks that it has given back behind a window, as in BlockSources::AnyFrom: ""
+  // if there was none, or several.
   std::set<std::string> former_sources = {};
 };
 
-// What a sequence holds of the block pool. Only the block ledger changes it. The tokens are cut into
+// The blocks that a sequence holds. Only the block ledger changes them. The tokens are cut into
 // spans of a block's size. A span has an entry for each group of layers (KvLayout::TableIndex); the
-// entry is empty where the group's block is not there yet, or not needed any more.
+// entry is empty if the group's block is not there yet, or not needed any more.
 struct SequenceBlocks {
   SequenceBlocks() = default;
   ~SequenceBlocks() { GiveBack(); }
@@ -70,7 +70,7 @@ struct SequenceBlocks {
   int count() const { return static_cast<int>(held.size()); }
   // Appends an entry.
   void Add(BlockPool::Block block);
-  // Fills an entry, or empties it where `block` is empty. Returns what it was.
+  // Fills an entry, or empties it if `block` is empty. Returns what it was.
   BlockPool::Block Put(size_t entry, BlockPool::Block block);
   // Gives everything back but `replaced`, the last block first: the prefix cache evicts in the
   // order of giving back.
@@ -78,12 +78,12 @@ struct SequenceBlocks {
 
   BlockPool::Reservation reservation;
   std::vector<BlockPool::Block> held;
-  std::vector<int32_t> table;  // ids of `held`; kNoBlock where it is empty
+  std::vector<int32_t> table;  // ids of `held`; kNoBlock if it is empty
   // The blocks [groups] whose bytes those of the last span still have to get, before this choice
   // first writes into these. Another choice goes on with them. Empty: nothing is to be copied.
   std::vector<BlockPool::Block> copied_from;
   bool ahead = false;  // whether the last span was taken for guesses (BlockLedger::TakeAhead)
-  size_t entered = 0;  // leading spans that the prefix cache was told of
+  size_t entered = 0;  // leading spans that were entered into the prefix cache
   // Blocks that equal ones of the prefix cache have replaced in `held` while a peer reads them.
   std::vector<BlockPool::Block> replaced;
 };
@@ -94,15 +94,15 @@ struct SequenceGuesses {
   std::vector<int32_t> next;           // tokens that may follow the known ones
   int forced = 0;              // how many of them, from the first on, spell what the grammar forces
   bool drafted = false;        // they are the draft model's
-  Acceptance acceptance{0.5};  // of those of the proposer
-  Acceptance draft_acceptance{0.5};    // of those of the draft model
-  Acceptance forced_acceptance{0.95};  // the tokens may be others, though the text may not
+  Acceptance acceptance{0.5};  // acceptance rate of the proposer's guesses
+  Acceptance draft_acceptance{0.5};    // acceptance rate of the draft model's guesses
+  Acceptance forced_acceptance{0.95};  // forced text is certain, but not how it is tokenised
   DraftKv draft_kv;
-  bool in_flight = false;  // a step in flight has guesses, and tells how many tokens there are
-  bool awaited = false;    // it pays to know the pending output, for guesses behind it
+  bool in_flight = false;  // a step in flight has guesses and will show the number of tokens
+  bool awaited = false;    // guesses behind the pending output are worth the wait for it
 };
 
-// When a sequence reached what.
+// The times at which a sequence reached its stages.
 struct SequenceTimes {
   absl::Time ready;  // time of Submit, or of Commit
   std::optional<absl::Time> first_step, prefill_end, first_decode;
@@ -147,8 +147,8 @@ struct Sequence {
   int choice() const { return choices.front(); }
   // Whether it computes several choices, which part when its next output is sampled.
   bool forks() const { return choices.size() > 1; }
-  // Whether log probabilities of its prompt are still to be told. They need its rows, so it reads
-  // no prefix that is held.
+  // Whether log probabilities of its prompt are still to be reported. They need the rows of the
+  // prompt, so the sequence uses no cached prefix.
   bool scores() const { return tokens.scored < request.prompt_length; }
   // Whether its KV comes from elsewhere and is not complete yet.
   bool awaits_kv() const {
@@ -156,7 +156,7 @@ struct Sequence {
   }
   // Whether its last output is pending already: then there is nothing left to compute.
   bool complete() const { return tokens.pending_outputs > 0 && tokens.count() >= tokens.most; }
-  // Whether it has no row in the next step because a step in flight tells first what comes then.
+  // Whether it has no row in the next step because that depends on the result of a step in flight.
   bool waits_for_token() const {
     return guesses.in_flight ||
            (tokens.pending_outputs > 0 && (guesses.awaited || tokens.form.has_value()));
@@ -187,8 +187,8 @@ struct Sequence {
   SequenceTimes times;
   bool paused = false;
   bool distrusted = false;  // it may rest on KV that proved to be wrong: nothing of it is retained
-  bool admitted = false;    // SequenceAdmitted was told
-  int preemptions = 0;      // how often it was preempted
+  bool admitted = false;    // whether SequenceAdmitted was reported
+  int preemptions = 0;      // number of preemptions
   uint64_t last_step = 0;   // number of the last step that has it; steps count from 1
 
  private:

@@ -1,4 +1,4 @@
-// How the sequences of an engine end, and what is told of them.
+// Ends sequences of an engine and reports their last events.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace baton {
 
-// Tells an event of the sequence.
+// Reports an event of the sequence.
 inline void Tell(const Sequence& sequence, const SequenceEvent& event) {
   if (sequence.request.on_event) sequence.request.on_event(event);
 }
 
 // Decides whether a token is a sequence's last one, and ends sequences: removes what has ended,
-// then tells the last event of each of its choices. A kPrefillOnly sequence that finishes or fails
-// is held until it is released, because a peer may read its blocks.
+// then reports the last event of each of its choices. A kPrefillOnly sequence that finishes or
+// fails is held until it is released, because a peer may read its blocks.
 //
 // Thread rule: one thread, the engine's. Borrows what it is made with.
 class SequenceEnding {
@@ -37,9 +37,9 @@ class SequenceEnding {
 
   // The last token was produced. Destroys the sequence unless it is held.
   void Finish(Sequence& sequence);
-  // What the sequence computed is wrong or missing. Destroys the sequence unless it is held.
+  // Fails the sequence: its results are wrong or missing. Destroys it unless it is held.
   void Fail(Sequence& sequence, absl::Status status);
-  // The sequence was asked to end. Destroys it.
+  // Ends the sequence as requested, and destroys it.
   void Release(Sequence& sequence);
   // One of several choices that have not parted yet was asked to end.
   void ReleaseChoice(Sequence& sequence, int choice);

@@ -28,15 +28,15 @@ struct SequenceForm {
       : state(std::move(first)), accepted_before(state.accepted()), spent_before(state.spent()) {}
 
   // An output of the sequence. An error names the token if it may not come. Where the form is slow or
-  // has failed, the token stands, as it was sampled under a mask; the next mask tells what is wrong.
+  // has failed, the token stands, as it was sampled under a mask; the next mask reports the fault.
   absl::Status Accept(int32_t token);
   bool is_slow() const { return *slow; }
   // A mask of the vocabulary's size that allows nothing.
   std::vector<uint32_t> EmptyMask() const;
 
-  GrammarState state;      // behind the outputs; where it is slow, behind those of the last mask
-  size_t accepted_before;  // outputs before this engine had the sequence
-  absl::Duration spent_before;      // and what the form had spent then
+  GrammarState state;           // behind the outputs; if it is slow, behind those of the last mask
+  size_t accepted_before;       // outputs before this engine had the sequence
+  absl::Duration spent_before;  // and what the form had spent then
   std::vector<uint32_t> mask = {};  // [MaskWords(vocab_size)]; empty: the step makes it
   absl::Status why;                 // OK, or why `mask` allows nothing
   std::shared_ptr<bool> slow = std::make_shared<bool>(false);

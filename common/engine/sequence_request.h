@@ -1,4 +1,4 @@
-// A request to an engine to run one sequence, and the events that tell how the sequence goes.
+// A request to an engine to run one sequence, and the events that report its progress.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,9 @@ using SequenceId = uint64_t;
 //
 // The layers of a chunk ascend. BlocksGranted follows OpenReceive, and the tokens follow Commit.
 // In kLocal and kReceive Preempted may come before any TokenProduced. The recomputed tokens are
-// told only as ChunkComputed, and only until the first TokenProduced.
+// reported only as ChunkComputed, and only until the first TokenProduced.
 // Failed may take the place of any event after Admitted.
-// Release may be asked for at any moment. The results of the steps in flight may still be told
+// Release may be called at any moment. The results of the steps in flight may still be reported
 // before its answer, Released.
 // Alive may come anywhere between Submit and the last event.
 // In kLocal and kReceive no event but Released follows Finished or Failed. In no mode does one
@@ -43,8 +43,8 @@ using SequenceId = uint64_t;
 // BlocksGranted. From then on each choice has events of its own, which name it. Not so in
 // kPrefillOnly: the sequence stays one, and only TokenProduced comes once for each choice.
 
-// The sequence's blocks are reserved, so nobody else gets them: the blocks for its tokens, and in
-// the modes that decode one block of head-room for each choice.
+// The sequence's blocks are reserved: the blocks for its tokens and, in the modes that decode, one
+// block of head-room for each choice.
 struct SequenceAdmitted {
   // Tokens of the prefix that the cache holds already: a multiple of 16, never the last token.
   // kReceive: an estimate; BlocksGranted has the number that counts.
@@ -76,9 +76,9 @@ struct LayerComputed {
 struct ChunkComputed {
   int end_token = 0;
 };
-// Of a request with SamplingParams::prompt_logprobs: the log probabilities of the prompt tokens
-// from `first_token` on, each behind the tokens before it. They come in order and once, of all
-// tokens but the first, also where a preemption has the prompt computed twice.
+// The log probabilities of prompt tokens from `first_token` on, each given the tokens before it,
+// for a request with SamplingParams::prompt_logprobs. Together the events cover all prompt tokens
+// but the first, in order and once, even if a preemption has the prompt computed twice.
 struct PromptScored {
   int first_token = 0;
   std::vector<TokenLogprobs> tokens;  // not empty
@@ -88,8 +88,8 @@ struct TokenProduced {
   OutputToken token;
   int choice = 0;
   bool guessed = false;  // a guess that came true
-  // The guesses of its step that did not, and those behind a token that ends the sequence: rows
-  // that were computed in vain. Told with the last token that the step has made.
+  // Rows of the step that were computed in vain: guesses that were refused, or that followed a
+  // token that ends the sequence. Set on the last token of the step.
   int refused_guesses = 0;
 };
 struct SequencePreempted {
@@ -148,12 +148,11 @@ struct SequenceRequest {
   // Names the request that this sequence is an attempt at. The KV that a broken attempt of the same
   // name left in this engine is taken over. Empty: nothing is taken over or left.
   std::string resume_key;
-  // kReceive: names who writes the KV, for Engine::Distrust. Empty: nobody is named.
+  // kReceive: the name of the KV's writer, for Engine::Distrust. Empty: unknown.
   std::string kv_source;
-  // Where the output stands in the grammar that it is held to, after all of token_ids. Not given:
-  // every token may come next.
+  // The state of the output's grammar after all of token_ids. Not set: every token may come next.
   std::optional<GrammarState> grammar = std::nullopt;
-  // Not given: as the engine does with all. An engine that guesses for nobody ignores it.
+  // Not set: the engine's default. An engine without speculation ignores it.
   std::optional<SpeculationMode> speculation = std::nullopt;
   bool isolate = false;  // runs alone in every batch; others wait until it ends or is paused
   // Called on the engine's thread. It must not block. It may call the thread-safe functions of the

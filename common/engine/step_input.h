@@ -1,4 +1,4 @@
-// What a step computes, in the terms of the model and of the sampler.
+// The work of a step, in the terms of the model and of the sampler.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ struct StepInput {
   Batch batch;
   std::vector<SamplingRow> sampled;
   // [logits rows + 1]: row r of the logits gives samples [first_samples[r], first_samples[r + 1]);
-  // where there are none, it gives the next of `scored`.
+  // if there are none, it gives the next of `scored`.
   std::vector<int> first_samples;
   std::vector<ScoredToken> scored;
   size_t scores_enqueued = 0;      // how many of `scored` have had their row

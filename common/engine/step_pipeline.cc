@@ -18,8 +18,8 @@ namespace {
 
 using Mode = SequenceRequest::Mode;
 
-// Whether a peer hears of the step's layers. It hears of each layer of a chunk as it is computed,
-// then of the chunk, then of the next chunk's layers. So such a step is not replayed from a
+// Whether the step's layers are reported, for a push. Each layer of a chunk is reported when it is
+// computed, then the chunk, then the next chunk's layers. So such a step is not replayed from a
 // recording, and its results are applied before the next step.
 bool TellsLayers(const Schedule& schedule) {
   return std::any_of(schedule.batch.begin(), schedule.batch.end(),
@@ -35,7 +35,7 @@ bool MakesChoicesPart(const Schedule& schedule) {
                      });
 }
 
-// How many of the step's sampled tokens belong to it.
+// Returns the number of the step's sampled tokens that belong to `scheduled`.
 size_t TokensOf(const ScheduledTokens& scheduled) {
   if (!scheduled.produces_token) return 0;
   const bool stays_one = scheduled.sequence->request.mode == Mode::kPrefillOnly;
@@ -161,7 +161,7 @@ void StepPipeline::LayerDone(const Schedule& schedule, int layer) {
   uint64_t mark = 0;  // made where a peer copies this layer from the device's memory
   for (const ScheduledTokens& scheduled : schedule.batch) {
     const Sequence& sequence = *scheduled.sequence;
-    // Before its page has a CRC, so that only an audit can tell.
+    // Before its page has a CRC, so that only an audit can notice.
     BATON_FAILPOINT_BYTES("engine.page", FirstRow(cache, scheduled, layer),
                           cache.layout().row_bytes());
     StorePageCrcs(cache, sequence.blocks.table, layer, scheduled.first_token,
@@ -204,7 +204,7 @@ int StepPipeline::Apply(const Schedule& schedule, absl::Span<absl::StatusOr<Outp
     tokens.remove_prefix(made.size());
     const auto scored = scores.subspan(0, static_cast<size_t>(scheduled.scored_count()));
     scores.remove_prefix(scored.size());
-    // It ended with the step before, so nobody needs what this step computed for it.
+    // It ended with the previous step, so the results of this step for it are not needed.
     if (sequence.state() == Sequence::State::kEnded) continue;
     if (parts_.auditor.Has(sequence)) {
       parts_.auditor.Computed(scheduled, made);
@@ -288,7 +288,7 @@ int StepPipeline::ApplyRun(const ScheduledTokens& scheduled,
   return accepted;
 }
 
-// How many guesses are the tokens that were sampled, up to one that ends the sequence.
+// Returns the number of guesses that equal the sampled tokens, up to one that ends the sequence.
 int StepPipeline::CountAccepted(const ScheduledTokens& scheduled,
                                 absl::Span<const absl::StatusOr<OutputToken>> tokens) const {
   size_t accepted = 0;

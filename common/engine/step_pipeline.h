@@ -28,7 +28,7 @@ namespace baton {
 
 // A step is launched: its pass is enqueued and its sampling behind it. Where the backend computes
 // later, the next step may be launched before the tokens of this one are taken. Then the results
-// are applied in the order of the steps: sequences get their tokens, and events are told.
+// are applied in the order of the steps: sequences get their tokens, and events are reported.
 //
 // Thread rule: one thread, the engine's. Borrows what it is made with.
 class StepPipeline {
@@ -71,10 +71,9 @@ class StepPipeline {
   // Row i of `logits` is logits row first_row + i of the step.
   void Sample(StepInput& step, int first_row, Tensor logits);
   void LayerDone(const Schedule& schedule, int layer);
-  // A part of a step is done: whoever watches the engine or one of its sequences sees that it goes
-  // on.
+  // Records the progress of a step, as a sign of life of the engine and its sequences.
   void Advance();
-  // Returns how many guesses came true.
+  // Returns the number of accepted guesses.
   int Apply(const Schedule& schedule, absl::Span<absl::StatusOr<OutputToken>> tokens,
             absl::Span<absl::StatusOr<TokenLogprobs>> scores);
   void ComputeAnew(const ScheduledTokens& scheduled);
@@ -85,7 +84,7 @@ class StepPipeline {
   int ApplyRun(const ScheduledTokens& scheduled, absl::Span<absl::StatusOr<OutputToken>> tokens);
   int CountAccepted(const ScheduledTokens& scheduled,
                     absl::Span<const absl::StatusOr<OutputToken>> tokens) const;
-  // What came of the guesses of the step that makes a token.
+  // The result of the guesses of the step that makes a token.
   struct Guessed {
     bool is_guess = false;  // the token is one of them
     int refused = 0;

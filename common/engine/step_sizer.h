@@ -1,4 +1,4 @@
-// Limits the rows of a step so that nobody waits long for its end.
+// Limits the rows of a step so that no sequence waits long for its end.
 #pragma once
 
 #include <algorithm>

@@ -14,7 +14,7 @@ namespace baton {
 // Thread rule: one thread, the engine's. Must not outlive the pool of the blocks that it keeps.
 class StepsInFlight {
  public:
-  // A sequence or block that a step in flight may touch and nobody else uses any more.
+  // A sequence or block that is used only by steps in flight.
   struct Leaving {
     uint64_t last_step = 0;  // number of the last step that may touch it
     std::unique_ptr<Sequence> sequence = nullptr;
@@ -27,9 +27,9 @@ class StepsInFlight {
   bool Have(const Sequence& sequence) const { return sequence.last_step > done_; }
   // Keeps what is leaving until its last step is done. REQUIRES: that step is in flight.
   void Keep(Leaving leaving);
-  // The oldest step in flight is done. Returns what nobody but this step used. Destroying the
-  // result gives it back; until then the pointers in the step's schedule hold.
-  // REQUIRES: a step is in flight.
+  // Ends the oldest step in flight. Returns the sequences and blocks that only this step used.
+  // Destroying the result gives them back; until then the pointers in the step's schedule are
+  // valid. REQUIRES: a step is in flight.
   std::vector<Leaving> Done();
 
  private:

@@ -15,7 +15,7 @@ class App;
 
 namespace baton {
 
-// The only argument of a command line that asks for these facts. --help does not mention it.
+// The only argument of a command line that asks for these facts. --help does not list it.
 inline constexpr char kFactsFlag[] = "--help-json";
 
 struct FlagFacts {

@@ -13,7 +13,7 @@ namespace baton {
 // The texts that one source has for a flag.
 struct FlagTexts {
   std::vector<std::string> values = {};  // empty: the flag stays at its default
-  std::string where = "";  // the source as errors tell it, such as " (from BATON_X)"; "": arguments
+  std::string where = "";  // the source for errors, such as " (from BATON_X)"; "": arguments
 };
 
 // Not thread-safe.

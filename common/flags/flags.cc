@@ -119,8 +119,8 @@ struct Declared {
   CLI::Option* option = nullptr;
   // Names that other programs have for the flag. A list, since CLI11 keeps pointers to the texts.
   std::list<HiddenFlag> others{};
-  HiddenFlag host{.name = "--host"};      // of kHostAndPortFlag alone
-  HiddenFlag port{.name = "--port"};      // of kHostAndPortFlag alone
+  HiddenFlag host{.name = "--host"};      // used by kHostAndPortFlag only
+  HiddenFlag port{.name = "--port"};      // used by kHostAndPortFlag only
   std::string positional_name;            // name of its positional form; empty: none
   std::optional<std::string> positional;  // text of its positional form
 };

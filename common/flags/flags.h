@@ -36,7 +36,7 @@ class FlagSet {
  public:
   // Makes the flags of a program, with --config, --help and --version.
   FlagSet(const std::string& program, const std::string& description);
-  // Makes the flags of a (sub)command, with --config. Somebody else parses the command line with
+  // Makes the flags of a (sub)command, with --config. The caller parses the command line with
   // `app` and then calls Resolve(). Borrows `app`.
   explicit FlagSet(CLI::App& app);
   ~FlagSet();

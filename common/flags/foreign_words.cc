@@ -75,9 +75,9 @@ constexpr absl::string_view kKey =
     "others can read a key on a command line; give --api-key-file FILE, or the key in the variable "
     "BATON_API_KEY";
 
-// Of several sentences about one word the first counts whose flags the command has.
+// If several sentences are about one word, the first whose flags the command has is used.
 constexpr ForeignFlag kForeignFlags[] = {
-    // Addresses and keys; --host and --port are flags where there is --http-listen.
+    // Addresses and keys; --host and --port are flags if there is --http-listen.
     {"--host", kServer},
     {"--port", kServer},
     {"--host", kRouter},

@@ -10,7 +10,7 @@
 namespace baton {
 
 // The table that `text` says; `path` names its file in errors. INVALID_ARGUMENT, with line and
-// column, where it is not TOML. Thread-safe.
+// column, if it is not TOML. Thread-safe.
 absl::StatusOr<toml::table> ParseToml(const std::string& path, const std::string& text);
 
 }  // namespace baton

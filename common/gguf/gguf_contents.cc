@@ -65,7 +65,7 @@ class Parser {
   absl::StatusOr<uint64_t> Alignment() const;
   absl::Status ParseTensors();
   absl::Status ParseTensorInfo(uint64_t index, TensorInfo* info);
-  // Reads the list of tensors up to the embedding. Where the list is cut off or damaged, nothing is
+  // Reads the list of tensors up to the embedding. If the list is cut off or damaged, nothing is
   // known of the embedding.
   void LookForEmbedding();
   absl::Status SizeTensor(TensorInfo* info) const;

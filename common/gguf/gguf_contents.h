@@ -17,7 +17,7 @@
 
 namespace baton {
 
-inline constexpr uint64_t kMaxGgufTensors = 65536;  // of a model
+inline constexpr uint64_t kMaxGgufTensors = 65536;  // most tensors in a model
 
 // Views and spans point into the bytes that were parsed.
 struct GgufContents {

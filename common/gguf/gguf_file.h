@@ -78,8 +78,8 @@ class GgufFile {
     kTokenizer,  // metadata only; the file may be cut off after it
   };
   // `path`: a file, or the first part of a split model, beside which the others lie. For
-  // kTokenizer they may be missing. INVALID_ARGUMENT where the file is not a valid GGUF file; other
-  // errors where it cannot be read.
+  // kTokenizer they may be missing. INVALID_ARGUMENT if the file is not a valid GGUF file; other
+  // errors if it cannot be read.
   static absl::StatusOr<GgufFile> Open(const std::string& path, Part part = Part::kAll);
   // Opens bytes in memory (for tests and fuzzing). `name` takes the place of the path in errors.
   static absl::StatusOr<GgufFile> Parse(std::string bytes, const std::string& name,
@@ -97,7 +97,7 @@ class GgufFile {
   ~GgufFile();
 
   const std::string& path() const;  // as it was opened
-  uint64_t size_bytes() const;      // of all files
+  uint64_t size_bytes() const;      // total size of all files
 
   bool Has(absl::string_view key) const;
   // The value of `key`. Integers may have any width and sign if the value fits; floats may have
@@ -131,7 +131,7 @@ class GgufFile {
 
   // The SHA-256 (32 bytes) of the whole file, as `sha256sum` prints it; for a model in several
   // files, the SHA-256 of the list of their digests (model_files.h). The call reads every byte,
-  // which takes one thread 0.05 s for 100 MB where the CPU has instructions for it, and then
+  // which takes one thread 0.05 s for 100 MB if the CPU has instructions for it, and then
   // releases the bytes (see Release). `progress`, if not null, gets the fraction done, 0 to 1.
   std::string Digest(const std::function<void(double)>& progress = nullptr) const;
   // Calls work(thread, index) once for each index in [0, count), on any threads, and returns when

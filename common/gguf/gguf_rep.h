@@ -21,7 +21,7 @@ struct GgufFile::Rep {
   ModelFiles files;
   std::string metadata;             // the bytes of an assembled model's keys
   GgufContents contents;            // points into the files or `metadata`
-  std::vector<TensorMaker> makers;  // of each of contents.tensors
+  std::vector<TensorMaker> makers;  // one for each of contents.tensors
 
   // The value of `key`. It must be an array or not, as `is_array` says, and of a type that `accept`
   // takes. `wanted` names the type that is expected in errors.

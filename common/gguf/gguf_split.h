@@ -17,9 +17,9 @@ namespace baton {
 struct GgufSplit {
   static constexpr uint64_t kMaxParts = 512;
 
-  uint64_t number;   // of this part, from 0
-  uint64_t count;    // of the parts, 2 to kMaxParts
-  uint64_t tensors;  // of all parts together
+  uint64_t number;   // number of this part, from 0
+  uint64_t count;    // number of parts, 2 to kMaxParts
+  uint64_t tensors;  // number of tensors in all parts together
 
   bool operator==(const GgufSplit&) const = default;
 };

@@ -38,7 +38,7 @@ struct GgufValue {
   absl::Span<const uint8_t> payload;
 };
 
-// The type with that number; nothing where there is none.
+// The type with that number; nothing if there is none.
 std::optional<GgufValueType> ToGgufValueType(uint32_t number);
 // Bytes of an element; 0 for arrays, and for strings, whose size varies.
 size_t GgufValueSize(GgufValueType type);

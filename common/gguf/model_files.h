@@ -25,7 +25,7 @@ class ModelFiles {
   // Adds bytes as a file of that name.
   absl::Span<const uint8_t> Add(const std::string& path, std::string bytes);
 
-  uint64_t size_bytes() const;  // of all files
+  uint64_t size_bytes() const;  // total size of all files
   // Takes bytes that were read out of this process's memory, if they lie in a mapped file; see
   // MappedFile::Release.
   void Release(absl::Span<const uint8_t> part) const;
@@ -48,8 +48,8 @@ class ModelFiles {
   struct File {
     std::string name;  // without folders
     std::optional<MappedFile> map;
-    std::string memory;               // if there is no map
-    absl::Span<const uint8_t> bytes;  // of either
+    std::string memory;               // the contents, if there is no map
+    absl::Span<const uint8_t> bytes;  // points into `map` or `memory`
   };
   std::vector<const File*> SortedByName() const;
 

@@ -1,4 +1,4 @@
-// What a GgufFile is put together from when the model lies on disk in another format.
+// The parts of a GgufFile that is assembled from a model on disk in another format.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct ModelTensor {
 };
 
 struct ModelParts {
-  std::string path;  // of the model, for errors
+  std::string path;  // path of the model, for errors
   ModelFiles files;
   GgufMetadata metadata;  // under the keys of GGUF
   std::vector<ModelTensor> tensors;

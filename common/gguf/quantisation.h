@@ -18,7 +18,7 @@ std::vector<std::pair<std::string, Quantisation>> Quantisations();
 // The type that `tensor` of `file` is loaded as. Matrices of floats are quantised, one by one or
 // stacked, the embedding among them. These stay as they are: what is quantised already, vectors and
 // biases, the weights of experts' routers (ffn_gate_inp), and matrices whose rows are no whole
-// blocks of 32. Where the others are Q4_0, the output head is Q8_0.
+// blocks of 32. If the others are Q4_0, the output head is Q8_0.
 GgmlType QuantisedType(const GgufFile& file, const GgufTensor& tensor, Quantisation quantisation);
 
 // What two workers with the same weights have alike: `digest`, the file's, if nothing is quantised,

@@ -63,7 +63,7 @@ bool HoldsJsonStrings(const std::string& pattern) {
 // compile. What is unrolled costs in proportion to it.
 class StateBudget {
  public:
-  // INVALID_ARGUMENT says why the next expression, with so many states, is too large.
+  // INVALID_ARGUMENT if the next expression, with `states` states, is too large.
   absl::Status Spend(double states) {
     constexpr double kMost = double{kMaxRepeatedStates} * kMaxRepeatedStates;
     if (states <= kMaxUnrolledRepetitions) return absl::OkStatus();

@@ -15,7 +15,7 @@ namespace baton {
 // what is malformed, what no answer could be held to, that nothing is allowed at all, or that the
 // grammar is too large. Throws std::bad_alloc, and nothing else. Equal specs compile to equal
 // bytes. REQUIRES: no other thread writes to std::cerr, whose text this function takes: XGrammar
-// tells what it ignores there.
+// reports there what it ignores.
 absl::StatusOr<std::string> CompileGrammar(const GrammarSpec& spec,
                                            const GrammarVocabulary& vocabulary);
 

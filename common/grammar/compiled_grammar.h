@@ -38,7 +38,7 @@ class CompiledGrammar {
   absl::StatusOr<std::string> Serialize(const GrammarVocabulary& vocabulary) const;
   // DATA_LOSS if `bytes` are not what Serialize made; FAILED_PRECONDITION if it was for another
   // vocabulary; RESOURCE_EXHAUSTED if there is no memory for it. The checksum finds what was
-  // damaged. What somebody made on purpose passes it: XGrammar checks the numbers in it against
+  // damaged. A forged grammar passes it: XGrammar checks the numbers in it against
   // each other, so that such a grammar allows what its maker likes, at the cost of its size, and no
   // more is known to be possible.
   static absl::StatusOr<std::unique_ptr<CompiledGrammar>> Parse(

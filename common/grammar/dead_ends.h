@@ -27,7 +27,7 @@ namespace baton {
 absl::Status CheckDeadEnds(const xgrammar::Grammar& grammar, const GrammarVocabulary& vocabulary);
 
 // The same of a regular expression for the text between the quotes of a JSON string, in which
-// nothing stands that JSON escapes. OK also where XGrammar's reader of expressions does not know
+// nothing stands that JSON escapes. OK even if XGrammar's reader of expressions does not know
 // something that its automata do.
 absl::Status CheckDeadEndsOfJsonString(const std::string& expression);
 

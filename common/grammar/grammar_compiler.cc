@@ -41,7 +41,7 @@ absl::Status SystemError(absl::string_view what) {
   return absl::ResourceExhaustedError(absl::StrCat(what, ": ", std::strerror(errno)));
 }
 
-// A file in memory with these bytes, which children inherit only where they are given it.
+// A file in memory with these bytes, which children inherit only if they are given it.
 absl::StatusOr<int> MemoryFile(const char* name, absl::string_view bytes) {
   const int fd = memfd_create(name, MFD_CLOEXEC);
   if (fd < 0) return SystemError("cannot make a file in memory");
@@ -72,7 +72,7 @@ class Compilation {
   // What the process wrote until it closed its output. RESOURCE_EXHAUSTED at more than
   // kMaxReplyBytes. Here and below: DEADLINE_EXCEEDED or CANCELLED at the end of the patience.
   absl::StatusOr<std::string> Read(const Patience& patience);
-  // Its status, as waitpid tells it.
+  // Its status, as waitpid returns it.
   absl::StatusOr<int> Wait(const Patience& patience);
 
  private:
@@ -116,7 +116,7 @@ absl::Status Compilation::Start(const std::string& program, const GrammarLimits&
   return SystemError(absl::StrCat("cannot start ", program));
 }
 
-// Waits until `fd` has something to tell.
+// Waits until `fd` is readable.
 absl::Status WaitFor(int fd, const Patience& patience) {
   pollfd waited{.fd = fd, .events = POLLIN, .revents = 0};
   while (true) {

@@ -40,7 +40,7 @@ class GrammarCompiler {
   // field of `spec` and what is wrong with it, or that it takes more CPU time, memory or stack than
   // the limits allow; RESOURCE_EXHAUSTED if no process can be made, the time is up, or the kernel
   // ended the process for want of memory; INTERNAL if the program does not work. `is_wanted` is
-  // asked on this thread, every 10 ms; where it says no, the process is ended, and the result is
+  // asked on this thread, every 10 ms; if it says no, the process is ended, and the result is
   // CANCELLED. No process is left in any case.
   absl::StatusOr<std::string> Compile(const GrammarSpec& spec,
                                       absl::FunctionRef<bool()> is_wanted) const;

@@ -72,7 +72,7 @@ void EndWithoutMemory() { _exit(WriteReply(absl::StatusCode::kResourceExhausted,
 absl::StatusOr<std::string> Compile() {
   try {
     return CompileOrThrow();
-  } catch (const std::bad_alloc&) {  // of what allocates without `new`
+  } catch (const std::bad_alloc&) {  // thrown by allocations without `new`
     return absl::ResourceExhaustedError("");
   }
 }

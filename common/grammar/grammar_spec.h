@@ -1,4 +1,4 @@
-// What a client can ask an answer to be held to.
+// The forms of output that a client can request.
 #pragma once
 
 #include <cstddef>
@@ -28,14 +28,14 @@ struct GrammarTag {
   std::string end;
 };
 
-// Only what the kind uses is set.
+// Only the fields that the kind uses are set.
 struct GrammarSpec {
   GrammarKind kind = GrammarKind::kJsonObject;
   std::string text;
   std::vector<std::string> choices;
   std::vector<GrammarTag> tags;
-  // Of kTags: what stands before the first and after the last of them, and, where `several` may
-  // follow each other, between two.
+  // For kTags: the texts before the first and after the last tag and, if `several` tags may follow
+  // each other, the text between two.
   std::string tags_begin{};
   std::string tags_end{};
   std::string tags_separator{};

@@ -35,7 +35,7 @@ struct OverBudget : std::exception {
 // Leaves it for a caller who cannot wait.
 struct Stall : std::exception {};
 
-// Of a forced text so many bytes are looked at for each token that is asked for.
+// Bytes of a forced text that are examined for each requested token.
 constexpr size_t kBytesOfToken = 8;
 
 // Calls `use` with the tokens of the mask, ascending, until it returns false.

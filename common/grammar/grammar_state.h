@@ -68,11 +68,11 @@ class GrammarState {
 
   // Fills `mask`, [MaskWords(vocab_size)]. The tokens that it allows make no text but UTF-8, of
   // whose last character bytes may yet be missing. Tokens that end a generation are in it where the
-  // text may end. FAILED_PRECONDITION where nothing may follow: after such a token, or in a grammar
+  // text may end. FAILED_PRECONDITION if nothing may follow: after such a token, or in a grammar
   // that has no way on. REQUIRES: `mask` has as many words.
   absl::Status FillMask(absl::Span<uint32_t> mask);
   // One mask for the next token, then one for the token behind each of `guesses`: [1 + guesses,
-  // MaskWords(vocab_size)]. A mask allows nothing where FillMask would fail, or behind a guess that
+  // MaskWords(vocab_size)]. A mask allows nothing if FillMask would fail, or behind a guess that
   // may not come. The state stays as it is.
   void FillMasks(absl::Span<const int32_t> guesses, absl::Span<uint32_t> masks);
   // How many of `guesses` may come one after the other, up to one behind which nothing may follow.
@@ -88,14 +88,15 @@ class GrammarState {
   // From now on; other states keep theirs.
   void SetBudget(const GrammarBudget& budget) { budget_ = budget; }
   const GrammarBudget& budget() const { return budget_; }
-  // While `*stop` is true, a call fails. Borrows it until the next SetStop; null: nobody stops it.
+  // While `*stop` is true, a call fails. Borrows it until the next SetStop; null: it is never
+  // stopped.
   void SetStop(const std::atomic<bool>* stop) { stop_ = stop; }
-  // Takes back the last `count` tokens. REQUIRES: so many were accepted.
+  // Takes back the last `count` tokens. REQUIRES: at least `count` were accepted.
   void Rollback(int count);
 
   int32_t vocab_size() const { return vocab_size_; }      // tokens
   size_t accepted() const { return open_bytes_.size(); }  // tokens
-  absl::Duration spent() const { return spent_; }         // of GrammarBudget::answer
+  absl::Duration spent() const { return spent_; }         // time spent of GrammarBudget::answer
   bool failed() const { return !failure_.ok(); }          // stalled ones too
   bool stalled() const { return absl::IsUnavailable(failure_); }
 

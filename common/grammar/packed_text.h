@@ -16,7 +16,7 @@ std::string PackText(absl::string_view text);
 
 // DATA_LOSS if zlib finds that `packed` is not what PackText made; its check is weak, so who must
 // know keeps a checksum. RESOURCE_EXHAUSTED, before anything is unpacked, if the text has more than
-// `max_bytes`; it takes no more memory than the size that it tells.
+// `max_bytes`; it takes no more memory than the size in its head.
 absl::StatusOr<std::string> UnpackText(absl::string_view packed, size_t max_bytes);
 
 }  // namespace baton

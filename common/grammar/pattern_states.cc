@@ -36,7 +36,7 @@ double Times(absl::string_view braces) {
 
 double RepeatedStates(absl::string_view pattern) {
   double states = 0;
-  double repeated = 0;         // of these, what repetitions add
+  double repeated = 0;         // states among them that repetitions add
   double atom = 0;             // states of what a repetition would repeat
   std::vector<double> groups;  // states before each open group
   while (!pattern.empty()) {

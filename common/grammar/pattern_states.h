@@ -1,4 +1,4 @@
-// How large the automaton of an expression becomes.
+// Estimates the size of an expression's automaton.
 #pragma once
 
 #include "absl/strings/string_view.h"

@@ -1,6 +1,6 @@
 // Checks a JSON schema for what no grammar would hold an answer to. XGrammar ignores such keywords,
-// and others where they stand beside each other; a client is told instead. So it is of a part whose
-// values never end.
+// and others where they stand beside each other; Baton reports them to the client instead. So it is
+// of a part whose values never end.
 //
 // What is left is enforced as JSON Schema says, and is at most narrower:
 // - keywords about values of one type want that type, if no other is named;
@@ -11,7 +11,7 @@
 //   character that JSON escapes;
 // - a number with a bound has at most six decimals and no exponent, an integer no decimal point,
 //   and a constant is written as in the schema; int64 is from -10^18 to 10^18;
-// - of a format, strings that an expression cannot tell are left out (string_format.h).
+// - of a format, strings that an expression cannot describe are left out (string_format.h).
 #pragma once
 
 #include <cstddef>

@@ -42,7 +42,7 @@ class Comparison {
       if (!to.is_string() || !absl::StartsWith(to.get<std::string>(), "#/")) break;
       try {
         at = &root_.at(SchemaJson::json_pointer(to.get<std::string>().substr(1)));
-      } catch (const SchemaJson::exception&) {  // it leads nowhere, which CheckSchema tells
+      } catch (const SchemaJson::exception&) {  // it leads nowhere; CheckSchema reports that
         break;
       }
     }

@@ -38,7 +38,7 @@ class FiniteValues {
   explicit FiniteValues(const Json& schema) : root_(schema) { PartOf("", schema); }
 
   absl::Status Check() {
-    for (size_t i = 0; i < nodes_.size(); ++i) {  // which grow meanwhile
+    for (size_t i = 0; i < nodes_.size(); ++i) {  // the loop adds nodes
       if (nodes_[i].schema != nullptr) Read(i);
     }
     Settle();

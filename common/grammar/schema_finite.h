@@ -8,7 +8,7 @@
 namespace baton {
 
 // INVALID_ARGUMENT names, by its JSON pointer, a part of `schema` that an answer may come to and
-// that no finite value obeys. REQUIRES: SchemaChecker finds no other fault in the schema; each of
+// that no finite value matches. REQUIRES: SchemaChecker finds no other fault in the schema; each of
 // its references leads to a part of it. A pure function. Takes time linear in the schema, but for
 // the search for what references name.
 absl::Status CheckFinite(const SchemaJson& schema);

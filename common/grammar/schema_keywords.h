@@ -9,7 +9,7 @@
 namespace baton {
 
 enum class KeywordSupport {
-  kEnforced,    // every answer obeys it, where schema_check.h lets it stand
+  kEnforced,    // every answer matches it, if schema_check.h accepts it
   kAnnotation,  // it says nothing about what is valid, and is left out
   kRefused,     // no answer could be held to it, so that a schema with it is refused
 };

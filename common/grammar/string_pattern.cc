@@ -20,7 +20,7 @@ constexpr size_t kMaxPatternBytes = size_t{64} << 10;
 
 bool EscapedInJson(char character) { return character == '"' || character == '\\'; }
 
-// Whether `atom`, of printable ASCII, matches no character that JSON escapes. False where that
+// Whether `atom`, of printable ASCII, matches no character that JSON escapes. False if that
 // takes more than a look.
 bool MatchesPlainCharacters(absl::string_view atom) {
   if (atom.size() == 1) return atom != "." && !EscapedInJson(atom[0]);
@@ -89,7 +89,7 @@ class PatternWriter {
         Copy(AtomBytes());
         return absl::OkStatus();
     }
-    if (Peek() == '?') ++at_;  // which of several matches it prefers says nothing about the string
+    if (Peek() == '?') ++at_;  // the preferred match does not matter
     return absl::OkStatus();
   }
 

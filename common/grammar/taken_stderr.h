@@ -1,4 +1,4 @@
-// XGrammar tells by lines on stderr what it ignores.
+// XGrammar reports what it ignores by lines on stderr.
 #pragma once
 
 #include <iostream>

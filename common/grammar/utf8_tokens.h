@@ -1,6 +1,6 @@
-// Which tokens no UTF-8 text has, or has not behind what it has so far. XGrammar's automata are of
-// bytes, and let through some that are no UTF-8: halves of UTF-16 pairs (ED A0..BF), and, by an
-// expression, characters in more bytes than they need (E0 80..9F, F0 80..8F).
+// Finds tokens that no UTF-8 text contains, or that cannot follow a given text. XGrammar's automata
+// are of bytes, and let through some that are no UTF-8: halves of UTF-16 pairs (ED A0..BF), and, by
+// an expression, characters in more bytes than they need (E0 80..9F, F0 80..8F).
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ bool IsBrokenUtf8(absl::string_view bytes);
 // Behind most first bytes of a character any byte from 80 to BF may come, but behind E0 only A0 to
 // BF, behind ED 80 to 9F, behind F0 90 to BF, and behind F4 80 to 8F; C0, C1 and F5 to FF come
 // nowhere (The Unicode Standard, table 3-7). UTF-8 has these four bytes at the beginning of a
-// character alone, so a text's last byte tells what may come.
+// character alone, so a text's last byte determines what may follow.
 class Utf8Tokens {
  public:
   // `texts` are the bytes of each token by its id; those that begin with kSpecialTokenByte are of

@@ -1,9 +1,9 @@
-// Which tokens of each layer a hand-off carries, and how the KV shape tells it.
+// Computes which tokens of each layer a hand-off carries.
 //
-// Of a layer without a window it carries all tokens that the receiver does not hold, of one with a
-// window only those that a later token, or the audit of the last block, can see
+// A layer without a window carries all tokens that the receiver does not hold. A layer with a
+// window carries only the tokens that a later token, or the audit of the last block, can see
 // (KvLayerGroups::FirstHandedOff). Both ends compute this from the windows, which have to be equal,
-// and the number of tokens: nothing is negotiated.
+// and from the number of tokens: nothing is negotiated.
 #pragma once
 
 #include <algorithm>
@@ -17,31 +17,31 @@
 
 namespace baton {
 
-// The first token that the hand-off of `tokens` tokens carries in `layer`, if the receiver holds
-// nothing: at a page's begin.
+// Returns the first token that the hand-off of `tokens` tokens carries in `layer` if the receiver
+// holds nothing. It begins a page.
 inline int FirstHandedOff(const KvLayout& layout, int layer, int tokens) {
   return layout.groups.FirstHandedOff(layout.groups.GroupOf(layer), tokens);
 }
 
-// The tokens of one hand-off. Every layer has some. Not thread-safe.
+// The tokens of one hand-off. Every layer carries at least one. Not thread-safe.
 class CarriedTokens {
  public:
   // REQUIRES: tokens > 0.
   CarriedTokens(const KvLayout& layout, int tokens);
 
-  // The receiver holds what it needs of the tokens before `start_token`. REQUIRES: a page's begin,
-  // below the number of tokens.
+  // Leaves out the tokens before `start_token`, whose KV the receiver holds. REQUIRES: the token
+  // begins a page and is below the number of tokens.
   void SetStart(int start_token) { start_token_ = start_token; }
   int start_token() const { return start_token_; }
 
-  // The layer carries the tokens from here on, to the sequence's end: at a page's begin.
+  // Returns the first token that the layer carries. It begins a page; all later tokens follow.
   int First(int layer) const {
     return std::max(start_token_, layer_begins_[static_cast<size_t>(layer)]);
   }
-  // [layers]: First of each layer if the receiver held nothing.
+  // [layers]: the first token of each layer if the receiver held nothing.
   absl::Span<const int> layer_begins() const { return layer_begins_; }
-  // The sums over all layers: the tokens that they carry, and those that they would carry too if
-  // the receiver held nothing.
+  // Sums over all layers: the tokens that are carried, and the tokens that are left out because the
+  // receiver holds them.
   size_t carried() const;
   size_t held() const;
 
@@ -51,7 +51,8 @@ class CarriedTokens {
   int start_token_ = 0;
 };
 
-// Sets the layer_states of the shape of a cache with this layout: none where no layer has a window.
+// Sets the layer_states in the shape of a cache with this layout; leaves them empty if no layer has
+// a window.
 void SetLayerStates(const KvLayout& layout, internal::v1::KvShape& shape);
 
 }  // namespace baton

@@ -52,7 +52,7 @@ struct KvDigestInput {
 //   4. end_token
 //   5. the count of first_tokens, and for each of them
 //      - output_index, token.token_id, token.token
-//      - 0, or 1 and token.logprob where that is set
+//      - 0, or 1 and token.logprob if that is set
 //      - the count of token.top_logprobs, and for each of them token_id, token, logprob
 //      - ends_sequence (0 or 1), finish_reason, choice
 // Integers have 32 bits, little-endian, and floats stand as their bits. Before a field of bytes

@@ -68,7 +68,7 @@ class SliceReader {
   // Read and Skip return false, and do not move, when fewer than `bytes` remain.
   [[nodiscard]] bool Read(void* to, size_t bytes);
   [[nodiscard]] bool Skip(size_t bytes);
-  // The next bytes as they lie in one slice; none where all were read.
+  // The next bytes as they lie in one slice; none if all were read.
   absl::Span<const uint8_t> Run() const;
 
  private:

@@ -23,7 +23,7 @@ bool TakesWireType(const internal::v1::KvShape& sender, KvType wire,
                    const internal::v1::KvShape& receiver);
 
 // Chooses the wire type of a push. `wanted` is the sender's --kv-wire-dtype; "auto" means its KV
-// type. FAILED_PRECONDITION, naming both sides, where the receiver does not take that type, or
+// type. FAILED_PRECONDITION, naming both sides, if the receiver does not take that type, or
 // where `strict_kv_dtype` is set and the KV types differ.
 absl::StatusOr<KvType> ChooseWireType(const internal::v1::KvShape& sender,
                                       const std::string& wanted, bool strict_kv_dtype,
@@ -31,7 +31,7 @@ absl::StatusOr<KvType> ChooseWireType(const internal::v1::KvShape& sender,
 
 // Lists in `receiver` the wire types that a receiver with these flags takes, best first: the type
 // that it asks for (`wanted`, unless "auto"), its own, and, unless `strict_kv_dtype`, the float
-// types. It takes int8 and fp8, which lose precision of a float type, only where it asks for them
+// types. It takes int8 and fp8, which lose precision of a float type, only if it asks for them
 // or has that KV type itself.
 void SetWireTypes(const std::string& wanted, bool strict_kv_dtype, internal::v1::KvShape& receiver);
 

@@ -54,7 +54,7 @@ class KvWireFormat {
   }
 
   // Converts `count` rows of the cache and their scales to `values` [count * value_bytes()] and
-  // `scales` [count * scale_bytes()]. False where the wire type cannot represent a value; all bytes
+  // `scales` [count * scale_bytes()]. False if the wire type cannot represent a value; all bytes
   // are written then too. REQUIRES: converts().
   [[nodiscard]] bool Encode(const uint8_t* rows, const uint8_t* row_scales, size_t count,
                             uint8_t* values, uint8_t* scales) const;

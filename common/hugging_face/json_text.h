@@ -17,10 +17,10 @@ namespace baton {
 struct JsonFileLimits {
   size_t bytes;
   size_t values;  // numbers, strings and so on, and keys; each takes at most 200 bytes and its text
-  size_t depth = 32;  // of arrays and objects in each other
+  size_t depth = 32;  // nesting depth of arrays and objects
 };
 
-// Parses an object. INVALID_ARGUMENT, with a message that begins with `name`, where the text is too
+// Parses an object. INVALID_ARGUMENT, with a message that begins with `name`, if the text is too
 // large, too deep or no object, or where an object has a key twice.
 absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, const std::string& name,
                                                const JsonFileLimits& limits);
@@ -34,7 +34,7 @@ class JsonFileFields {
       : object_(&object), name_(std::move(name)), prefix_(std::move(prefix)) {}
 
   bool Has(const char* field) const { return Find(field) != nullptr; }
-  std::vector<std::string> Names() const;  // of all fields, ascending
+  std::vector<std::string> Names() const;  // names of all fields, ascending
   // A whole number from `min` to `max`.
   absl::StatusOr<uint64_t> Count(const char* field, uint64_t min, uint64_t max) const;
   absl::StatusOr<uint64_t> CountOr(const char* field, uint64_t min, uint64_t max,
@@ -64,7 +64,7 @@ class JsonFileFields {
 
   const nlohmann::json* object_;
   std::string name_;
-  std::string prefix_;  // of the object in the file, such as "rope_scaling."
+  std::string prefix_;  // path of the object in the file, such as "rope_scaling."
 };
 
 }  // namespace baton

@@ -89,7 +89,7 @@ constexpr TensorName kGptOssNames[] = {
     {"model.layers.#.mlp.experts.down_proj_scales", "", Rule::kDropped},
     {"model.layers.#.mlp.experts.down_proj_bias", "blk.#.ffn_down_exps.bias", Rule::kAsItIs}};
 
-// Up to its length a window that the architecture's keys cannot tell changes nothing, so the
+// Up to its length a window that the architecture's keys cannot express changes nothing, so the
 // context ends there.
 absl::Status EndContextAtWindow(const JsonFileFields& config, TranslatedKeys& keys) {
   if (!config.Has("sliding_window")) return absl::OkStatus();

@@ -31,7 +31,7 @@ struct TensorName {
   const char* theirs;
   const char* ours;
   TensorRule rule;
-  const char* up = nullptr;  // of kGateAndUp and those in turns
+  const char* up = nullptr;  // set for kGateAndUp and rules of kinds in turns
 };
 
 struct ModelType {

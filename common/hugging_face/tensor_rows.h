@@ -23,7 +23,7 @@ struct RowSource {
   uint64_t columns;
   // E4M3: [rows / 128, columns / 128], both rounded up. MXFP4: [rows, columns / 32].
   absl::Span<const uint8_t> scales;
-  SafeType scale_type;  // of E4M3: F32 or BF16
+  SafeType scale_type;  // for E4M3: F32 or BF16
 };
 
 inline constexpr uint64_t kScaleBlock = 128;  // rows and columns that have one scale
@@ -38,7 +38,7 @@ struct RowRun {
 
 struct TensorPlan {
   std::vector<RowRun> runs;  // one after the other; of equal types and columns
-  // Not 0: the rows are those of heads of so many rows, whose halves are rotated against each
+  // Not 0: the rows are those of heads with this many rows, whose halves are rotated against each
   // other. They are put so that rotated rows are neighbours: GGUF's order where it turns pairs.
   uint64_t pair_head_rows = 0;
   bool plus_one = false;  // 1 is added to each value, and they become F32

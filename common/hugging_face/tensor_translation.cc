@@ -79,7 +79,7 @@ class Translator {
   // A tensor of GGUF while its parts are collected.
   struct Made {
     std::map<uint32_t, TensorPlan> parts;  // one, or one for each expert
-    std::vector<uint64_t> shape;           // of a part, outermost first
+    std::vector<uint64_t> shape;           // shape of a part, outermost dimension first
     bool stacked = false;
   };
 
@@ -310,7 +310,7 @@ absl::StatusOr<ModelTensor> Translator::Finish(const std::string& name, Made& ma
   TensorPlan plan = std::move(made.parts.begin()->second);
   std::vector<uint64_t> dims(made.shape.rbegin(), made.shape.rend());
   if (made.stacked) {
-    // Their numbers are unlike and ascend, so the last one tells whether all are there.
+    // Their numbers are unlike and ascend, so the last one shows whether all are there.
     if (made.parts.rbegin()->first + 1 != made.parts.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat(options_.folder, ": expert ", made.parts.size() - 1,

@@ -32,8 +32,8 @@ absl::StatusOr<uint64_t> OriginalContext(const RopeSource& source, const Transla
   return place.CountOr(kField, 2, kMaxPositions, std::max<uint64_t>(keys.context_length, 2));
 }
 
-// Llama 3's scaling: the frequency base^(-2i/n) is divided by 1 where its wavelength is short, by
-// the factor where it is long, and between by something between. Returns the divisors.
+// Llama 3's scaling: the frequency base^(-2i/n) is divided by 1 if its wavelength is short, by
+// the factor if it is long, and between by something between. Returns the divisors.
 absl::Status ReadLlama3(const RopeSource& source, double base, TranslatedKeys& keys) {
   const JsonFileFields& rope = source.rope;
   BATON_ASSIGN_OR_RETURN(const double factor, rope.Number("factor"));

@@ -60,7 +60,7 @@ struct RopeRules {
 
 // Reads how positions are rotated, as transformers 5 does. Without layer types rope_scaling, if it
 // has any field, replaces rope_parameters; with them its fields go over those of full_attention.
-// rope_theta, partial_rotary_factor and `local_base_field` at the top count where the object has
+// rope_theta, partial_rotary_factor and `local_base_field` at the top count if the object has
 // none, and original_max_position_embeddings at the top goes over the object's. A field of the
 // objects that is not known is refused by name. REQUIRES: the sizes in `keys` but rope_dim are set.
 absl::Status ReadRopeFields(const JsonFileFields& config, const RopeRules& rules,

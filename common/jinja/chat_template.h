@@ -44,7 +44,7 @@ struct ChatTemplateOptions {
   bool add_generation_prompt = true;  // the template begins the assistant's message
   std::string bos_token;              // text of the variable bos_token
   std::string eos_token;              // text of the variable eos_token
-  // The day that strftime_now writes; where it is not set, the function is not defined.
+  // The day that strftime_now writes; if it is not set, the function is not defined.
   std::optional<absl::CivilDay> today = std::nullopt;
   // More variables, an object, or null: none. Their text is untrusted.
   nlohmann::ordered_json variables = nullptr;
@@ -81,7 +81,7 @@ class ChatTemplate {
   // RESOURCE_EXHAUSTED names the budget that ran out.
   absl::StatusOr<std::vector<TextPiece>> Render(absl::Span<const ChatMessage> messages,
                                                 const ChatTemplateOptions& options) const;
-  // The same of JSON. INVALID_ARGUMENT also where it has not the shape that ChatJson tells, or a
+  // The same of JSON. INVALID_ARGUMENT even if it does not have the shape of ChatJson, or a
   // variable has a name that IsChatVariable.
   absl::StatusOr<std::vector<TextPiece>> Render(const ChatJson& chat,
                                                 const ChatTemplateOptions& options) const;

@@ -36,7 +36,7 @@ bool IsCallable(const Value& value) {
   return IsUndefined(value) || value.Is<NativeFunction>() || value.Is<const Statement*>();
 }
 
-// Whether `by` divides the subject, or does not where `wanted` is false. REQUIRES: by.IsInteger().
+// Whether `by` divides the subject, or does not if `wanted` is false. REQUIRES: by.IsInteger().
 absl::StatusOr<Value> Divides(const Value& subject, const Value& by, bool wanted) {
   const int64_t divisor = by.Integer();
   if (!subject.IsInteger() || divisor == 0) {

@@ -76,7 +76,7 @@ absl::StatusOr<Value> Sort(Workspace& workspace, const Value& subject, Arguments
   BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
   BATON_ASSIGN_OR_RETURN(std::vector<KeyedItem> ordered,
                          KeysOf(workspace, list->items, arguments[1], arguments[2]));
-  // Python keeps the order of equal items also where it sorts downwards.
+  // Python keeps the order of equal items even if it sorts downwards.
   const bool reverse = arguments[0] != nullptr && IsTrue(*arguments[0]);
   if (reverse) std::reverse(ordered.begin(), ordered.end());
   BATON_RETURN_IF_ERROR(SortByKeys(workspace, ordered));

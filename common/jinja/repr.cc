@@ -32,7 +32,7 @@ bool IsPrintable(int32_t character) {
   }
 }
 
-// How the character `bytes` is escaped between quotes `quote`; empty where it is not.
+// How the character `bytes` is escaped between quotes `quote`; empty if it is not.
 std::string Escape(absl::string_view bytes, char quote) {
   const char c = bytes[0];
   if (c == '\\' || c == quote) return absl::StrCat("\\", bytes);

@@ -119,7 +119,7 @@ size_t CharacterSize(absl::string_view bytes, size_t position) {
 
 size_t CharacterCount(absl::string_view bytes) {
   size_t count = 0;
-  // No step: whoever counts has paid for reading the text.
+  // No step: the caller has paid for reading the text.
   for (size_t at = 0; at < bytes.size(); at += CharacterSize(bytes, at)) ++count;
   return count;
 }
@@ -138,7 +138,7 @@ size_t SpaceSize(absl::string_view bytes, size_t position) {
 }
 
 size_t SkipSpace(absl::string_view bytes, size_t begin, size_t end) {
-  while (begin < end) {  // no step: whoever skips has paid for reading the text
+  while (begin < end) {  // no step: the caller has paid for reading the text
     const size_t size = SpaceSize(bytes, begin);
     if (size == 0) break;
     begin += size;

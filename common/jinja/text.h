@@ -44,7 +44,7 @@ class Text {
   // The number of runs that [begin, end) touches. REQUIRES: begin < end <= size().
   size_t RunsBetween(size_t begin, size_t end) const { return RunAt(end - 1) - RunAt(begin) + 1; }
   size_t MemoryBytes() const { return MemoryBytesWithRoom(0, 0); }
-  // Makes room for so many more bytes and runs; what does not fit at least doubles.
+  // Makes room for `bytes` more bytes and `runs` more runs; what does not fit at least doubles.
   void MakeRoom(size_t bytes, size_t runs);
   // What MemoryBytes() is once there is that room.
   size_t MemoryBytesWithRoom(size_t bytes, size_t runs) const;

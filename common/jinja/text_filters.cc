@@ -65,7 +65,7 @@ absl::StatusOr<Value> FromJson(Workspace&, const Value&, Arguments) {
       "there is no filter 'from_json'; send the arguments of a call as an object");
 }
 
-// The bytes of the line break at `at`, 0 where there is none; Python's str.splitlines() knows more
+// The bytes of the line break at `at`, 0 if there is none; Python's str.splitlines() knows more
 // of them than "\n".
 size_t BreakSize(absl::string_view bytes, size_t at) {
   const absl::string_view rest = bytes.substr(at);

@@ -42,7 +42,7 @@ class TokenCursor {
     ~Nesting() { --cursor_.nesting_; }
     Nesting(const Nesting&) = delete;
     Nesting& operator=(const Nesting&) = delete;
-    // An error where there are more levels than kMaxNesting.
+    // An error if there are more levels than kMaxNesting.
     absl::Status Check() const;
 
    private:

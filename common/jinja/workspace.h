@@ -24,7 +24,7 @@ namespace baton::jinja {
 constexpr size_t kMaxSteps = 2'000'000;
 constexpr absl::Duration kMaxCpuTime = absl::Milliseconds(150);
 constexpr size_t kMaxMemoryBytes = size_t{64} << 20;
-constexpr size_t kMaxTextBytes = size_t{16} << 20;  // of one text, the output too
+constexpr size_t kMaxTextBytes = size_t{16} << 20;  // most bytes of one text, including the output
 constexpr int kMaxEvaluationDepth = 500;
 constexpr int kMaxContainerDepth = 64;
 
@@ -53,7 +53,7 @@ class Workspace {
   // Fails if `bytes` more bytes would exceed the limit. Takes no memory.
   absl::Status CheckRoom(size_t bytes) const;
   absl::Status Take(size_t bytes);
-  // REQUIRES: so many bytes are taken.
+  // REQUIRES: at least `bytes` are taken.
   void GiveBack(size_t bytes) { memory_bytes_ -= bytes; }
 
   absl::StatusOr<Value> NewText(Text text);
@@ -74,7 +74,7 @@ class Workspace {
   const absl::Duration begin_;  // CPU time of the thread
   size_t steps_ = 0;
   size_t next_check_ = 0;  // the step at which clock and flag are looked at again
-  size_t bytes_ = 0;       // that StepByte() counted
+  size_t bytes_ = 0;       // bytes that StepByte() counted
   size_t memory_bytes_ = 0;
   std::deque<Text> texts_;
   std::deque<List> lists_;

@@ -10,7 +10,7 @@
 namespace baton {
 namespace {
 
-constexpr size_t kPathKeyBytes = 256;  // of a key in a path
+constexpr size_t kPathKeyBytes = 256;  // most bytes of a key in a path
 
 // The members of an object that has not ended. They become an object at its end, in one go: nlohmann's
 // vector of members copies whole trees when it grows.

@@ -20,8 +20,8 @@ namespace baton {
 struct JsonLimits {
   size_t depth = std::numeric_limits<size_t>::max();        // arrays and objects in each other
   size_t values = std::numeric_limits<size_t>::max();       // keys count as values too
-  size_t keys = std::numeric_limits<size_t>::max();         // of all objects together
-  size_t object_keys = std::numeric_limits<size_t>::max();  // of one object
+  size_t keys = std::numeric_limits<size_t>::max();         // keys in all objects together
+  size_t object_keys = std::numeric_limits<size_t>::max();  // keys in one object
   bool unique_keys =
       false;  // else, of a key that stands twice, the last value counts, at the first's place
   bool signed_integers =
@@ -40,7 +40,7 @@ struct JsonFault {
   std::string key = {};  // kRepeatedKey: which one
 };
 
-// Returns the tree of `text`; none, and the first fault, where it is no JSON (RFC 8259; a byte order
+// Returns the tree of `text`; none, and the first fault, if it is no JSON (RFC 8259; a byte order
 // mark in front is left out) or passes a limit. `Json` is nlohmann::json, or nlohmann::ordered_json,
 // which keeps the order of keys. A pure function.
 template <typename Json>
@@ -52,7 +52,7 @@ extern template std::optional<nlohmann::ordered_json> ParseJson(absl::string_vie
                                                                 const JsonLimits&, JsonFault&);
 
 // Returns the tree of a text whose size was checked before; a discarded value, as nlohmann's own
-// parser does, where it is no JSON.
+// parser does, if it is no JSON.
 nlohmann::ordered_json ParseOrderedJson(absl::string_view text);
 
 }  // namespace baton

@@ -14,7 +14,7 @@
 namespace baton {
 
 // A block is free, or it is used: then it has references. A reservation sets a number of free
-// blocks aside without naming them, so that they can always be taken and nobody else gets them. A
+// blocks aside without naming them, so that only its owner can take them. A
 // free block may be kept for what it holds: it is given out anew only when no other block is free,
 // the least recently used one first. Always: used + free = total, reserved <= free, kept <= free.
 //
@@ -56,7 +56,7 @@ class BlockPool {
     // Takes block `id` with what it holds for one of the reserved blocks. REQUIRES: block `id` is
     // free and kept; count() > 0.
     Block TakeKept(int32_t id);
-    // Reserves one block more; false where every free block is reserved. REQUIRES: not
+    // Reserves one block more; false if every free block is reserved. REQUIRES: not
     // default-constructed.
     bool TryGrow();
     // Gives up `count` of the reserved blocks. REQUIRES: 0 <= count <= count().
@@ -102,8 +102,8 @@ class BlockPool {
   int reserved_blocks() const { return reserved_; }
   int available_blocks() const { return free_blocks() - reserved_; }  // free and not reserved
   int reference_count(int32_t id) const;
-  // The generation of a block advances each time it is given out anew, and so tells the block from
-  // its earlier lives. May be called on any thread.
+  // The generation of a block advances each time it is given out anew, and so
+  // distinguishes the block from its earlier lives. May be called on any thread.
   uint32_t generation(int32_t id) const;
   // The block in the life that it has now; and whether it still is in that life.
   BlockRef Ref(int32_t id) const { return {id, generation(id)}; }

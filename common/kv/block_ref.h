@@ -5,7 +5,7 @@
 
 namespace baton {
 
-// A block is given out again and again. `generation` tells which of these lives is meant
+// A block is given out again and again. `generation` names which of these lives is meant
 // (BlockPool::generation). It names the block only: it holds no reference to it.
 struct BlockRef {
   int32_t id = 0;

@@ -1,4 +1,4 @@
-// Who wrote the blocks of a pool.
+// Remembers the writers of a pool's blocks.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace baton {
 
 // Remembers who wrote each block in its present life: the kv_source of a sequence whose KV came
 // from elsewhere. A block that one broken push began and another completed was written by both.
-// Nobody wrote a block that was computed here; of one that a sequence went on in, what came from
+// A block that was computed here has no writer; of one that a sequence went on in, what came from
 // elsewhere is only a part.
 //
 // Does no I/O. Thread rule: one thread, the pool's. Borrows the pool.
 class BlockSources {
  public:
-  // Of the layout only block_size and groups are read.
+  // Reads only block_size and groups of the layout.
   BlockSources(const KvLayout& layout, const BlockPool& pool);
 
   // `name` is about to write the tokens from `first_token` on, of a sequence that has `held`: its
@@ -32,7 +32,7 @@ class BlockSources {
 
   // All who wrote the block or a part of it. REQUIRES: the block is not empty.
   std::set<std::string> NamesOf(const BlockPool::Block& block) const;
-  // Who wrote the block. Empty: nobody, or more than one.
+  // Returns the writer of the block. Empty: none, or more than one.
   std::string Of(const BlockPool::Block& block) const;
   // Whether `name` wrote one of the blocks or a part of one; with an empty name, whether Of is
   // empty for one of them. Empty blocks do not count.

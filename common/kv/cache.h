@@ -22,7 +22,7 @@ namespace baton {
 // copies reach their bytes. Borrows the backend.
 class KvCache {
  public:
-  // INVALID_ARGUMENT where block_count is not positive, RESOURCE_EXHAUSTED where memory lacks; both
+  // INVALID_ARGUMENT if block_count is not positive, RESOURCE_EXHAUSTED if memory lacks; both
   // say which flags help. REQUIRES: a valid layout, with blocks of whole pages.
   static absl::StatusOr<std::unique_ptr<KvCache>> Create(Backend& backend, const KvLayout& layout,
                                                          int block_count);
@@ -31,7 +31,7 @@ class KvCache {
   int block_count() const { return block_count_; }
   // Whether the host itself can read and write the blocks' bytes.
   bool host_memory() const { return copies_ == nullptr; }
-  // Copies the blocks' bytes to the host and back; null where host_memory().
+  // Copies the blocks' bytes to the host and back; null if host_memory().
   DeviceCopies* device_copies() const { return copies_; }
 
   // The block's bytes [layout().block_bytes()]. REQUIRES: 0 <= block < block_count().
@@ -78,7 +78,7 @@ class KvCache {
   BackendBuffer buffer_;
   // [block][layer of its group][page in block]; empty unless host_memory()
   std::vector<uint32_t> page_crcs_;
-  // [block][layer of its group][page in block]; empty where host_memory(). The lower half of an entry is the
+  // [block][layer of its group][page in block]; empty if host_memory(). The lower half of an entry is the
   // CRC, the upper half the block's generation + 1. 0: no CRC was stored yet.
   std::vector<std::atomic<uint64_t>> staged_page_crcs_;
 };

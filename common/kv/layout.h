@@ -51,7 +51,7 @@ struct KvLayout {
   int pages_per_block() const { return block_size / kKvPageTokens; }
 
   // A sequence's tokens are cut into spans of block_size tokens. Its block table is
-  // [spans][groups.count()]. An entry may be kNoBlock where nobody reads the block any more.
+  // [spans][groups.count()]. An entry may be kNoBlock if no token reads the block any more.
   int BlocksFor(int tokens) const { return (tokens + block_size - 1) / block_size; }
   int TableEntriesFor(int tokens) const { return BlocksFor(tokens) * groups.count(); }
   // The index in the table of the block that holds `token` in `layer`.

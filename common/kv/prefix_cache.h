@@ -27,12 +27,12 @@ namespace baton {
 // missing: its window had slid past it before the row was entered, or it was evicted. Where the
 // anchor's life ends, the row's other blocks are not kept any more.
 //
-// The index holds no reference. A held block that nobody uses is free and kept (see BlockPool).
-// When the pool gives it out anew, the pool calls back first, and its place in the index ends: it
-// never outlasts its block's life. Nobody else may stop keeping a held block: the pool would not
-// call. Whoever uses a held anchor also uses all anchors before it until it ends, and gives back the
-// last one first. So an anchor is evicted before the one that it continues: the least recently used
-// one, leaves only. Blocks of the other groups may be given back at any time.
+// The index holds no reference. An unused held block is free and kept (see BlockPool). When the
+// pool gives it out anew, the pool calls back first, and its place in the index ends: it never
+// outlasts its block's life. No other code may stop keeping a held block: the pool would not call.
+// A sequence that uses a held anchor also uses all anchors before it until it ends, and gives back
+// the last one first. So an anchor is evicted before the one that it continues: the least recently
+// used one, leaves only. Blocks of the other groups may be given back at any time.
 //
 // Thread rule: one thread, the pool's; pages() has a thread rule of its own. Borrows the pool,
 // whose eviction callback it takes.
@@ -45,12 +45,12 @@ class PrefixCache {
   };
 
   // `identity`: a text for everything but the tokens and the salt that the bytes of KV depend on.
-  // Of the layout only block_size and groups are read.
+  // Reads only block_size and groups of the layout.
   PrefixCache(const std::string& identity, const KvLayout& layout, BlockPool& pool,
               PrefixHashFunction hash = ChainHash);
 
   // The blocks that hold the longest prefix of `token_ids` that serves `need`: a block table
-  // [rows][groups]. It has all anchors; a block of another group is kNoBlock where `need` does not
+  // [rows][groups]. It has all anchors; a block of another group is kNoBlock if `need` does not
   // read it. The rows never hold the last token. The caller has to take the blocks before the pool
   // gives out any other.
   std::vector<int32_t> Find(absl::Span<const int32_t> token_ids, const std::string& salt,
@@ -61,7 +61,7 @@ class PrefixCache {
   // tokens, they take the place of those in `blocks`. Returns the blocks that were replaced, at most
   // one for each group. Where the row before it is not held, nothing is entered.
   //
-  // `handed_off`: where the KV came by the hand-off of a sequence's so many tokens, which carries
+  // `handed_off`: where the KV came by the hand-off of this many tokens, which carries
   // what KvLayerGroups::FirstHandedOff says; a block of which it carried a part is not entered.
   // 0: the KV was computed.
   //
@@ -71,7 +71,7 @@ class PrefixCache {
                                std::vector<BlockPool::Block>& blocks, size_t row,
                                int handed_off = 0);
 
-  // Takes the block out of the index. Where it is an anchor, its row ends, and the rows that
+  // Takes the block out of the index. If it is an anchor, its row ends, and the rows that
   // continue it are not found any more either.
   void Forget(int32_t block);
 
@@ -104,13 +104,13 @@ class PrefixCache {
 
   // Whether the block is an anchor.
   bool Anchors(int32_t block) const { return At(block).serial != 0; }
-  // The anchor of the entry that has this hash, parent and content; kNoBlock where there is none.
+  // The anchor of the entry that has this hash, parent and content; kNoBlock if there is none.
   int32_t Lookup(const Hash128& hash, uint64_t parent, const std::string& content) const;
   // Enters `own` as the anchor of this row, which no used block anchors.
   void Anchor(int32_t own, Entry row);
   void Attach(int32_t anchor, size_t group, int32_t block);
   void Detach(int32_t block);
-  // Where the entry holds the pages of the group's kind, tells pages_ of each.
+  // Where the entry holds the pages of the group's kind, enters each into pages_.
   void ForPages(const Entry& entry, size_t group, void (PrefixPages::*tell)(uint64_t));
   std::string Content(absl::Span<const int32_t> token_ids, const std::string& salt,
                       size_t row) const;

@@ -45,7 +45,7 @@ PrefixPages::Changes PrefixPages::Read(Position& position, size_t most) const {
   if (!position.begun_ || position.change_ < first_) {
     position = Position();
     position.begun_ = position.listing_ = true;
-    // Changes that come while the list is read are told after it, even if the list shows them.
+    // Changes that come while the list is read are reported after it, even if the list shows them.
     position.change_ = end();
     changes.full = true;
   }

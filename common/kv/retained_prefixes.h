@@ -23,7 +23,7 @@ namespace baton {
 //
 // Holds no reference. As in the prefix cache, a retained block is free and kept (see BlockPool):
 // whoever needs blocks gets it, and then it is not retained any more. Retained blocks are not in
-// the prefix cache, because no commit has vouched for them.
+// the prefix cache, because no commit has confirmed them.
 //
 // Does no I/O and reads no clock. Thread rule: one thread, the pool's. Borrows the pool.
 class RetainedPrefixes {
@@ -37,17 +37,17 @@ class RetainedPrefixes {
     std::string numerics;            // numerics under which their K and V were made
     size_t first_block = 0;          // first retained row; the prefix cache has those before
     // Tokens of the sequence that was handed off: in the layers of a window its blocks hold the
-    // tokens from KvLayerGroups::FirstHandedOff on. May be 0 where no layer has a window.
+    // tokens from KvLayerGroups::FirstHandedOff on. May be 0 if no layer has a window.
     int handed_off = 0;
   };
   struct Match {
-    // A block table [rows][groups] from the first row on that is not shared; kNoBlock where nothing
+    // A block table [rows][groups] from the first row on that is not shared; kNoBlock if nothing
     // is read. The last row may hold the prefix's end in part.
     std::vector<int32_t> blocks;
     int tokens = 0;  // tokens up to the match's end; 0: there is no match
   };
 
-  // Of the layout only block_size and groups are read.
+  // Reads only block_size and groups of the layout.
   RetainedPrefixes(const KvLayout& layout, const Bounds& bounds, BlockPool& pool);
 
   // Retains the rows from prefix.first_block to the prefix's end of the block table `blocks`, in
@@ -75,7 +75,7 @@ class RetainedPrefixes {
   struct Entry {
     Prefix prefix;
     // [rows][groups] of the prefix from prefix.first_block on, in the lives in which the blocks were
-    // retained; the id is kNoBlock where there is none.
+    // retained; the id is kNoBlock if there is none.
     std::vector<BlockRef> blocks;
     absl::Time expiry;
   };

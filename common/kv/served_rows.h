@@ -1,4 +1,4 @@
-// How far the blocks that are found for a sequence's rows serve it.
+// Decides how far the blocks that were found for a sequence's rows serve it.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 namespace baton {
 
 // Takes rows of a block table one after another, each with those of its blocks that are held, and
-// tells which prefixes they serve: those of which each group's blocks are held from the first token
-// on that `need` reads. The first group's blocks are all held, whether they are read or not.
+// decides which prefixes they serve: those of which each group's blocks are held from the first
+// token on that `need` reads. The first group's blocks are all held, whether they are read or not.
 class ServedRows {
  public:
   // The rows begin with row `first_row`; those before it are held elsewhere. Of the layout only
@@ -28,7 +28,7 @@ class ServedRows {
   bool Serve(int end) const;
 
   // The blocks of a prefix of `end` tokens that they served when `end` was in the last row, flat
-  // [rows][groups], from first_row on; kNoBlock where none is read.
+  // [rows][groups], from first_row on; kNoBlock if none is read.
   std::vector<int32_t> Blocks(int end) const;
 
  private:

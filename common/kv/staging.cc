@@ -13,7 +13,7 @@ namespace baton {
 namespace {
 
 // So large that a message of one slot costs hardly more than its bytes do, of half the bytes too
-// where they are converted; so small that several are under way within a push's window.
+// if they are converted; so small that several are under way within a push's window.
 constexpr size_t kSlotBytes = size_t{2} << 20;
 constexpr uint64_t kLeastSlots = 8;  // lets several slots be under way, whatever the memory
 

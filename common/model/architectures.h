@@ -44,19 +44,19 @@ struct Architecture {
   QkNorm qk_norm = QkNorm::kNone;
   GateFunction gate_function = GateFunction::kSilu;
   ExpertsRule experts = ExpertsRule::kNone;
-  // The last of every so many layers sees all keys, and the others those of the window, if the file
-  // has one (attention.sliding_window). 0: there are no windows.
+  // The last layer of each group of this size sees all keys, and the others those of the window, if
+  // the file has one (attention.sliding_window). 0: there are no windows.
   int window_period = 0;
   // True: layers with a window rotate without scaling, by local_rope_base unless the file says
   // another base (rope.freq_base_swa). 0: by the base of the others.
   bool plain_local_rope = false;
   double local_rope_base = 0;
-  int unrotated_period = 0;     // the last of every so many layers rotates nothing; 0: all rotate
+  int unrotated_period = 0;     // size of groups whose last layer does not rotate; 0: none
   bool rounded_yarn = true;     // the ends of YaRN's ramp are whole numbers of pairs
   bool sinks = false;           // every head of every layer has a sink
   bool output_bias = false;     // attention's output has a bias
   bool root_embedding = false;  // the embedding is scaled by the root of the width
-  int width_scaled_layers = 0;  // models of so many layers scale attention by width / heads
+  int width_scaled_layers = 0;  // models with this many layers scale attention by width / heads
   // Which of OptionalKeys() it may have.
   absl::Span<const char* const> keys = {};
 };

@@ -18,7 +18,7 @@ namespace baton {
 // What one layer does differently from another.
 struct LayerConfig {
   int window = 0;  // keys that a query sees, its own included; 0: all up to its own
-  int rope = 0;    // which of ModelConfig::ropes, or kNoRope
+  int rope = 0;    // index in ModelConfig::ropes, or kNoRope
 };
 
 struct ExpertsConfig {

@@ -1,4 +1,4 @@
-// How the layers of a model rotate queries and keys, read from its metadata.
+// The rotations of queries and keys in a model's layers, read from its metadata.
 #pragma once
 
 #include <string>

@@ -49,7 +49,7 @@ class Transformer {
   // nothing after it has returned.
   //
   // `on_layer(l)` runs on the calling thread when K and V of all rows are in layer l of the cache.
-  // Where the host cannot read the cache (host_memory()), it runs when the operations that put them
+  // If the host cannot read the cache (host_memory()), it runs when the operations that put them
   // there are enqueued: operations that are enqueued later find them.
   //
   // `on_logits(i, logits)` runs when the logits of batch.logits_rows[i] and the rows after it are

@@ -355,7 +355,7 @@ void Acceptor::Probe() {
   const sockaddr_storage self = NameOf(listeners_.front());
   probe_ = socket(self.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (probe_ < 0) return;
-  // Whether it connects is heard at the listener.
+  // The listener notices whether it connects.
   (void)connect(probe_, reinterpret_cast<const sockaddr*>(&self), sizeof(self));
   probe_name_ = NameOf(probe_);
 }

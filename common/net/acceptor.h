@@ -51,13 +51,14 @@ class Acceptor {
     ConnectionRate::Options rate{};
     // A connection whose data nobody acknowledges for so long is closed. Zero: the system decides.
     absl::Duration unacknowledged_timeout = absl::ZeroDuration();
-    // The port is dead when it has not heard itself for so long. It tries ten times as often.
+    // The port is dead if it has not accepted its own probe for this time. It probes ten times as
+    // often.
     absl::Duration silent_timeout = absl::Seconds(10);
     // Asked ten times a second. While there is not enough, who comes is closed at once; while
     // memory is full, once a second the connections of the peer with the most of them are closed.
     // Empty: there is always enough.
     std::function<MemoryLevel()> memory{};
-    // Hears of each refusal, on the acceptor's thread; must not block. May be empty.
+    // Called for each refusal, on the acceptor's thread; must not block. May be empty.
     std::function<void(Refusal)> refused{};
   };
   // Takes over a connection, a socket that does not block. Called on the acceptor's thread; must
@@ -92,7 +93,7 @@ class Acceptor {
   explicit Acceptor(const Options& options);
   absl::Status Open(absl::string_view flag, const std::string& address);
   void Loop();
-  // False when nobody waits at that listener, or nobody can be accepted for the moment.
+  // Returns false if no connection waits at that listener, or none can be accepted now.
   bool AcceptOne(int listener);
   // Out of descriptors: closes who waits, by the reserved one. False when that did not work.
   bool CloseOne(int listener);
@@ -112,7 +113,7 @@ class Acceptor {
   std::vector<int> listeners_;
   int wake_ = -1;
   std::atomic<bool> stop_ = false;
-  std::atomic<int64_t> last_heard_ms_ = 0;  // of the steady clock: when the port last heard itself
+  std::atomic<int64_t> last_heard_ms_ = 0;  // when it last accepted its own probe
   std::thread thread_;
 
   // The thread's own.

@@ -1,5 +1,5 @@
-// Who calls a server that has certificates, and whether he may. The access table
-// (common/access/access_table.h) is applied before a call reaches its handler.
+// Identifies the clients of a server that has certificates, and checks each call against the access
+// table (common/access/access_table.h) before it reaches its handler.
 #pragma once
 
 #include <functional>
@@ -19,40 +19,40 @@
 
 namespace baton {
 
-// The SPIFFE id in the certificate of the other side, server or client; empty without TLS, and
-// where the certificate has none. Thread-safe.
+// Returns the SPIFFE id in the certificate of the other side, server or client; empty without TLS,
+// or if the certificate has none. Thread-safe.
 std::string SpiffeIdOf(const grpc::AuthContext& context);
 
-// Who makes the call, by the certificate of its connection; none without TLS. A client whose
+// Returns the caller by the certificate of its connection; nullopt without TLS. A client whose
 // certificate has no SPIFFE id is named by the certificate's subject, without a trust domain.
 // Thread-safe. REQUIRES: an AccessCheck has let the call pass, as on every server with
 // certificates.
 std::optional<Peer> PeerOf(const grpc::ServerContextBase& context);
 
-// Refuses calls with PERMISSION_DENIED, or UNAUTHENTICATED where nobody knows who makes them, or
-// the certificate was revoked. A certificate of another trust domain than the server's is refused
+// Refuses calls with PERMISSION_DENIED, or with UNAUTHENTICATED if the caller is unknown or its
+// certificate was revoked. A certificate of another trust domain than the server's is refused
 // too. Each refusal is counted, and written into the audit log. Thread-safe.
 class AccessCheck final : public grpc::AuthMetadataProcessor {
  public:
-  // Who makes a call; the status says why that is not known.
+  // Returns the caller, or a status with the reason why it is unknown.
   using WhoCalls =
       std::function<absl::StatusOr<Peer>(const grpc::AuthContext&, const InputMetadata&)>;
-  // Where it comes from, for the audit log.
+  // Returns the address of the caller, for the audit log.
   using WhereFrom = std::function<std::string(const grpc::AuthContext&, const InputMetadata&)>;
 
   struct CertificateOptions {
-    // Whether a certificate without a SPIFFE id is that of a client; the handshake has found out by
-    // whom it was signed.
+    // Whether a certificate without a SPIFFE id is a client's. The handshake has verified its
+    // authority.
     bool clients_without_id = false;
-    // Whether a caller without a certificate is a client, who shows an API key to the handler.
+    // Whether a caller without a certificate is a client, which shows an API key to the handler.
     bool clients_without_certificate = false;
   };
-  // The holder of the connection's certificate.
+  // Identifies the holder of the connection's certificate.
   static WhoCalls HolderOfCertificate(const CertificateOptions& options);
 
-  // Borrows `metrics`. `trust` may be null: nothing is held against anybody. (gRPC may outlive who
-  // made it.) The functions are called on any thread. Without `where_from` nobody knows, since gRPC
-  // tells the address of a connection to handlers only.
+  // Borrows `metrics`. If `trust` is null, revocations and trust domains are not checked. (It is
+  // shared because gRPC may outlive its owner.) The functions are called on any thread. Without
+  // `where_from` the audit log has no address, since gRPC gives it to handlers only.
   AccessCheck(Metrics& metrics, std::shared_ptr<const PeerTrust> trust, WhoCalls who_calls,
               WhereFrom where_from = nullptr)
       : metrics_(metrics),

@@ -57,7 +57,7 @@ class CallMetrics::Method {
   std::optional<Histogram> duration_ ABSL_GUARDED_BY(mutex_);  // none: no call has ended
 };
 
-// One call: gRPC owns it, tells it of each step, and destroys it with the call.
+// One call: gRPC owns it, notifies it of each step, and destroys it with the call.
 class CallMetrics::Call final : public Interceptor {
  public:
   explicit Call(Method& method) : method_(method) {}

@@ -1,4 +1,4 @@
-// What a gRPC server tells Prometheus of its calls.
+// Prometheus metrics of a gRPC server's calls.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ class CallMetrics {
   explicit CallMetrics(Metrics& metrics);
   ~CallMetrics();
 
-  // Makes the server that `builder` builds tell of its calls. To be called once for a builder, which
+  // Makes the server that `builder` builds count its calls. To be called once for a builder, which
   // has no other interceptors. This outlives the server.
   void Watch(grpc::ServerBuilder& builder);
 

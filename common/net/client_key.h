@@ -20,7 +20,7 @@ class ClientKey {
  public:
   // No key.
   ClientKey() = default;
-  // The key in `file`, or in the variable BATON_API_KEY where `file` is empty; without both there
+  // The key in `file`, or in the variable BATON_API_KEY if `file` is empty; without both there
   // is none. INVALID_ARGUMENT when the file cannot be read or holds no single line, or when the key
   // would go to `address` in plain text beyond loopback without --insecure.
   static absl::StatusOr<ClientKey> Read(const std::string& file, absl::string_view address,

@@ -5,8 +5,8 @@
 namespace baton {
 namespace {
 
-// Between two looks for peers to forget: who has ever other addresses must not make the look at all
-// of them what each connection costs.
+// Time between two searches for peers to forget. A peer that keeps changing its address must not
+// make every connection cost a search over all peers.
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(100);
 
 }  // namespace

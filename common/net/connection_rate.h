@@ -1,4 +1,4 @@
-// How often peers may connect.
+// Limits how often peers may connect.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace baton {
 
-// Remembers how often each peer has connected of late, and forgets who might again connect as often
-// as anybody. Not thread-safe.
+// Remembers how often each peer has connected of late, and forgets peers that may again connect as
+// often as any other. Not thread-safe.
 class ConnectionRate {
  public:
   struct Options {
     double per_second = 0;    // new connections of one peer, in the long run; 0: any number
-    double burst = 1;         // of them at once, after a while without; at least 1
-    size_t max_peers = 1024;  // that are remembered; all others then count as one
+    double burst = 1;         // connections at once after a pause; at least 1
+    size_t max_peers = 1024;  // peers that are remembered; all others count as one peer
   };
 
   explicit ConnectionRate(const Options& options)
@@ -33,7 +33,7 @@ class ConnectionRate {
 
   const Options options_;
   std::map<std::string, TokenBucket> peers_;
-  TokenBucket others_;  // of all for whom there was no room
+  TokenBucket others_;  // bucket shared by all peers that are not in `peers_`
   absl::Time next_forgetting_ = absl::InfinitePast();
 };
 

@@ -26,7 +26,7 @@
 
 namespace baton {
 
-// A condition of routers: every worker that the router was told of is ready. "readiness" may need
+// A condition of routers: every worker that the router knows is ready. "readiness" may need
 // fewer workers.
 inline constexpr char kAllWorkersHealth[] = "all_workers";
 

@@ -1,5 +1,5 @@
-// The service grpc.health.v1.Health of one server. gRPC's own holds as many Watch streams as
-// anybody opens.
+// The service grpc.health.v1.Health of one server. gRPC's own holds any number of
+// Watch streams.
 #pragma once
 
 #include <map>

@@ -32,8 +32,8 @@ bool IsWarning(const gpr_log_func_args& args) {
   return texts.Take(args.message, now);
 }
 
-// Logs the messages of gRPC. Failed handshakes are reported nowhere else, but anybody who connects
-// can cause them, so there are few warnings, and the rest goes to the debug log.
+// Logs the messages of gRPC. Failed handshakes are reported nowhere else, but every peer can
+// cause them, so there are few warnings, and the rest goes to the debug log.
 void LogFromGrpc(gpr_log_func_args* args) {
   if (IsWarning(*args)) {
     LogWarning("grpc: {}", LogSafe(args->message));
@@ -42,8 +42,8 @@ void LogFromGrpc(gpr_log_func_args* args) {
   }
 }
 
-// Logs the messages of protobuf for debugging only: anybody can cause them by a string that is not
-// UTF-8, and the answer to the sender says so.
+// Logs the messages of protobuf for debugging only: every client can cause them by a string that is
+// not UTF-8, and the answer to the sender says so.
 void LogFromProtobuf(google::protobuf::LogLevel /*level*/, const char* file, int line,
                      const std::string& message) {
   LogDebug("protobuf {}:{} {}", file, line, LogSafe(message));

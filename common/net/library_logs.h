@@ -1,4 +1,4 @@
-// What gRPC and protobuf log.
+// Redirects the log messages of gRPC and protobuf.
 #pragma once
 
 namespace baton {

@@ -109,7 +109,7 @@ struct Metrics::Rep {
     std::string help;
     prometheus::MetricType type;
     std::vector<Function> functions;
-    std::vector<Samples> lists;  // of series that come and go
+    std::vector<Samples> lists;  // lists of series that come and go
   };
 
   explicit Rep(const std::string& process_role) : role(process_role) {}

@@ -60,7 +60,7 @@ absl::Span<const double> TokenCountBuckets();
 // The state of a histogram that is counted elsewhere.
 struct HistogramState {
   std::vector<uint64_t> counts;  // [bounds + 1]: in each bucket alone; the last is above all bounds
-  double sum = 0;                // of all values
+  double sum = 0;                // sum of all values
 };
 
 // Thread-safe. One name may be added several times with different labels, if help and kind are
@@ -97,7 +97,7 @@ class Metrics {
   void AddHistogramFunction(const std::string& name, const std::string& help,
                             absl::Span<const double> bounds, const MetricLabels& labels,
                             std::function<HistogramState()> state);
-  // Adds a gauge that is always 1 and whose labels tell what does not change.
+  // Adds a gauge that is always 1 and whose labels have facts that do not change.
   void AddInfo(const std::string& name, const std::string& help, const MetricLabels& labels);
   // From the next scrape on, what vLLM has a name for is there by that name too (vllm_names.h).
   void ShowVllmNames();

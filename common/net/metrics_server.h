@@ -13,8 +13,8 @@ namespace baton {
 // The type of the text of Metrics::Scrape.
 inline constexpr char kMetricsContentType[] = "text/plain; version=0.0.4; charset=utf-8";
 
-// It has two threads: one accepts connections and one serves them all, so that who is slow keeps
-// nobody waiting. Of more than 64 connections the oldest is closed. A request has at most 8 KiB.
+// It has two threads: one accepts connections and one serves them all, so that a slow client does
+// not delay others. Of more than 64 connections the oldest is closed. A request has at most 8 KiB.
 // On loopback its Host must be localhost or an address: otherwise a page in a browser could read
 // the metrics by a name that its own server resolves to this machine. The destructor ends the
 // server and joins its threads.

@@ -8,8 +8,8 @@
 
 namespace baton {
 
-// An option of the server that is built with it. Offered: both versions of ServerReflection tell
-// all services and their messages. Else neither is there.
+// An option of the server that is built with it. Offered: both versions of ServerReflection
+// list all services and their messages. Otherwise neither exists.
 std::unique_ptr<grpc::ServerBuilderOption> ReflectionOption(bool offered);
 
 }  // namespace baton

@@ -145,7 +145,7 @@ struct Port {
   std::unique_ptr<grpc::Server> server;
 };
 
-// Starts a server on `address`, with reflection where `flags` allow it.
+// Starts a server on `address`, with reflection if `flags` allow it.
 absl::StatusOr<std::unique_ptr<Port>> Listen(
     absl::string_view flag, const std::string& address, const ServerFlags& flags,
     const Acceptor::Options& options, const std::shared_ptr<grpc::ServerCredentials>& credentials,
@@ -214,17 +214,17 @@ struct ServerProcess::Rep {
   const Options options;
   const Credentials credentials;
   const int event;
-  CallMetrics calls;                                 // of `port`
+  CallMetrics calls;                                 // metrics of the calls on `port`
   std::unique_ptr<Port> health_port;                 // null: there is none
   std::unique_ptr<Port> port;                        // null before Serve
-  std::atomic<const Acceptor*> listening = nullptr;  // that of `port`
+  std::atomic<const Acceptor*> listening = nullptr;  // the acceptor of `port`
   MemoryWatch memory;                                // looks on the thread of `port`'s acceptor
   Health health;
   std::unique_ptr<MetricsServer> metrics_server;
   UnknownMethods unknown_methods{options.program};
   UnknownMethods unknown_health_methods{options.program};
-  HealthService health_service;        // of `port`
-  HealthService health_service_alone;  // of `health_port`
+  HealthService health_service;        // serves `port`
+  HealthService health_service_alone;  // serves `health_port`
 };
 
 absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options options,

@@ -99,7 +99,7 @@ class ServerProcess {
   // REQUIRES: Serve has succeeded.
   std::string advertised_address() const;
 
-  // Tells a service manager that the process is ready, and later that it stops
+  // Notifies a service manager that the process is ready, and later that it stops
   // (service_manager.h).
   // Waits for the first SIGTERM, SIGINT or RequestShutdown(), then drains for at most
   // --shutdown-timeout, and returns the exit code. A second signal ends the process at once.

@@ -1,4 +1,4 @@
-// The names by which vLLM tells of the same things, for what reads them: endpoint pickers of
+// vLLM's names of the same metrics, for programs that read them: endpoint pickers of
 // inference gateways, and dashboards. docs/operations.md has the table, with the differences.
 #pragma once
 
@@ -11,8 +11,8 @@ struct MetricFamily;
 namespace baton {
 
 // Adds to the families of one scrape, complete with the labels model_name and role, those of vLLM's
-// names that they tell of. Nothing is counted for them: the values are those of the families. A
-// histogram keeps its bounds. Pure.
+// names that correspond to them. Nothing is counted for them: the values are those of the families.
+// A histogram keeps its bounds. Pure.
 void AddVllmNames(std::vector<prometheus::MetricFamily>& families);
 
 }  // namespace baton

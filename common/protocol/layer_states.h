@@ -1,4 +1,4 @@
-// What each layer keeps of a sequence (LayerState), as a KV shape tells it.
+// Checks the state that each layer keeps of a sequence (LayerState) in a KV shape.
 #pragma once
 
 #include <optional>
@@ -14,10 +14,10 @@ namespace baton {
 std::string LayerStateKindText(internal::v1::LayerStateKind kind);
 
 // Why `shape.layer_states` cannot be true, or cannot be carried by this version: it names the layer
-// and its kind. None where it is good. REQUIRES: shape.layers is in its range (ValidateShape).
+// and its kind. None if it is good. REQUIRES: shape.layers is in its range (ValidateShape).
 std::optional<std::string> LayerStatesFault(const internal::v1::KvShape& shape);
 
-// FAILED_PRECONDITION where a layer of the two shapes keeps something else, or another number of
+// FAILED_PRECONDITION if a layer of the two shapes keeps something else, or another number of
 // rows: it names the first such layer, and what both have. `theirs` comes from outside.
 absl::Status CheckSameLayerStates(const internal::v1::KvShape& ours,
                                   const internal::v1::KvShape& theirs);

@@ -50,7 +50,7 @@ JsonSize JsonSizeOf(absl::string_view text) {
 // What the parts of a chat have together.
 struct ChatSize {
   size_t bytes = 0;
-  size_t keys = 0;  // of JSON objects
+  size_t keys = 0;  // keys of JSON objects
 };
 
 // Checks a field that may be JSON, and adds its keys.

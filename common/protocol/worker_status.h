@@ -1,4 +1,4 @@
-// How a worker tells the router that it takes no work now, or that a push has failed.
+// Statuses by which a worker reports that it takes no work now, or that a push has failed.
 #pragma once
 
 #include <string>

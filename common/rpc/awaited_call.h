@@ -1,8 +1,8 @@
-// Calls of methods with one message from the client. gRPC itself begins such a call when it has the
-// whole message, for which it waits without bound: who sends half of one takes memory for as long
-// as he likes. Here the server sees the call at its headers, as it sees that of a stream, reads the
-// message itself, and ends the call when the message does not come. gRPC also waits without bound
-// until the client has taken the last bytes of the answer. Here the server ends the call then too.
+// Calls of methods with one message from the client. gRPC itself begins such a call only when it
+// has the whole message, and waits for it without bound. A client that sends half a message could
+// occupy memory forever. Here the call begins with its headers, as for a stream: the server reads
+// the message and ends the call if the message does not come. gRPC also waits without bound until
+// the client has read the last bytes of the answer. Here the server ends the call in this case too.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace baton {
 
-// A call that may be cancelled at any time, also when gRPC is done with it: then nothing happens.
+// A call that may be cancelled at any time. Has no effect if gRPC has already ended the call.
 class CancellableCall {
  public:
   explicit CancellableCall(grpc::CallbackServerContext& context) : call_(context.c_call()) {
@@ -183,7 +183,8 @@ class AwaitedCall final
   Answer answer_;
   std::atomic<bool> awaiting_ = true;        // neither handled nor ended
   std::atomic<Reactor*> reactor_ = nullptr;  // null before the message has come
-  // Set when the reactor is there, and when the call is cancelled. The second of the two tells it.
+  // Set when the reactor is there, and when the call is cancelled. The second of the two cancels
+  // the reactor.
   std::atomic<bool> handled_or_cancelled_ = false;
 };
 

@@ -38,8 +38,8 @@ inline constexpr size_t kMaxPromptBytes = size_t{3} << 20;
 inline constexpr int kMaxChatMessages = 4096;
 inline constexpr size_t kMaxNameBytes = 256;  // request_id, model, user, cache_salt, role, name
 inline constexpr size_t kMaxTools = 512;
-inline constexpr size_t kMaxToolCalls = 128;  // of one message
-inline constexpr size_t kMaxJsonDepth = 128;  // of a schema, and of the arguments of a call
+inline constexpr size_t kMaxToolCalls = 128;  // calls in one message
+inline constexpr size_t kMaxJsonDepth = 128;  // in a schema, and in the arguments of a call
 // Keys of one JSON object, and of all in a body by HTTP, in a chat's tools or in its calls: objects
 // keep the order of their keys, so that finding one takes time linear in their number.
 inline constexpr size_t kMaxObjectKeys = 4096;
@@ -51,14 +51,14 @@ inline constexpr size_t kMaxStopStringBytes = 1024;
 inline constexpr int kMaxStopTokenIds = 128;
 inline constexpr int kMaxLogprobs = 20;
 inline constexpr int kMaxLogitBias = 1024;
-// Log probabilities that are told of a prompt: its tokens, times one and the likeliest tokens that
-// are told at each. In a router's memory one takes 8 bytes, and about 100 in a message to a client.
+// Log probabilities of a prompt in an answer: its tokens, times one and the number of most likely
+// tokens at each. In a router's memory one takes 8 bytes, and about 100 in a message to a client.
 // Without a stream they come in one message, which stays below gRPC's default limit of 4 MiB.
 inline constexpr uint64_t kMaxPromptLogprobs = 1 << 18;
 inline constexpr uint64_t kMaxPromptLogprobsAtOnce = 1 << 17;
-// Of them in one answer by HTTP, which tells those of each of its prompts in each choice.
+// Prompt log probabilities in one HTTP answer, which repeats those of each prompt in each choice.
 inline constexpr uint64_t kMaxAnswerPromptLogprobs = 1 << 19;
-// Of them in one message from a worker, and the bytes of a chunk for a client.
+// Prompt log probabilities in one message from a worker, and bytes of a chunk for a client.
 inline constexpr size_t kMaxPromptLogprobsInMessage = 1 << 16;
 inline constexpr size_t kPromptLogprobChunkBytes = size_t{256} << 10;
 
@@ -72,7 +72,7 @@ inline constexpr absl::Duration kMessageTimeout = absl::Seconds(10);
 inline constexpr absl::Duration kKeepaliveTime = absl::Seconds(1);
 inline constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(2);
 // Keepalive pings on connections that push KV. This side pings sooner than the other, because gRPC
-// starts its wait again with whatever it reads, and a peer that hears nothing still pings once.
+// starts its wait again with whatever it reads, and a peer that receives nothing still pings once.
 // gRPC sends no two pings within a second, and its timers are up to a quarter of a second late: a
 // silent peer is noticed within 3 s.
 inline constexpr absl::Duration kBulkKeepaliveTime = absl::Milliseconds(700);

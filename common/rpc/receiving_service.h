@@ -106,7 +106,7 @@ class ReceivingService : public Generated::Service {
 
 namespace grpc {
 
-// Lets gRPC deserialise a Received. It always succeeds: `status` tells the methods of a fault.
+// Lets gRPC deserialise a Received. It always succeeds: `status` reports a fault to the methods.
 template <typename Message>
 class SerializationTraits<baton::Received<Message>> {
  public:

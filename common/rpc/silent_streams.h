@@ -17,12 +17,12 @@
 
 namespace baton {
 
-// Thread-safe. May be destroyed while streams are silent: nobody ends them then.
+// Thread-safe. May be destroyed while streams are silent: they are not ended then.
 class SilentStreams {
  public:
   struct Limits {
     absl::Duration time = absl::Seconds(2);  // a stream that is silent for longer is ended
-    size_t streams = 1024;                   // of more than these the oldest is ended
+    size_t streams = 1024;                   // most streams: beyond that the oldest is ended
   };
   // Ends a stream: DEADLINE_EXCEEDED, or RESOURCE_EXHAUSTED for the oldest of too many, both with
   // the reason SILENT_STREAM. Called at most once, on any thread, without a lock. May be called
@@ -34,7 +34,7 @@ class SilentStreams {
 
   // A stream was opened. The returned id is not 0.
   uint64_t Add(End end);
-  // Its first message has come, or its end. An id may be told several times.
+  // Its first message has come, or its end. May be called several times for an id.
   void Spoke(uint64_t id);
 
  private:

@@ -16,7 +16,7 @@ inline constexpr char kTraceStateHeader[] = "tracestate";
 // What a caller says of the trace that its request belongs to.
 struct TraceHeaders {
   absl::string_view parent;  // traceparent; empty: none
-  absl::string_view state;   // tracestate, which nobody here reads
+  absl::string_view state;   // tracestate, passed on unread
 };
 
 // A valid traceparent.
@@ -25,7 +25,7 @@ struct TraceParent {
   absl::string_view span_id;   // 16 of them
   bool sampled = false;        // the caller records its own part
 };
-// None where `text` is not valid. The result points into `text`.
+// None if `text` is not valid. The result points into `text`.
 std::optional<TraceParent> ParseTraceParent(absl::string_view text);
 
 // One request's own place. Ids are lower-case hexadecimal digits.

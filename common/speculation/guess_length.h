@@ -11,7 +11,7 @@ class Acceptance {
   explicit Acceptance(double first_rate) : first_rate_(first_rate) {}
   // The first `accepted` guesses of a run came true; `refused`: the next one did not.
   void Observe(int accepted, bool refused);
-  // A token came that nobody had guessed: what was observed before counts a little less, so after
+  // A token came without a guess: what was observed before counts a little less, so after
   // a while guesses are tried anew.
   void Fade();
   // The probability that the next guess comes true.
@@ -33,9 +33,9 @@ struct StepWithoutGuesses {
 
 // How likely guesses are to come true.
 struct GuessOdds {
-  double acceptance = 0;         // of each guess but the forced ones
+  double acceptance = 0;         // acceptance rate of each guess but the forced ones
   int forced = 0;                // guesses that come first and spell what a grammar forces
-  double forced_acceptance = 1;  // of each of these
+  double forced_acceptance = 1;  // acceptance rate of each forced guess
 };
 
 // The tokens that the sequence gets from its row and `guesses` rows more, as far as is expected.

@@ -6,7 +6,7 @@
 namespace baton {
 
 // A step's time is taken to be a fixed part and a part for each row, and fitted to the last steps;
-// where these had all as many rows, to what a CPU was seen to do. It changes how many tokens are
+// if these had all as many rows, to what a CPU was seen to do. It changes how many tokens are
 // guessed, never which come out. Not thread-safe.
 class RowCosts {
  public:

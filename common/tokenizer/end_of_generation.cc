@@ -11,13 +11,13 @@ namespace {
 constexpr absl::string_view kEndOfMessage = "<|end|>";
 
 constexpr absl::string_view kEnds[] = {
-    // of a turn or a text
+    // ends of a turn or a text
     "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "<end_of_turn>",
     "</s>", "<eos>", "[EOS]", "<EOT>", "_<EOT>", "[EOT]", "<end_of_utterance>", "<turn|>",
     "<|tool_response>", "<｜end▁of▁sentence｜>", "[e~[",
-    // of an answer, and of a call, in formats whose messages end with <|end|>
+    // ends of an answer or a call, in formats whose messages end with <|end|>
     "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
-    // of a file, where code is completed
+    // ends of a file, in code completion
     "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", "<|fim_repo|>", "<|repo_name|>",
     "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>"};
 

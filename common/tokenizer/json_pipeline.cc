@@ -22,7 +22,7 @@ constexpr char kByteLevelExpression[] =
     R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 constexpr char kDigitExpression[] = R"(\p{N})";
 constexpr char kDigitsExpression[] = R"(\p{N}+)";
-constexpr int kMaxDepth = 4;  // of a Sequence in a Sequence
+constexpr int kMaxDepth = 4;  // nesting depth of a Sequence in a Sequence
 
 absl::Status Unsupported(const std::string& path, absl::string_view what) {
   return absl::UnimplementedError(absl::StrCat(path, ": ", what, " is not supported"));

@@ -128,7 +128,7 @@ void LiteralMatcher::Search::FindBlock(size_t begin) {
   block_end_ = std::min(text_.size(), begin + kBlockBytes);
   // A literal that begins in the block ends before `end`.
   const size_t end = std::min(text_.size(), block_end_ + kMaxLiteralBytes - 1);
-  // Of the ranges that begin before `end`, the last one comes first.
+  // Ranges that begin before `end` are visited from the last one back.
   size_t ranges = static_cast<size_t>(
       std::partition_point(trusted_.begin(), trusted_.end(),
                            [end](const TextRange& range) { return range.begin < end; }) -

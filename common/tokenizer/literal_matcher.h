@@ -43,9 +43,9 @@ class LiteralMatcher {
 
   // Finds nothing.
   LiteralMatcher() = default;
-  // Of two equal literals the first counts in trusted text, and the first without `trusted_only` in
-  // other text. REQUIRES: each literal has 1 to kMaxLiteralBytes bytes, all together at most
-  // kMaxTotalBytes. The texts are read only here.
+  // If two literals are equal, trusted text uses the first of them, and other text the first
+  // without `trusted_only`. REQUIRES: each literal has 1 to kMaxLiteralBytes bytes, all together at
+  // most kMaxTotalBytes. The texts are read only here.
   explicit LiteralMatcher(std::vector<Literal> literals);
 
  private:
@@ -110,7 +110,7 @@ class LiteralMatcher::Search {
   const absl::string_view text_;
   const absl::Span<const TextRange> trusted_;
   size_t block_end_ = 0;
-  std::vector<Match> matches_;  // of the block, the last one first
+  std::vector<Match> matches_;  // matches in the block, the last one first
 };
 
 }  // namespace baton

@@ -1,6 +1,6 @@
 // The encoder of SentencePiece's BPE, as GGUF files of the tokenizer model "llama" hold it.
 //
-// Each space is U+2581 to the model, and one is put in front of a text where the file says so;
+// Each space is U+2581 to the model, and one is put in front of a text if the file says so;
 // nothing else is normalised. Single characters merge: of all neighbours whose joined text is a
 // piece, those with the highest score, the leftmost at a tie, until none are left. A character
 // outside the vocabulary becomes the byte pieces of its UTF-8. (sentencepiece's bpe_model.cc

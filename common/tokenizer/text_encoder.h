@@ -1,4 +1,4 @@
-// What turns text without literals of special tokens into tokens.
+// Turns text without literals of special tokens into tokens.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct EncodedText {
 // A part of a text, between literals.
 struct PlainText {
   absl::string_view text;  // not empty
-  size_t offset = 0;       // of its first byte in the whole text
+  size_t offset = 0;       // offset of its first byte in the whole text
   bool begins = false;  // the whole text or what follows a literal, so that a space may be put in
 };
 

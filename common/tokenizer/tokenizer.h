@@ -1,5 +1,5 @@
 // The tokenizer of a GGUF file: byte-level BPE ("gpt2") with the pre-tokenizers of the models that
-// Baton runs, or SentencePiece's BPE ("llama"); or of a tokenizer.json, where the metadata has one
+// Baton runs, or SentencePiece's BPE ("llama"); or of a tokenizer.json, if the metadata has one
 // under "tokenizer.huggingface.json": BPE over bytes or characters.
 #pragma once
 

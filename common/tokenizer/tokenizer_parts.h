@@ -1,4 +1,4 @@
-// What a tokenizer is made of, whatever file it comes from.
+// The parts of a tokenizer, from any kind of file.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct TokenizerParts {
   std::unique_ptr<const Vocabulary> vocabulary;
   size_t listed_tokens = 0;                    // tokens that the file lists (vocabulary_size.h)
   std::unique_ptr<const TextEncoder> encoder;  // borrows `vocabulary`
-  LiteralMatcher literals;                     // of the special and user-defined tokens
-  absl::flat_hash_map<int32_t, LiteralRule> literal_rules;  // of the tokens that have one
+  LiteralMatcher literals;                     // literals of the special and user-defined tokens
+  absl::flat_hash_map<int32_t, LiteralRule> literal_rules;  // by token, if it has one
   std::optional<int32_t> bos_id;
   std::optional<int32_t> eos_id;
   bool add_bos = false;

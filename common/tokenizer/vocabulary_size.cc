@@ -10,7 +10,7 @@
 namespace baton {
 namespace {
 
-// Whether text becomes a token of this kind only where it spells the token's literal.
+// Whether text becomes a token of this kind only if it spells the token's literal.
 bool HasLiteralOnly(int64_t kind) {
   return kind == static_cast<int64_t>(TokenKind::kControl) ||
          kind == static_cast<int64_t>(TokenKind::kUserDefined) ||

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kCapabilityBytes = 16;
 constexpr uint32_t kMaxOutputIndex = 1 << 30;  // fits an int with room to add two of them
 
-// The number of choices; 1 where it is not set.
+// The number of choices; 1 if it is not set.
 uint32_t ChoicesOf(const internal::v1::SequenceSpec& spec) {
   return spec.sampling().has_n() ? spec.sampling().n() : 1;
 }

@@ -33,7 +33,7 @@ absl::StatusOr<CheckedSequence> SequenceFromProto(const internal::v1::SequenceSp
                                                   SequenceRequest::Mode mode,
                                                   const GrammarReader* grammars);
 
-// The token's bytes are left empty: whoever detokenises fills them.
+// The token's bytes are left empty: the detokeniser fills them.
 internal::v1::OutputToken OutputTokenToProto(const OutputToken& token, int choice);
 // In as many messages as their bound asks for.
 std::vector<internal::v1::PromptLogprobs> PromptLogprobsToProto(const PromptScored& scored);

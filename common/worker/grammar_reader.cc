@@ -16,7 +16,7 @@ namespace {
 // own.
 constexpr absl::Duration kReplayAtOnce = absl::Milliseconds(200);
 
-// A SHA-256: nobody can make two grammars that have one key.
+// A SHA-256, so that two grammars with one key cannot be made.
 std::string KeyOf(const GrammarReader::Packed& packed) {
   Sha256 hash;
   hash.UpdateInteger(packed.cache_salt.size());

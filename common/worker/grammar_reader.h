@@ -18,8 +18,8 @@ namespace baton {
 
 // Thread-safe. It keeps grammars that it has read, since reading one takes some milliseconds of a
 // thread that belongs to gRPC. A grammar is found again by its bytes, which name their vocabulary,
-// and by the salt of its request's cached prefixes. So nobody can tell by the time what another
-// tenant asked for.
+// and by the salt of its request's cached prefixes. So no tenant can infer from the time what
+// another tenant asked for.
 class GrammarReader {
  public:
   // What a request brings.
@@ -35,8 +35,8 @@ class GrammarReader {
   // The state of the grammar behind `outputs`, the tokens that an answer has so far. Errors name
   // the field "sequence.grammar": DATA_LOSS if its bytes are damaged, FAILED_PRECONDITION if it is
   // for another vocabulary, RESOURCE_EXHAUSTED if it is too large; or "sequence.token_ids":
-  // INVALID_ARGUMENT if the outputs are none of the grammar, or have ended by it. Where it takes long
-  // to tell, the state has stalled.
+  // INVALID_ARGUMENT if the outputs are none of the grammar, or have ended by it. If the
+  // check takes long, the state has stalled.
   absl::StatusOr<GrammarState> Read(const Packed& packed, absl::Span<const int32_t> outputs) const;
 
   ReadGrammars::Stats stats() const { return grammars_.stats(); }

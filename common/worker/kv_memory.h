@@ -1,4 +1,4 @@
-// What a KV cache takes in memory, and what it would take in other types.
+// The memory of a KV cache, in its type and in other types.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace baton {
 
 // The layout of the KV cache of a worker that serves the file and is given no block size.
-// `dtype` is a value of --kv-cache-dtype. INVALID_ARGUMENT or UNIMPLEMENTED where no worker could
+// `dtype` is a value of --kv-cache-dtype. INVALID_ARGUMENT or UNIMPLEMENTED if no worker could
 // serve the file, or there is no such type.
 absl::StatusOr<KvLayout> KvLayoutOf(const GgufFile& file, absl::string_view dtype);
 

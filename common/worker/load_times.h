@@ -1,4 +1,4 @@
-// How long each stage of a start took, for the log: whoever waits sees for what.
+// Measures each stage of a start for the log, which shows what a slow start waits for.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ class LoadTimes {
   // The whole time, then that of each stage in order; stages of less than 50 ms are left out:
   // "5.2 s: weights 3.1 s, identity 1.9 s".
   std::string Text() const;
-  // Logs Text if it was a second or more: nobody asks where less went.
+  // Logs Text if it was a second or more: a shorter start needs no explanation.
   void Log() const;
 
  private:

@@ -24,7 +24,7 @@ namespace {
 
 constexpr uint64_t kDefaultKvBytes = uint64_t{1} << 30;
 constexpr uint64_t kFreeMemoryShare = 4;  // a quarter
-// The check of the file's SHA-256, where it is made, is this share of the progress that is told.
+// The check of the file's SHA-256, if it is made, is this share of the reported progress.
 constexpr double kCheckShare = 0.2;
 // Making the weights' identity is this share of the progress that the check leaves.
 constexpr double kIdentityShare = 0.2;

@@ -22,7 +22,7 @@ struct ModelRuntimeOptions {
   std::string model;         // path of a GGUF file or a Hugging Face folder
   std::string model_sha256;  // what its SHA-256 must be, in hexadecimal; empty: not checked
   std::string draft_model;   // path of the draft model, as `model`; empty: there is none
-  Quantisation quantisation = Quantisation::kNone;  // of the model's weights, not of the draft's
+  Quantisation quantisation = Quantisation::kNone;  // for the model, not the draft
   BackendOptions backend;
   // num_kv_blocks, prefix_identity and end_of_generation_ids are found out by LoadModelRuntime.
   EngineOptions engine;

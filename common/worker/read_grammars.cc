@@ -7,7 +7,7 @@
 namespace baton {
 namespace {
 
-constexpr size_t kEntryBytes = 256;  // of an entry besides its key and its grammar, about
+constexpr size_t kEntryBytes = 256;  // estimated bytes of an entry besides its key and its grammar
 
 }  // namespace
 

@@ -65,7 +65,7 @@ class ReadGrammars {
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable read_;
   Stats stats_;
-  std::list<Entry> entries_;  // that used last comes first
+  std::list<Entry> entries_;  // the most recently used first
   absl::flat_hash_map<std::string, std::list<Entry>::iterator> by_key_;
   Readings readings_;
 };

@@ -46,7 +46,7 @@ std::vector<std::pair<std::string, KvType>> KvCacheTypes();
 // The most that --kv-copy-threads takes.
 inline constexpr int kMaxCopyThreads = 64;
 // Threads that help those of pushes (KvStaging::Options::helpers), of a process with `cpus` CPUs.
-// Where `copy_threads` is 0, one for every four CPUs, at most 4: most of the others are for gRPC's
+// If `copy_threads` is 0, one for every four CPUs, at most 4: most of the others are for gRPC's
 // threads, which the kernel's copies keep as busy.
 int CopyHelpers(int copy_threads, int cpus);
 

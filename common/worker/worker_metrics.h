@@ -57,8 +57,8 @@ class WorkerMetrics {
   void TransferBytes(uint64_t bytes);  // adds payload bytes
   void BytesResent(uint64_t bytes);    // adds payload bytes that had been sent before
   void TransferDone(const Transfer& transfer);
-  // Counts a failure by the kind of its code. CANCELLED does not count: nobody wanted the transfer
-  // any more.
+  // Counts a failure by the kind of its code. CANCELLED does not count: the transfer was not
+  // wanted any more.
   void TransferFailed(const absl::Status& status);
   // A sequence has ended here.
   void SequenceDone(absl::Duration queue, absl::Duration prefill, absl::Duration decode);
@@ -92,7 +92,8 @@ class WorkerMetrics {
   std::optional<Counter> bytes_saved_, bytes_resent_, messages_;
 };
 
-// Adds the memory of a KV cache of so many blocks: in its own type, and what it would be in others.
+// Adds the memory of a KV cache of `blocks` blocks: in its own type, and what it would be in
+// others.
 void AddKvMemoryMetrics(Metrics& metrics, const KvLayout& layout, int blocks);
 
 // Adds baton_config_info: the sizes within which this worker computes.

@@ -56,7 +56,7 @@ class WorkerProcess {
   // Watch messages go out at once. May be called from any thread.
   void StateChanged() { watch_->StateChanged(); }
 
-  // Serves `services` and Watch until the process is told to end, and returns the exit code. Calls
+  // Serves `services` and Watch until the process is asked to end, and returns the exit code. Calls
   // the hooks as ServerProcess::Run does, and end_rest a second time when the server has drained.
   // Nothing calls the services any more when it returns. Exits the process if the last calls do not
   // end within 4 s. REQUIRES: all hooks are set.

@@ -74,7 +74,7 @@ class WorkerService::Watcher final : public grpc::ServerWriteReactor<WatchRespon
   }
 
   // The router has a newer stream. A router that does not read what is being written does not learn
-  // of it: told again, the stream ends without a status.
+  // of it. The second time, the stream ends without a status.
   void Supersede() {
     if (ending()) return context_.TryCancel();
     End(ToGrpcStatus(WithErrorInfo(absl::AbortedError("the router has opened a newer Watch stream"),

@@ -42,7 +42,7 @@ internal::v1::WatchResponse WatchFromStats(ServerState state, const EngineStats&
 class WorkerService final : public ReceivingService<internal::v1::WorkerService> {
  public:
   // `snapshot` makes a message without info and prefix. It is called on this service's thread and
-  // must not block. The prefix messages tell of `pages`, which is borrowed: each stream gets a full
+  // must not block. The prefix messages report `pages`, which is borrowed: each stream gets a full
   // list first and then the changes, in messages numbered from 1. Pages that do not fit in one
   // message follow at once in the next. Null: there are no prefix messages. A stream ends when the
   // certificate of its router is revoked, by what `credentials` know.

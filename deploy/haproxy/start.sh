@@ -17,11 +17,11 @@
 # HTTP too, where BATON_FRONT_HTTP is given: the address where its clients connect. BATON_FRONT_HTTP_ROUTER is then what
 # --http-listen of the router names, whose certificate must have the name BATON_FRONT_HTTP_NAME (localhost); the router must have
 # --tls-cert and the others, since it knows this front by its certificate.
-# Of routers elsewhere, whose HTTP has the same name and another port: BATON_FRONT_ROUTER_CA (CA) are the authorities of their
+# For routers elsewhere, whose HTTP has the same name and another port: BATON_FRONT_ROUTER_CA (CA) are the authorities of their
 # certificates, in which BATON_FRONT_ROUTER_NAME (baton.internal) stands, and BATON_FRONT_DNS is the server that is asked for them,
 # host:port, instead of those of /etc/resolv.conf.
 # BATON_FRONT_HEALTH is where /live and /ready are answered in plain text. BATON_FRONT_RENEWAL, such as 30s, is how often the
-# certificates and lists are looked at and, where they have changed, read anew, as by SIGUSR2.
+# certificates and lists are looked at and, if they have changed, read anew, as by SIGUSR2.
 set -euo pipefail
 
 fail() {
@@ -50,7 +50,7 @@ export BATON_FRONT_REVOCATION="${5:+crl-file $5}"
 command=(haproxy -W -db -f "$(dirname "${BASH_SOURCE[0]}")/front.cfg")
 [[ -n "${BATON_FRONT_RENEWAL:-}" ]] || exec "${command[@]}"
 
-# HAProxy waits for all its children before it ends, so whoever looks at the files is none of them.
+# HAProxy waits for all its children before it ends, so the process that watches the files must not be one of them.
 "${command[@]}" &
 front=$!
 for signal in TERM INT USR1 USR2; do

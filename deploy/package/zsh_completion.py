@@ -31,7 +31,7 @@ def escaped(plain, also=""):
 
 
 def specs(flag):
-    """What _arguments is told of one flag."""
+    """The specification of one flag for _arguments."""
     value = ""
     if flag["takes_value"]:
         value = f":value:({' '.join(flag['choices'])})" if flag["choices"] else f":{escaped(flag['placeholder'])}:_files"

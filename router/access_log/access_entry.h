@@ -1,4 +1,4 @@
-// What becomes known of one request on its way through the router.
+// Collects the facts of one request for the access log.
 #pragma once
 
 #include <memory>

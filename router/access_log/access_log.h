@@ -59,8 +59,8 @@ class AccessLog {
   void Drop(Counter& reason);
 
   const AccessLogOptions options_;
-  const std::unique_ptr<LineSink> sink_;  // of the thread
-  bool failing_ = false;                  // of the thread: the last line could not be written
+  const std::unique_ptr<LineSink> sink_;  // the thread's only
+  bool failing_ = false;                  // the thread's only: the last write failed
   absl::Mutex mutex_;
   LineRate unknown_callers_ ABSL_GUARDED_BY(mutex_);
   BoundedQueue<AccessRecord> queue_{kQueueBound};

@@ -48,7 +48,7 @@ class LineSink {
   const std::string path_;  // empty: standard error
   int fd_ = -1;             // -1: not open
   bool stuck_ = false;      // the last wait for a reader was in vain
-  std::string rest_;        // of a line whose beginning was written
+  std::string rest_;        // rest of a line whose beginning was written
 };
 
 }  // namespace baton

@@ -12,8 +12,8 @@
 
 namespace baton {
 
-// Every block of the answer is a block of the message's content. message_start tells the prompt's
-// tokens, where Begin did; what was found in caches is told at the end, with the true usage. A
+// Every block of the answer is a block of the message's content. message_start has the prompt's
+// tokens if Begin had them; the cached tokens come at the end, with the true usage. A
 // stream that breaks ends with `event: error`.
 class MessagesFormat final : public AnswerFormat {
  public:

@@ -103,7 +103,7 @@ std::string ReadResultBlock(JsonFields& block) {
   return "";
 }
 
-// Whether blocks of this type tell what a hosted tool has done, or was asked to do.
+// Whether blocks of this type describe a hosted tool's call or its result.
 bool IsOfHostedTool(absl::string_view type) {
   return absl::EndsWith(type, "_tool_use") || absl::EndsWith(type, "_tool_result");
 }
@@ -140,7 +140,7 @@ class BlockReader {
     } else if (type == "thinking" && role_ == kAssistant) {
       Join(block.RequiredString("thinking"), *Own().mutable_reasoning_content());
     } else if (type == "redacted_thinking" && role_ == kAssistant) {
-      Own();  // whose text nobody can read
+      Own();  // its text is encrypted
     } else if (type == "tool_use" && role_ == kAssistant) {
       ReadUse(block);
     } else if (IsOfHostedTool(type)) {

@@ -81,7 +81,7 @@ void AnswerBlocks::AddParts(std::vector<AnswerPart> parts) {
   }
 }
 
-// A template puts lines' ends between reasoning and calls, which nobody wants to see as a text.
+// A template puts lines' ends between reasoning and calls, which should not become a text block.
 void AnswerBlocks::AddText(std::string text, std::vector<v1::TokenLogprob> logprobs) {
   if (!IsOpen(AnswerBlock::Kind::kText)) {
     space_ += text;

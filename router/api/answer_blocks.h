@@ -18,11 +18,11 @@ namespace baton {
 struct AnswerBlock {
   enum class Kind { kReasoning, kText, kCall };
   Kind kind = Kind::kText;
-  std::string id{};    // of a call: 24 letters and digits
-  std::string name{};  // of the tool that is called
-  std::string text{};  // so far; of a call its arguments, JSON as the model wrote it
+  std::string id{};    // a call's id: 24 letters and digits
+  std::string name{};  // the called tool
+  std::string text{};  // so far; a call's arguments, as the model wrote the JSON
   bool ended = false;
-  std::string space{};     // of a call: the tool's namespace; empty: none
+  std::string space{};     // the called tool's namespace; empty: none
   bool is_custom = false;  // a call of a custom tool, whose `text` is no JSON
 };
 
@@ -30,8 +30,9 @@ struct BlockEvent {
   enum class Kind { kBegin, kDelta, kEnd };
   Kind kind = Kind::kBegin;
   size_t block = 0;     // index in AnswerBlocks::blocks()
-  std::string delta{};  // of kDelta; never empty
-  // Of a text's delta: those of its tokens, where the request asks. Blocks do not keep them.
+  std::string delta{};  // set for kDelta, never empty
+  // Log probabilities of the tokens in a text's delta, if the request asks for them. AnswerBlock
+  // does not keep them.
   std::vector<v1::TokenLogprob> logprobs{};
 };
 

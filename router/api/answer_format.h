@@ -1,4 +1,4 @@
-// What an API's answer looks like.
+// Writes answers in the form of an API.
 #pragma once
 
 #include <cstddef>
@@ -23,15 +23,15 @@ class AnswerFormat {
  public:
   virtual ~AnswerFormat() = default;
 
-  // A prompt was let in and has so many tokens; told before its first response. For formats that
-  // tell it before the usage at the end.
+  // A prompt was let in and has this many tokens; called before its first response. For formats
+  // that report the tokens before the usage at the end.
   virtual void Begin(size_t /*prompt*/, uint32_t /*prompt_tokens*/) {}
   // Every prompt's responses come in their order; those of different prompts in any. Appends events
   // ("data: ...\n\n") to `out`, or nothing yet; an answer that is no stream keeps what it needs.
   virtual void Add(size_t prompt, const v1::GenerateResponse& response, std::string& out) = 0;
   // All prompts' completes were added. Appends the stream's last events, or the whole body.
   virtual void Finish(std::string& out) = 0;
-  // A stream has broken. Appends the event that tells it; nothing follows. Only for streams.
+  // A stream has broken. Appends the event that reports it; nothing follows. Only for streams.
   virtual void Fail(const ApiError& error, std::string& out) = 0;
   // The rest of what the last of these three has written, after what it has appended to `out`: long
   // events or a long body, whose parts may be shared. REQUIRES: called after each of them.
@@ -43,7 +43,7 @@ struct ApiRequest {
   // One for each prompt: `prompts[i].stream` is `stream`. At least one.
   std::vector<v1::GenerateRequest> prompts{};
   bool stream = false;
-  // Log probabilities that the answer tells of each token of a prompt, in all choices.
+  // Number of log probabilities in the answer for each token of a prompt, in all choices.
   uint64_t logprobs_of_prompt_token = 0;
   std::unique_ptr<AnswerFormat> format{};
   // What the client is to know of a request that is served for all that: one line of printable
@@ -54,7 +54,7 @@ struct ApiRequest {
 // What translations know of the router, beside the request's body.
 struct ApiContext {
   std::string model;          // the only one, as clients call it
-  std::string request_id;     // of the HTTP request: x-request-id, its trace, or drawn
+  std::string request_id;     // from x-request-id, the HTTP request's trace, or drawn
   std::string answer_id{};    // drawn for each answer: its id, and the ids of its calls
   int64_t created = 0;        // Unix seconds
   const ToolForm& tool_form;  // the model's

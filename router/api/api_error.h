@@ -1,4 +1,4 @@
-// Errors as HTTP clients of the APIs are told them.
+// Errors for HTTP clients of the APIs.
 #pragma once
 
 #include <optional>
@@ -12,9 +12,9 @@
 
 namespace baton {
 
-// With the words of OpenAI's API, which the others are translated from.
+// An error in the terms of OpenAI's API, from which the other APIs' errors are translated.
 struct ApiError {
-  int status = 500;  // of HTTP
+  int status = 500;  // HTTP status code
   // invalid_request_error, authentication_error, permission_error, not_found_error,
   // rate_limit_error, server_error, unavailable_error, not_supported_error
   std::string type;
@@ -45,8 +45,8 @@ std::string OpenAiErrorBody(const ApiError& error);
 // {"type": "error", "error": {"type", "message"}, "request_id"}
 std::string AnthropicErrorBody(const ApiError& error, const std::string& request_id);
 
-// The answer with that body: retry-after in whole seconds, retry-after-ms and x-should-retry where
-// the error tells when to come again, www-authenticate with 401.
+// The answer with that body: retry-after in whole seconds, retry-after-ms and x-should-retry if
+// the error has a retry delay, www-authenticate with 401.
 HttpResponse ErrorResponse(const ApiError& error, std::string body);
 
 }  // namespace baton

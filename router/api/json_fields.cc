@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr JsonLimits kBodyLimits = {
-    .depth = 128,  // whoever walks the JSON later does it by recursion
+    .depth = 128,  // later readers of the JSON are recursive
     .keys = kMaxJsonKeys,
     .object_keys = kMaxObjectKeys,
 };

@@ -26,7 +26,7 @@ class JsonFields {
  public:
   explicit JsonFields(const nlohmann::ordered_json& object, std::string path = "");
 
-  // Null where the field is absent or null.
+  // Null if the field is absent or null.
   const nlohmann::ordered_json* Find(absl::string_view name);
   std::optional<bool> Bool(absl::string_view name);
   // A whole number; 1.0 is one.

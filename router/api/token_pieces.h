@@ -1,4 +1,4 @@
-// Which tokens a text is made of, where a request asks for log probabilities.
+// Assigns tokens to the pieces of a text, if a request asks for log probabilities.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class TokenPieces {
  public:
   struct Piece {
     std::string text{};                      // whole characters
-    std::vector<v1::TokenLogprob> tokens{};  // that it is made of, in their order
+    std::vector<v1::TokenLogprob> tokens{};  // tokens of the text, in order
   };
 
   // `token` of each one holds its bytes.

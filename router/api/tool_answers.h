@@ -1,4 +1,4 @@
-// How an answer is read that may hold calls of tools and reasoning.
+// Prepares requests and parsers for answers that may contain tool calls and reasoning.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,11 @@
 
 namespace baton {
 
-// Leaves the markers of calls and reasoning in the text of the answer, where they are special
-// tokens, and asks for the ids that tell such a token from a text that is spelled like it.
+// Leaves the markers of calls and reasoning in the text of the answer, if they are special
+// tokens, and asks for the ids that distinguish such a token from a text that is spelled like it.
 void LeaveMarkers(const ToolForm& tool_form, v1::GenerateRequest& request);
 
-// The parsers of so many choices. The ids of their calls follow from the answer's id, so those of
+// Makes one parser for each choice. The ids of their calls follow from the answer's id, so those of
 // two answers differ, even with one seed and one x-request-id.
 std::vector<std::unique_ptr<AnswerParser>> ParsersOf(const ApiContext& context,
                                                      const v1::ChatInput& chat, int choices);

@@ -28,7 +28,7 @@ size_t LogprobBytes(const Logprobs& logprobs) {
   return bytes;
 }
 
-// What it adds to the memory that is held, without the messages themselves.
+// Returns the memory that the response's contents occupy, without the messages themselves.
 size_t ContentBytes(const v1::GenerateResponse& response) {
   const v1::GenerateChunk& chunk = response.chunk();
   const v1::GenerateComplete& complete = response.complete();

@@ -14,26 +14,27 @@
 
 namespace baton {
 
-// What may wait for a client, as it lies in memory. Above the first of each the client counts as
-// behind, below both of the second as caught up again. gRPC holds a copy of the message that it
-// writes, so with kMaxJoinedBytes all of it is less than 64 KiB, but for the log probabilities of a
-// prompt, which come at once. Tokens are counted too: the router remembers more of each than its
-// few bytes.
+// Limits of one client's outgoing queue, in bytes of memory and in tokens. A client counts as
+// behind while either high mark is exceeded, and as caught up once both low marks are met. gRPC
+// keeps a copy of the message that it is writing. With kMaxJoinedBytes the total stays below 64
+// KiB, except for a prompt's log probabilities, which arrive in one message. Tokens have their own
+// limit because the router keeps more than a token's few bytes.
 inline constexpr size_t kOutboxHighBytes = 32 << 10;
 inline constexpr size_t kOutboxLowBytes = 8 << 10;
 inline constexpr size_t kOutboxHighTokens = 256;
 inline constexpr size_t kOutboxLowTokens = 64;
-inline constexpr size_t kMaxJoinedBytes = 8 << 10;  // a message that large is not joined to
+inline constexpr size_t kMaxJoinedBytes = 8 << 10;  // a larger message is not extended
 
 class ClientCall;
 
 // The server's end of a Generate stream, as raw operations. Three implementations: gRPC's
-// (grpc_client_writer.h), HTTP's (router/web/http_answer.cc) and the simulation's. What it tells
-// the call never comes from inside one of its functions.
+// (grpc_client_writer.h), HTTP's (router/web/http_answer.cc) and the simulation's. It never calls
+// back from inside one of its functions.
 class ClientWriter {
  public:
   virtual ~ClientWriter() = default;
-  // From now on the call hears of the stream, on any thread. REQUIRES: once, before all else.
+  // From now on the call receives the stream's events, on any thread. REQUIRES: called once, before
+  // all else.
   virtual void Attach(ClientCall& call) = 0;
   // One at a time, answered by OnWriteDone. `response` is read until then.
   virtual void StartWrite(const v1::GenerateResponse* response) = 0;
@@ -43,8 +44,8 @@ class ClientWriter {
   virtual void Cancel() = 0;
 };
 
-// All but the writer's callbacks and cancelled() on the loop's thread. Owned by the request's
-// runner, which destroys it in `on_done`, the last thing it hears.
+// Thread rule: the loop's thread, except for the writer's callbacks and cancelled(). Owned by the
+// request's runner, which destroys it in `on_done`, its last callback.
 class ClientCall final {
  public:
   struct Handlers {  // called on the loop's thread

@@ -1,5 +1,4 @@
-// Where everything about the router's requests and workers happens, one task at a time, so that
-// none of that needs a lock.
+// Runs all work on the router's requests and workers, one task at a time, so that it needs no lock.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +8,11 @@
 
 namespace baton {
 
-// Runs tasks in the order of their posting, never two at once; "the loop's thread" is whichever
-// thread runs them. What may be posted is bounded by whoever posts: each open call has at most one
-// read, one write and one end on the way, and calls are bounded by admission and by the workers'
-// reservations; the tokenizing pool posts one answer for each admitted request. Two
-// implementations: ThreadLoop, and the simulation's in virtual time.
+// Runs tasks in the order of their posting, never two at once. "The loop's thread" is the thread
+// that runs them at the moment. The number of posted tasks is bounded by their sources: each open
+// call has at most one read, one write and one end under way, and calls are bounded by admission
+// and by the workers' reservations; the tokenizing pool posts one answer for each admitted request.
+// Two implementations: ThreadLoop, and the simulation's in virtual time.
 class EventLoop {
  public:
   using Task = absl::AnyInvocable<void()>;

@@ -62,7 +62,7 @@ void ThreadLoop::Loop() {
     {
       absl::MutexLock lock(&mutex_);
       while (running_ || (tasks_.empty() && !stop_ && FirstTimer() > SteadyNow())) {
-        // Whoever runs also sees to the timers, and says when he is done.
+        // The thread that runs also handles the timers, and reports when it is done.
         sleeps_until_ = running_ ? absl::InfiniteFuture() : FirstTimer();
         changed_.WaitFor(mutex_, sleeps_until_ - SteadyNow());
       }

@@ -37,8 +37,8 @@ class ThreadLoop final : public EventLoop {
 
  private:
   void Loop();
-  // Runs tasks and due timers until there are none, or about so many are done and the own thread
-  // goes on. REQUIRES: running_ was set by this thread.
+  // Runs tasks and due timers until there are none, or about `max_tasks` are done and the own
+  // thread goes on. REQUIRES: running_ was set by this thread.
   void RunTasks(size_t max_tasks) ABSL_LOCKS_EXCLUDED(mutex_);
   void RunDueTimers();
   absl::Time FirstTimer() const;
@@ -48,10 +48,10 @@ class ThreadLoop final : public EventLoop {
   std::vector<Task> tasks_ ABSL_GUARDED_BY(mutex_);
   bool running_ ABSL_GUARDED_BY(mutex_) = false;  // some thread runs tasks
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  // Until when the own thread sleeps where nobody wakes it; InfinitePast while it does not.
+  // The time until which the own thread sleeps unless it is woken; InfinitePast while it does not.
   absl::Time sleeps_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 
-  // The next three belong to the thread that runs tasks, else to whoever holds the lock.
+  // The next three belong to the thread that runs tasks, else to the holder of the lock.
   std::map<Timer, Task> timers_;
   uint64_t next_timer_ = 1;
   std::vector<Task> batch_;

@@ -69,7 +69,7 @@ void DecodeClientCall::OnWriteDone(bool ok) {
   loop_.PostOrRun([this, ok] {
     writing_ = false;
     outbox_.pop_front();
-    if (ok) WriteNext();  // otherwise the stream is broken, which the pending read tells
+    if (ok) WriteNext();  // otherwise the pending read reports the broken stream
   });
 }
 

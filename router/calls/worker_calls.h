@@ -15,23 +15,24 @@
 
 namespace baton {
 
-// What a call tells its owner, on the loop's thread. `on_end` comes exactly once and last; the
-// owner may destroy the call in it, and never before. The next message is read when `on_message`
-// has returned: at most one is on the way.
+// The callbacks of a call to its owner, on the loop's thread. `on_end` is called exactly once and
+// last; only then may the owner destroy the call. The next message is read after `on_message` has
+// returned, so at most one is under way.
 template <typename Response>
 struct CallHandlers {
   std::function<void(Response&)> on_message;
   std::function<void(const absl::Status&)> on_end;
 };
 
-// A call that is answered by a stream. All but the stream's callbacks on the loop's thread.
+// A call that is answered by a stream. Thread rule: the loop's thread, except for the stream's
+// callbacks.
 template <typename Response>
 class StreamingCall final : public StreamEvents {
  public:
   StreamingCall(EventLoop& loop, CallHandlers<Response> handlers)
       : loop_(loop), handlers_(std::move(handlers)) {}
 
-  // REQUIRES: `stream` tells its events to this call.
+  // REQUIRES: this call receives the events of `stream`.
   void Begin(std::unique_ptr<ReadStream<Response>> stream) {
     stream_ = std::move(stream);
     stream_->StartRead(&response_);
@@ -41,7 +42,7 @@ class StreamingCall final : public StreamEvents {
   void Cancel() { stream_->Cancel(); }
   // The SPIFFE id in the worker's certificate; empty without TLS. REQUIRES: called in on_message.
   std::string PeerId() const { return stream_->PeerId(); }
-  // Where the connection leads, as ReadStream::PeerAddress. REQUIRES: called in on_message.
+  // Returns ReadStream::PeerAddress. REQUIRES: called in on_message.
   std::string PeerAddress() const { return stream_->PeerAddress(); }
 
  private:
@@ -71,7 +72,7 @@ class DecodeClientCall final : public StreamEvents {
  public:
   DecodeClientCall(EventLoop& loop, CallHandlers<internal::v1::DecodeResponse> handlers);
 
-  // REQUIRES: `stream` tells its events to this call.
+  // REQUIRES: this call receives the events of `stream`.
   void Begin(std::unique_ptr<DecodeStream> stream, internal::v1::DecodeRequest start);
   // REQUIRES, for all of these: after Begin.
   void Send(internal::v1::DecodeRequest message);

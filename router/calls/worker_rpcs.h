@@ -15,7 +15,7 @@
 
 namespace baton {
 
-// Who hears of a stream, on any thread. Each operation that was started is answered once.
+// Receives the events of a stream, on any thread. Each started operation is answered once.
 class StreamEvents {
  public:
   virtual ~StreamEvents() = default;
@@ -41,8 +41,8 @@ class ReadStream {
   // The SPIFFE id in the worker's certificate; empty without TLS. REQUIRES: a read was answered
   // with a message, and OnDone has not come.
   virtual std::string PeerId() const = 0;
-  // Where the connection leads, as gRPC writes it ("ipv4:10.0.0.3:50051"); empty if it is unknown.
-  // REQUIRES: as PeerId.
+  // Returns the address of the other end in gRPC's form ("ipv4:10.0.0.3:50051"); empty if it is
+  // unknown. REQUIRES: as PeerId.
   virtual std::string PeerAddress() const = 0;
 };
 

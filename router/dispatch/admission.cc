@@ -10,7 +10,7 @@
 namespace baton {
 namespace {
 
-// A tenant may hold so many times the free places: a lone one up to eight ninths of the queue.
+// A tenant may hold this many times the free places: a lone one up to eight ninths of the queue.
 constexpr uint32_t kTenantShare = 8;
 // The part of its time limit that a request may be predicted to wait: predictions are rough, and a
 // request that is refused after waiting has waited for nothing.
@@ -20,7 +20,7 @@ constexpr absl::Duration kSafeMargin = absl::Milliseconds(100);
 constexpr absl::Duration kLongestWait = absl::Hours(1);  // the longest prediction
 constexpr double kOutputMemory = 32;                     // requests in the mean of the output
 
-// What a client may tell its operator: the flag that bounds the queue, with its value.
+// A hint that a client can pass on to its operator: the flag that bounds the queue, with its value.
 std::string MostRequests(const Admission::Limits& limits) {
   return absl::StrCat("--max-waiting-requests is ", limits.requests);
 }
@@ -128,7 +128,7 @@ absl::Status Admission::CheckRoom(const Newcomer& newcomer, absl::Time now) cons
 }
 
 absl::Duration Admission::Wait(const Newcomer& newcomer, absl::Time now) const {
-  // While nobody waits for a busy worker, what is here is only on its way.
+  // While no request waits for a busy worker, the requests here are only passing through.
   const std::optional<double> rate = rate_.TokensPerSecond(now);
   if (!rate_.somebody_waits() || !rate.has_value()) return absl::ZeroDuration();
   const uint64_t ahead =

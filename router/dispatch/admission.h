@@ -35,7 +35,7 @@ class Admission {
   // What is known of a request before its prompt is tokenised.
   struct Newcomer {
     std::string tenant{};
-    std::string user{};  // of the tenant
+    std::string user{};  // the tenant's user
     int32_t priority = 0;
     uint64_t bytes = 0;
     uint64_t tokens = 1;  // prompt and expected output, about
@@ -108,12 +108,12 @@ class Admission {
   // Returns a body that has no bytes yet.
   Body NewBody(std::string tenant) { return Body(this, std::move(tenant)); }
 
-  // Somebody waits for a worker because all are busy, from now on, or nobody does.
+  // Sets whether, from now on, a request waits for a worker because all are busy.
   void SetWaiting(bool somebody_waits, absl::Time now);
   // A request ended well: what others are expected to generate follows it.
   void SawOutput(uint32_t tokens_per_choice);
 
-  // Prompt and expected output of a request for at most so many tokens in each choice.
+  // Returns the tokens of the prompt and the expected output, at most `max_tokens` in each choice.
   uint64_t ExpectedTokens(uint64_t prompt_tokens, uint32_t max_tokens, uint32_t choices) const;
   const Limits& limits() const { return limits_; }
   std::optional<double> TokensPerSecond(absl::Time now) const;
@@ -139,8 +139,8 @@ class Admission {
   };
   // A user of a tenant, or without a user the whole tenant.
   using Owner = std::pair<std::string, std::optional<std::string>>;
-  // Those whose parts the request counts in. The anonymous tenant may have the whole queue: nobody
-  // else is there.
+  // Those whose parts the request counts in. The anonymous tenant may have the whole queue: there
+  // are no other tenants.
   static std::vector<Owner> OwnersOf(const Newcomer& newcomer);
   // Takes `given` from the owner's part.
   void GiveBack(const Owner& owner, const Part& given) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -150,7 +150,7 @@ class Admission {
   const Limits limits_;
   mutable absl::Mutex mutex_;
   uint32_t requests_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of requests and bodies
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of requests and bodies
   std::map<Owner, Part> parts_of_ ABSL_GUARDED_BY(mutex_);
   Backlog backlog_ ABSL_GUARDED_BY(mutex_);
   DrainRate rate_ ABSL_GUARDED_BY(mutex_);

@@ -100,7 +100,7 @@ void Dispatcher::PlaceWaiting() {
       case Placement::Outcome::kWait:
         request.none_ready_since = absl::InfiniteFuture();
         parts_.admission.SetWaiting(true, now);
-        return;  // nobody overtakes
+        return;  // no request overtakes another
     }
   }
   parts_.admission.SetWaiting(false, now);
@@ -233,7 +233,7 @@ void Dispatcher::Sweep() {
       WhoIsTooLate(waiting_, parts_.admission.TokensPerSecond(now), time_left);
   for (const uint64_t number : late) {
     const RequestSpec& spec = requests_.at(number).spec;
-    if (spec.deadline <= now) continue;  // the request itself tells a deadline that has passed
+    if (spec.deadline <= now) continue;  // the request itself reports a passed deadline
     const std::string bound =
         spec.deadline < spec.received + most
             ? "its deadline allows"

@@ -67,7 +67,7 @@ class Dispatcher {
   // An attempt needs workers. Ignored when the number is not inside.
   void Ask(uint64_t number, ChooseWorkers ask);
   // Answers at once an attempt that would take the place of another one, which holds `beside`
-  // (null: no longer) and waits there for memory. Only where there is room now, and not before
+  // (null: no longer) and waits there for memory. Only if there is room now, and not before
   // those that have no workers yet. REQUIRES: the number is inside.
   std::optional<Assignment> TryElsewhere(uint64_t number, ChooseWorkers ask, Lease* beside);
 
@@ -101,7 +101,7 @@ class Dispatcher {
   // Gives up those that wait and will get no worker in time, now and for as long as some wait.
   void Sweep();
   void SweepAt(absl::Time at);
-  // Tells the pages how much of the prompt is held where the request is placed.
+  // Records in the pages how much of the prompt the chosen workers hold.
   void CountReuse(const RequestSpec& spec, const ReadyWorkers::Candidates& candidates,
                   const Placement& placement);
   absl::Status WhyNoWorker() const;

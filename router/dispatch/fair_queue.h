@@ -19,8 +19,8 @@
 namespace baton {
 
 // Not thread-safe, no clock: equal calls give equal orders. Push, Remove and TakeFront take
-// O(log n) of what is inside. Bounded by whoever pushes; of tenants none of whose requests wait it
-// remembers at most as many as it was told, of each priority, and as many of the users of each
+// O(log n) of what is inside. Bounded by the caller. Of tenants without waiting requests it
+// remembers at most a given number, for each priority, and as many of the users of each
 // tenant that waits.
 class FairQueue {
  public:
@@ -33,7 +33,7 @@ class FairQueue {
   // Takes it out unserved. False when it is not inside.
   bool Remove(uint64_t number);
 
-  // Who is next; null when nobody waits. Valid until something changes.
+  // Returns the next entry; null if none waits. Valid until something changes.
   const Entry* Front() const;
   // The first is served. REQUIRES: Front() is not null.
   void TakeFront();
@@ -55,7 +55,7 @@ class FairQueue {
   const size_t max_idle_tenants_;
   std::map<uint64_t, Entry> entries_;
   std::set<std::pair<int32_t, uint64_t>> resumed_;  // (priority, number)
-  std::map<int32_t, Tenants> levels_;               // those in which somebody waits
+  std::map<int32_t, Tenants> levels_;               // levels in which an entry waits
 };
 
 }  // namespace baton

@@ -4,8 +4,8 @@
 // charged with the request's tokens then, not before: what leaves unserved costs nothing. A member
 // that comes, or comes back, begins at the virtual time, which grows with each request served by
 // that request's share of all members that wait, but does not pass the tag of the member that was
-// served if more of its requests wait. So nobody saves up for a burst by staying away, and however
-// many members come anew, those that wait are reached. Of equal tags the one that was
+// served if more of its requests wait. So no member saves up for a burst by staying away, and
+// however many members come anew, those that wait are reached. Of equal tags the one that was
 // served least recently goes first, a member that comes anew before all others: who asks seldom
 // waits for the request that is being served, and not for the next one too.
 //
@@ -30,7 +30,7 @@ struct QueueEntry {
   uint64_t number = 0;  // grows in the order of arrival; no two are equal
   int32_t priority = 0;
   std::string tenant{};
-  std::string user{};    // of the tenant
+  std::string user{};    // the tenant's user
   uint64_t tokens = 0;   // prompt and expected output
   bool resumed = false;  // was served before, and charged then
 };
@@ -113,7 +113,7 @@ class FairShare {
   struct Position {
     double tag = 0;
     uint64_t turn = 0;
-    uint64_t number = 0;  // of its next entry
+    uint64_t number = 0;  // number of its next entry
     auto operator<=>(const Position&) const = default;
   };
   struct Node {
@@ -136,7 +136,7 @@ class FairShare {
     }
     bool done() const { return turns_.empty(); }
     uint64_t number() const { return turns_.front().position.number; }
-    // The present one was served so many tokens; 0: it was left out. REQUIRES: !done().
+    // The present one was served `tokens` tokens; 0: it was left out. REQUIRES: !done().
     void Next(double tokens) {
       std::pop_heap(turns_.begin(), turns_.end(), std::greater<>());
       Turn& turn = turns_.back();

@@ -16,18 +16,18 @@
 namespace baton {
 
 // The rate at which requests get workers while others wait for theirs, in tokens a second: only
-// then does it tell what the workers can take. It is that of the last two seconds of such time,
-// or of the last eight requests where those took longer, and not known before so much was measured:
-// a worker that stands still for a moment is usual. Time in which nobody waits is no part of it.
+// then does it show what the workers can take. It is that of the last two seconds of such time, or
+// of the last eight requests where those took longer, and not known before so much was measured: a
+// worker that stands still for a moment is usual. Time in which no request waits does not count.
 // Nor is, after a pause in which the workers ran out of work, the time until the first request gets
-// its worker: they may be slow to begin. After two seconds in which nobody waits it is not known
-// any more. Not thread-safe; `now` never goes back.
+// its worker: they may be slow to begin. After two seconds in which no request waits it is not
+// known any more. Not thread-safe; `now` never goes back.
 class DrainRate {
  public:
-  // Somebody waits for a worker that is busy, from now on, or nobody does.
+  // Sets whether, from now on, a request waits for a busy worker.
   void SetWaiting(bool somebody_waits, absl::Time now);
   bool somebody_waits() const { return somebody_waits_; }
-  // A request of so many tokens got its workers.
+  // A request of `tokens` tokens got its workers.
   void Left(uint64_t tokens, absl::Time now);
   // None while it is not known.
   std::optional<double> TokensPerSecond(absl::Time now) const;
@@ -36,7 +36,7 @@ class DrainRate {
 
  private:
   bool known() const;
-  double SecondsSinceLast(absl::Time now) const;  // seconds in which somebody waited
+  double SecondsSinceLast(absl::Time now) const;  // seconds in which a request waited
 
   bool somebody_waits_ = false;
   absl::Time since_ = absl::InfinitePast();         // it is so, or a request left

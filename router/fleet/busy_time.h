@@ -1,11 +1,11 @@
-// How long something was busy.
+// Measures the time for which something was busy.
 #pragma once
 
 #include "absl/time/time.h"
 
 namespace baton {
 
-// Pure; not thread-safe. `now` never goes back. Idle until it is told otherwise.
+// Pure; not thread-safe. `now` never goes back. Idle at first.
 class BusyTime {
  public:
   // It is busy from now on, or idle.
@@ -15,7 +15,7 @@ class BusyTime {
     busy_ = busy;
   }
   bool busy() const { return busy_; }
-  // Of all its life.
+  // Returns the busy time since this was created.
   absl::Duration Total(absl::Time now) const { return busy_ ? total_ + (now - since_) : total_; }
 
  private:

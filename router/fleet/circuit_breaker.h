@@ -9,11 +9,11 @@
 namespace baton {
 
 // Pure; not thread-safe. Closed: the worker takes requests. After kFailures in a row it is open: it
-// takes none for a pause, then one, the probe, whose success closes it; while nothing is heard or
-// it fails, the next one after a pause that grows.
+// takes none for a pause, then one, the probe, whose success closes it; while there is no
+// answer or it fails, the next one after a pause that grows.
 //
 // Requests that run beside each other fail together when a connection breaks: only what was given
-// after a failure was heard can be the next in a row.
+// after a failure was reported can be the next in a row.
 class CircuitBreaker {
  public:
   static constexpr int kFailures = 5;
@@ -23,7 +23,7 @@ class CircuitBreaker {
   bool Takes(absl::Time now) const { return !open() || now >= open_until_; }
   bool open() const { return failures_ >= kFailures; }
 
-  // The worker is given a request. Returns what Failed is to be told if it fails. REQUIRES:
+  // The worker is given a request. Returns the argument for Failed if it fails. REQUIRES:
   // Takes(now).
   uint64_t Begin(absl::Time now);
   // The worker did something useful.

@@ -25,7 +25,7 @@ namespace baton {
 // Outlives every Lease.
 class Fleet {
  public:
-  // Called when a worker's circuit breaker has opened or closed. Null: nobody wants to know.
+  // Called when a worker's circuit breaker has opened or closed. May be null.
   using OnCircuit = std::function<void(const WorkerTarget&, bool open)>;
   // Borrows `loop`, whose time is the fleet's.
   explicit Fleet(const EventLoop& loop, OnCircuit on_circuit = nullptr)

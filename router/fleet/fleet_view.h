@@ -41,7 +41,7 @@ struct FleetSummary {
   bool CanServe(Disaggregation disaggregation) const {
     return disaggregation == Disaggregation::kAlways ? has_pair : ready_decode > 0;
   }
-  // The longest request, prompt and output, that could be served; 0: nobody is there to ask. A
+  // The longest request, prompt and output, that could be served; 0: there is no worker. A
   // longer one never can be, whatever it waits for, unless other workers come.
   uint32_t LongestRequest(Disaggregation disaggregation) const {
     return disaggregation == Disaggregation::kAlways

@@ -39,7 +39,7 @@ const Worker* FindUser(const WorkersByTarget& workers, const std::string& weight
 
 void Refuse(Worker& worker, const Worker& user, absl::Time now) {
   worker.other_weights = true;
-  // Clients may read the problem, and are told no hosts.
+  // Clients may read the problem, so it names no hosts.
   worker.problem = absl::StrCat("serves other weights (", WeightsText(worker),
                                 ") than the workers that are used (", WeightsText(user), ")");
   worker.reach.Refused(worker.problem, now);

@@ -17,7 +17,7 @@ class Lease {
     uint64_t prefill = 0;          // a worker's id; 0: the prompt is computed on the decode worker
     uint64_t decode = 0;           // a worker's id; 0: one token remains, the prefill worker's
     uint32_t prompt_tokens = 0;    // tokens of the prompt, output of earlier attempts included
-    uint32_t computed_tokens = 0;  // those of the prompt that whoever computes it does not hold
+    uint32_t computed_tokens = 0;  // prompt tokens that the worker which computes it does not hold
     bool alone = false;            // its workers take nothing else until the prompt is computed
   };
 

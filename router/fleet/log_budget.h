@@ -1,4 +1,4 @@
-// How many lines one source of events may write to the log.
+// Limits the log lines of one source of events.
 #pragma once
 
 #include <cstdint>

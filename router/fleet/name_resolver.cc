@@ -59,7 +59,7 @@ struct NameResolver::State {
   absl::Mutex mutex;
   std::map<std::string, Name> names ABSL_GUARDED_BY(mutex);
   uint64_t answers ABSL_GUARDED_BY(mutex) = 0;
-  int lookups ABSL_GUARDED_BY(mutex) = 0;  // that run, those of forgotten names too
+  int lookups ABSL_GUARDED_BY(mutex) = 0;  // running lookups, also of forgotten names
 };
 
 void NameResolver::State::Start(const std::shared_ptr<State>& self, const std::string& host) {

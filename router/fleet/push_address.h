@@ -33,8 +33,8 @@ absl::Status CheckHostPattern(const std::string& pattern);
 absl::StatusOr<std::string> FindPushAddress(const WorkerAddresses& worker,
                                             const std::vector<std::string>& others);
 
-// Whether the worker runs on this machine, as far as its target and its connection tell: one of
-// them is a loopback address or an address of this machine. True if they tell nothing.
+// Whether the worker runs on this machine, by its target and its connection: one of
+// them is a loopback address or an address of this machine. True if both are unknown.
 bool RunsHere(const WorkerAddresses& worker);
 
 }  // namespace baton

@@ -45,7 +45,7 @@ void JudgeQuarantines(const WorkersByTarget& workers, Fleet& fleet,
     const std::string by = accuser == accusers.end() ? "" : accuser->second;
     if (by == prefill->quarantined_by) continue;
     if (!MayLog(*prefill, fleet.Now())) {
-      // The metric tells it.
+      // The metric shows it.
     } else if (prefill->quarantined_by.empty()) {
       LogError(
           "prefill worker '{}' at {} is not used: decode worker '{}' found wrong KV in what it "

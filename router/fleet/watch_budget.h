@@ -1,4 +1,4 @@
-// How many messages a worker may send on its Watch streams.
+// Limits the messages that a worker may send on its Watch streams.
 #pragma once
 
 #include "absl/time/time.h"

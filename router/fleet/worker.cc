@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kMostTokens = 1 << 28;
 constexpr uint32_t kMostSequences = 1 << 20;
 
-// One group where no layer has a window, or where the shape is impossible.
+// One group if no layer has a window, or where the shape is impossible.
 KvLayerGroups GroupsOf(const internal::v1::KvShape& shape) {
   if (shape.layer_states().empty() || !ValidateShape(shape, "shape").ok()) return {};
   std::vector<int> windows;

@@ -32,7 +32,7 @@ struct WorkerTraffic {
   uint64_t hand_offs = 0;      // each is counted at both of its workers
   uint64_t hand_off_bytes = 0;
   absl::Duration exposed_transfer{};  // sum over the hand-offs
-  // Prompts whose time the worker has told, and that time: all but the shortest.
+  // Prompts whose time the worker has reported, and that time: all but the shortest.
   uint64_t timed_prompt_tokens = 0;
   absl::Duration prompt_compute{};
 };
@@ -51,7 +51,7 @@ struct Worker {
   std::string push_address;  // decode: as FindPushAddress returned it; empty: the target's
   // decode: only prefill workers that run on the router's machine reach that address
   bool takes_pushes_here_only = false;
-  bool runs_here = true;  // on the router's machine, as far as addresses tell
+  bool runs_here = true;  // whether it is on the router's machine, by its addresses
   // The address of another target at which this same worker is used; empty: this one is used.
   // REQUIRES: id is 0 unless it is empty.
   std::string spare_of;
@@ -61,7 +61,7 @@ struct Worker {
   std::string problem;                // why the worker is never used; empty: nothing is wrong
   bool other_weights = false;         // `problem` is that other weights are used; it lasts as long
   std::set<std::string> quarantines;  // decode: pushers whose KV proved to be wrong, as it says
-  std::string quarantined_by;  // prefill: name of a decode worker that says so of it; empty: nobody
+  std::string quarantined_by;         // prefill: a decode worker that reports this; empty: none
   internal::v1::WorkerState state = internal::v1::WORKER_STATE_UNSPECIFIED;
   internal::v1::WorkerLoad load;    // as last reported
   uint32_t runnable_sequences = 0;  // as last reported: those that it could compute at once
@@ -84,8 +84,7 @@ struct Worker {
   bool circuit_open = false;  // the breaker's state as last said by on_circuit
   bool listed = false;        // the worker is among the ready workers that placement sees
 
-  // What clients are told of it: by its own name, or, unless `exposed`, by its role and its id
-  // here.
+  // Its name for clients: its own name or, unless `exposed`, its role and its id here.
   std::string told_name(bool exposed) const;
   // decode: host:port where prefill workers reach it
   const std::string& pushes_go_to() const {
@@ -103,11 +102,11 @@ struct Worker {
 
 using WorkersByTarget = std::map<WorkerTarget, std::unique_ptr<Worker>>;
 
-// Whether the prefill worker reaches the address at which the decode worker takes pushes, as far as
-// addresses tell.
+// Whether the prefill worker reaches the address at which the decode worker takes pushes, by
+// their addresses.
 bool Reaches(const Worker& prefill, const Worker& decode);
 // Returns whether a line about the worker may be written to the log now, since its messages may cause
-// as many as it likes. Tells how many were left out before.
+// as many as it likes. Logs how many were left out before.
 bool MayLog(Worker& worker, absl::Time now);
 // What placement knows of a worker by what it says of itself. Numbers that no worker has are cut.
 WorkerSnapshot DescribeWorker(const internal::v1::WorkerInfo& info);

@@ -1,4 +1,4 @@
-// What a worker says of itself when it introduces itself. Pure functions.
+// Checks a worker's first message about itself. Pure functions.
 #pragma once
 
 #include <string>

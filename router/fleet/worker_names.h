@@ -1,4 +1,4 @@
-// What changes in DNS mean for the workers that a router knows. On the loop's thread only.
+// Applies changes in DNS to the workers that a router knows. On the loop's thread only.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Which workers hold the beginning of a prompt, by the prefix pages that they announce.
+// Finds the workers that hold the beginning of a prompt, by the prefix pages that they announce.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,7 @@ class WorkerPages {
   struct ReusedPage {
     PrefixReuse::Page page;
     size_t holders = 0;                  // workers that hold it now
-    std::vector<const Worker*> workers;  // of them the first `most_workers`
+    std::vector<const Worker*> workers;  // the first `most_workers` of them
   };
   // As PrefixReuse::MostReused.
   std::vector<ReusedPage> MostReused(size_t most, size_t most_workers) const;

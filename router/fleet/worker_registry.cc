@@ -73,7 +73,8 @@ void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets,
   Publish();
 }
 
-// Every 250 ms: who has not been heard for too long, and who is to be called again.
+// Every 250 ms: gives up workers that were silent for too long, and calls workers again that are
+// due.
 void WorkerRegistry::Tick() {
   const absl::Time now = loop_.Now();
   for (auto& [target, worker] : workers_) {
@@ -187,7 +188,7 @@ void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
   options_.on_change();
 }
 
-// A worker that is heard no more is given up like one that is silent.
+// A worker whose messages are ignored is given up like a silent one.
 void WorkerRegistry::EndFlood(Worker& worker) {
   if (std::exchange(worker.flooding, true)) return;
   if (MayLog(worker, loop_.Now())) {
@@ -265,7 +266,7 @@ absl::Status WorkerRegistry::TakePushAddress(Worker& worker,
   const absl::StatusOr<std::string> address = FindPushAddress(addresses, options_.advertised_hosts);
   worker.push_address = address.value_or("");
   worker.takes_pushes_here_only = IsLoopback(worker.push_address);
-  // Clients may read the problem, and are told no hosts.
+  // Clients may read the problem, so it names no hosts.
   if (absl::IsFailedPrecondition(address.status())) {
     worker.problem = "advertises no address that prefill workers could dial";
   } else if (!address.ok()) {

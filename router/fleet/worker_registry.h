@@ -1,4 +1,4 @@
-// Keeps a Watch stream to each worker, and tells from it whether the worker may be used.
+// Keeps a Watch stream to each worker, and decides by it whether the worker may be used.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace baton {
 
-// Owns the workers, tells the fleet which there are, and publishes a summary of them to the view;
+// Owns the workers, reports them to the fleet, and publishes a summary of them to the view;
 // borrows both. On the loop's thread only. Destroyed after Close has called back.
 class WorkerRegistry {
  public:
@@ -36,7 +36,7 @@ class WorkerRegistry {
     // Loads, states or targets may have changed: placement may find more than before. Called at
     // least every 250 ms.
     std::function<void()> on_change;
-    // The worker is dead: it was not heard for kProgressTimeout, made no progress for as long
+    // The worker is dead: it was silent for kProgressTimeout, made no progress for as long
     // though it had work, or another incarnation answers at its address.
     std::function<void(uint64_t worker_id, const absl::Status& why)> on_lost;
     // The worker has had work and has not advanced since `since`. Called just before `on_lost`. Not
@@ -44,13 +44,13 @@ class WorkerRegistry {
     std::function<void(const Worker&, absl::Time since)> on_stood_still = nullptr;
     // The worker may be used from now on, or no longer.
     std::function<void(const WorkerTarget&, bool)> on_up;
-    // A decode worker has quarantined the prefill worker, or no longer. Null: nobody wants to know.
+    // A decode worker has quarantined the prefill worker, or no longer. May be null.
     std::function<void(const WorkerTarget&, bool)> on_quarantine;
-    // So many pages of the worker's prefix cache are known. Null: nobody wants to know.
+    // Receives the number of known pages of the worker's prefix cache. May be null.
     std::function<void(const WorkerTarget&, size_t)> on_pages;
     // The target was removed and its worker is forgotten. Null: not reported.
     std::function<void(const WorkerTarget&)> on_gone = nullptr;
-    // Called every 250 ms, after the workers were judged. Null: nobody wants to know.
+    // Called every 250 ms, after the workers were judged. May be null.
     std::function<void(const WorkersByTarget&)> on_tick = nullptr;
   };
   WorkerRegistry(EventLoop& loop, Fleet& fleet, FleetView& view, Options options);

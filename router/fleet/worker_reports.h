@@ -17,7 +17,7 @@
 
 namespace baton {
 
-// On the loop's thread only. Borrows the fleet. What is told of workers that are gone is ignored.
+// On the loop's thread only. Borrows the fleet. Reports about removed workers are ignored.
 class WorkerReports {
  public:
   // What one call has shown so far.
@@ -40,7 +40,7 @@ class WorkerReports {
   void Heard(Call& call, const Lease* lease, const internal::v1::PrefillResponse& message);
   void Heard(Call& call, const Lease* lease, const internal::v1::DecodeResponse& message);
   void Ended(const Call& call, const absl::Status& status);
-  // The worker broke the protocol in the call, as `status` tells: it ends as if it had failed.
+  // The worker broke the protocol in the call, as `status` describes: it ends as if it had failed.
   void NotBelieved(const Call& call, const absl::Status& status);
   // The attempt broke with `failure` because its KV did not reach the decode worker. Logs the link
   // if a line is due.

@@ -118,7 +118,7 @@ class TargetPoller {
   const std::function<void(FoundTargets)> report_;
   TargetLookup lookup_;
   absl::Time next_ask_ = absl::InfinitePast();
-  uint64_t answers_ = 0;  // of the lookup, when it was last looked at
+  uint64_t answers_ = 0;  // number of the lookup's answers that were handled
   FoundTargets reported_;
   PeriodicThread thread_;  // runs Look, and ends before what is above
 };

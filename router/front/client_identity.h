@@ -1,5 +1,5 @@
-// Who a client behind the front is. The front (deploy/haproxy) ends the clients' TLS, and passes on
-// each client's certificate and address in headers, which it deletes from what clients send.
+// Identifies clients behind the front. The front (deploy/haproxy) ends the clients' TLS, and passes
+// on each client's certificate and address in headers, which it deletes from what clients send.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@
 
 namespace baton {
 
-// Its value is the DER form of the client's certificate in base64. Anybody can
+// Its value is the DER form of the client's certificate in base64. Any client can
 // send it, so only ClientBehindFront may read it.
 inline constexpr char kClientCertificateHeader[] = "baton-client-certificate";
 
@@ -32,15 +32,13 @@ using CallHeaders = std::multimap<grpc::string_ref, grpc::string_ref>;
 // following; thread-safe.
 bool IsFromFront(const grpc::AuthContext& connection);
 
-// Who calls through the front; nullopt for a client without a certificate, and
-// for every call that is not the front's, whatever headers it has.
-// UNAUTHENTICATED for a certificate that cannot be read or has no SPIFFE id of
-// Baton.
+// Returns the client that calls through the front; nullopt for a client without a certificate, and
+// for every call that is not the front's, even if it has such headers. UNAUTHENTICATED for a
+// certificate that cannot be read or has no SPIFFE id of Baton.
 absl::StatusOr<std::optional<Peer>> ClientBehindFront(const grpc::AuthContext& connection,
                                                       const CallHeaders& headers);
 
-// Who has the certificate that the front passed on in the values of kClientCertificateHeader; as the
-// above. REQUIRES: the front sent them.
+// The same by the values of kClientCertificateHeader. REQUIRES: the front sent them.
 absl::StatusOr<std::optional<Peer>> ClientInHeaders(const std::vector<std::string>& values);
 
 // Where who calls through the front calls from; empty for every call that is not the front's.

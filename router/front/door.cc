@@ -23,7 +23,7 @@ absl::Status Refuse(const char* reason, absl::string_view why) {
   return WithErrorInfo(absl::UnauthenticatedError(why), {.reason = reason});
 }
 
-// Who the certificate is of: of the connection, or of the client behind the front.
+// Returns the peer in the certificate of the connection, or of the client behind the front.
 absl::StatusOr<std::optional<Peer>> Certified(const grpc::ServerContextBase& context) {
   const auto connection = context.auth_context();
   if (IsFromFront(*connection)) return ClientBehindFront(*connection, context.client_metadata());
@@ -38,7 +38,7 @@ absl::string_view KeyOf(const std::vector<std::string>& authorization) {
   absl::string_view found;
   for (const std::string& value : authorization) {
     const absl::string_view shown = absl::StripAsciiWhitespace(value);
-    if (shown.empty()) continue;  // of a client whose other setting has the key
+    if (shown.empty()) continue;  // a client may send the key in another header
     const size_t blank = shown.find(' ');
     if (!absl::EqualsIgnoreCase(shown.substr(0, blank), kBearer)) return "";
     const absl::string_view key =
@@ -95,7 +95,7 @@ absl::StatusOr<Caller> Door::Identify(const Shown& shown, absl::string_view meth
     return status;
   }
   caller.identified = !shown.authorization.empty() || shown.certificate_name.has_value();
-  // Whoever is alone with itself may order its requests as it likes.
+  // A caller without a tenant shares its queue with no other and may use any priority.
   if (caller.tenant.empty()) caller.limits.min_priority = std::numeric_limits<int32_t>::min();
   if (keys_ == nullptr) return caller;
   if (const std::optional<Tenant> declared = keys_->FindTenant(caller.tenant)) {

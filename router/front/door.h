@@ -1,4 +1,4 @@
-// Tells who calls the router: by an API key, by a certificate, or by nothing at all on loopback.
+// Identifies the caller of the router: by an API key, by a certificate, or on loopback by neither.
 #pragma once
 
 #include <optional>
@@ -21,21 +21,21 @@ namespace baton {
 // Thread-safe.
 class Door {
  public:
-  // What a call shows of its caller.
+  // The facts of a call that identify its caller.
   struct Shown {
     std::string peer;                    // as gRPC names it, such as "ipv4:127.0.0.1:50000"
-    std::string address_behind_front{};  // the client's, if the peer is the front
+    std::string address_behind_front{};  // the client's address, if the peer is the front
     bool encrypted = false;
-    // Came through the front or a reverse proxy, so that its client may be on any machine.
+    // Whether it came through the front or a reverse proxy, so that its client may be anywhere.
     bool proxied = false;
-    // The values of that header. All that are not empty must show the same key.
+    // The values of the header `authorization`. All that are not empty must show the same key.
     std::vector<std::string> authorization{};
-    // Of a client's certificate that was verified. Empty: an operator's, who is no tenant.
+    // The name in a verified client certificate; empty for an operator's, which names no tenant.
     std::optional<std::string> certificate_name{};
-    // Why nobody can tell whose certificate it is, which the front has passed on.
+    // The error, if the name in a certificate that the front passed on cannot be read.
     absl::Status unreadable{};
   };
-  // What Shown has of who shows a certificate; nullopt for roles that are no caller's.
+  // Returns Shown::certificate_name for the peer; nullopt if its role may not call the router.
   static std::optional<std::string> CertificateName(const Peer& peer);
 
   struct Options {
@@ -46,27 +46,28 @@ class Door {
   Door(const ApiKeys* keys, Options options, Metrics& metrics)
       : keys_(keys), options_(options), metrics_(metrics) {}
 
-  // Whether keys are known here, so that one can say who calls.
+  // Whether API keys are configured, so that callers can be identified.
   bool takes_keys() const { return keys_ != nullptr; }
-  // Whether the caller is served if it shows neither key nor certificate. A router that asks nobody
-  // who it is serves its own machine so, and a call that came through a proxy is another machine's:
-  // it is served only with --insecure and without keys.
+  // Whether a caller is served if it shows neither key nor certificate. A router that needs no
+  // identity serves callers on its own machine. A call through a proxy counts as another machine's
+  // and is served only with --insecure and without keys.
   bool ServesUnknown(const Shown& shown) const {
     return !options_.needs_identity && (!shown.proxied || (options_.insecure && !takes_keys()));
   }
-  // Who calls `method`, which is for the audit log: "/package.Service/Method". UNAUTHENTICATED with
-  // a reason of ErrorInfo; it is counted by that and by the tenant whose key was revoked, and the
-  // audit log has a line for it, without the key. A key counts more than a certificate, and is
-  // taken only where nobody else can have read it: with TLS, on loopback and on Unix sockets. With
-  // --insecure it is taken everywhere, unless it is an operator's.
+  // Returns the caller of `method` ("/package.Service/Method", for the audit log), or
+  // UNAUTHENTICATED with a reason in its ErrorInfo. A refusal is counted by its reason, and by the
+  // tenant if its key was revoked, and gets a line in the audit log, without the key. A key takes
+  // precedence over a certificate. It is accepted only on connections that cannot be overheard:
+  // with TLS, on loopback and on Unix sockets. With --insecure a key is accepted everywhere, unless
+  // it is an operator's.
   absl::StatusOr<Caller> Identify(const grpc::ServerContextBase& context, absl::string_view method);
   absl::StatusOr<Caller> Identify(const Shown& shown, absl::string_view method);
-  // The audit log's line of a caller whose role may not call `method`.
+  // Writes the audit log's line for a caller whose role may not call `method`.
   void RefusedRole(const Peer& peer, const Shown& shown, absl::string_view method,
                    const absl::Status& status);
 
  private:
-  // Fills `tenant`; with an error too, if it is known.
+  // Sets `tenant`, even on an error if the tenant is known.
   absl::Status FindTenant(const Shown& shown, std::string& tenant) const;
   absl::Status FindHolderOfKey(const Shown& shown, std::string& tenant) const;
   void Refused(const Shown& shown, absl::string_view method, const std::string& tenant,

@@ -30,14 +30,14 @@ absl::Status CannotListen(const std::string& path, absl::string_view why) {
       absl::StrCat("--front-socket ", path, ": ", why, "; choose another path"));
 }
 
-// The front itself is nobody here: it passes on what others ask for.
+// The front itself is never the caller: it passes on the calls of its clients.
 absl::StatusOr<Peer> WhoCallsThroughFront(const grpc::AuthContext& connection,
                                           const CallHeaders& headers) {
   BATON_ASSIGN_OR_RETURN(std::optional<Peer> client, ClientBehindFront(connection, headers));
   return std::move(client).value_or(Peer());
 }
 
-// Whether somebody listens at the address.
+// Whether a process listens at the address.
 bool Answers(const sockaddr_un& address) {
   const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const bool answers =
@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<FrontSocket>> FrontSocket::Listen(const Options& 
   }
   const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const int wake = eventfd(0, EFD_CLOEXEC);
-  // Everybody may connect, but only the front's user is heard.
+  // Every user may connect, but only connections of the front's user are kept.
   if (listener < 0 || wake < 0 ||
       bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
       chmod(options.path.c_str(), 0666) != 0 || listen(listener, SOMAXCONN) != 0) {

@@ -1,4 +1,4 @@
-// The public service over gRPC: says who calls, and hands over; the work is done elsewhere.
+// The public gRPC service: identifies the caller and passes the request on to the intake.
 #pragma once
 
 #include <functional>
@@ -36,23 +36,22 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
   using Entry = std::shared_ptr<AccessEntry>;
 
   Entry NewEntry(absl::string_view method) const;
-  // The caller of `method`, of which `access` is told.
+  // Returns the caller of `method` and records it in `access`.
   absl::StatusOr<Caller> Identify(const grpc::CallbackServerContext& context,
                                   absl::string_view method, const Entry& access);
-  // Both set `caller` once they know who calls.
+  // Both set `caller` as soon as it is identified.
   absl::StatusOr<Intake::Place> LetIn(const grpc::CallbackServerContext& context,
                                       const Received<v1::GenerateRequest>& request,
                                       const Entry& access, Caller& caller);
-  // Counts a request of `method`, which is answered at once.
+  // Lets in a request of `method` that is answered at once, and counts it.
   absl::Status LetIn(const grpc::CallbackServerContext& context, absl::string_view method,
                      const Entry& access, Caller& caller);
-  // Ends a refused call, at once or later. The methods own their messages, so a refusal that is
-  // sent later keeps none.
+  // Ends a refused call, at once or later. The request's message is freed before.
   void Refuse(const Caller& caller, const absl::Status& status, const Entry& access,
               grpc::ServerUnaryReactor* reactor);
-  // Validates and lets in, then runs `answer` on the pool, since tokenising takes time that belongs
-  // to gRPC's threads. Until then the message counts among the bytes that wait. `cost` as that of the
-  // pool's jobs.
+  // Validates the request, lets it in and runs `answer` on the pool, because tokenising would block
+  // gRPC's threads for too long. Until then the message counts towards the waiting bytes. `cost` is
+  // that of the pool's job.
   template <typename Request>
   grpc::ServerUnaryReactor* AnswerOnPool(
       absl::string_view method, const grpc::CallbackServerContext& context,
@@ -62,7 +61,7 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
 
   Intake& intake_;
   const Intake::Parts parts_;
-  UnreadBytes unread_bytes_;  // of long responses that clients have not taken yet
+  UnreadBytes unread_bytes_;  // bytes of long responses that clients have not read yet
 };
 
 }  // namespace baton

@@ -1,4 +1,4 @@
-// What became of grammars that were asked for before.
+// Remembers the results of grammar compilations.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,12 @@
 
 namespace baton {
 
-// What CompiledGrammar::Parse reads. The requests that ask for it share it.
+// The input of CompiledGrammar::Parse, shared by the requests that use the grammar.
 using SharedGrammar = std::shared_ptr<const std::string>;
 
-// What identifies a tenant's grammar: a SHA-256 of the spec and of the vocabulary's digest, and the
-// tenant. Each tenant has its own, so that none can tell by the time what another asked for.
+// Returns the key of a tenant's grammar: a SHA-256 of the tenant, the spec and the vocabulary's
+// digest. Each tenant has its own entries, so that no tenant can infer from the time what another
+// asked for.
 std::string GrammarKey(absl::string_view tenant, const GrammarSpec& spec,
                        absl::string_view vocabulary_digest);
 
@@ -44,7 +45,7 @@ class GrammarCache {
 
   const size_t max_bytes_;
   size_t bytes_ = 0;
-  std::list<Entry> entries_;  // that used last comes first
+  std::list<Entry> entries_;  // the most recently used first
   absl::flat_hash_map<std::string, std::list<Entry>::iterator> by_key_;
 };
 

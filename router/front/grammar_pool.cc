@@ -100,7 +100,7 @@ void GrammarPool::Get(Ask ask) {
 absl::Status GrammarPool::CheckPlace(const std::string& tenant) const {
   const auto found = tenants_.find(tenant);
   const size_t own = found == tenants_.end() ? 0 : found->second.asks;
-  // The anonymous tenant may have all places: nobody else is there.
+  // The anonymous tenant may use all places, since there are no other tenants.
   const bool full = !tenant.empty() && own >= std::max<size_t>(options_.places / 2, 1);
   if (!full && asks_ < options_.places) return absl::OkStatus();
   return QueueFull(absl::StrCat(full ? own : asks_, " requests", full ? " of this tenant" : "",
@@ -135,7 +135,7 @@ void GrammarPool::Run() {
     Answers answers;
     DropLate(answers);
     GrammarCache::Result result = absl::CancelledError("nobody waits for the grammar");
-    // Who joins a compilation that is being ended has it begun again.
+    // If a request joined a compilation that was being cancelled, it begins again.
     while (absl::IsCancelled(result.status()) && !next->second.asks.empty()) {
       lock.unlock();
       for (auto& answer : answers) answer();
@@ -143,7 +143,7 @@ void GrammarPool::Run() {
       result = Compile(next->second);
       lock.lock();
     }
-    // What a busy machine or a broken program did not compile may be asked for again.
+    // A failure of a busy machine or a broken program is not remembered.
     if (result.ok() || absl::IsInvalidArgument(result.status())) {
       cache_.Insert(next->first, result);
     }
@@ -157,7 +157,7 @@ void GrammarPool::Run() {
   }
 }
 
-// Nobody changes or removes a compilation that runs, but those who join or leave it.
+// A running compilation is changed only by requests that join or leave it, and never removed.
 GrammarCache::Result GrammarPool::Compile(const Compilation& compilation) {
   const GrammarSpec& spec = compilation.spec;
   const absl::Time begin = SteadyNow();

@@ -1,5 +1,4 @@
-// The threads that have grammars compiled, each in a process of its own, and what they compiled
-// before.
+// Compiles grammars on several threads, each in a separate process, and caches the results.
 #pragma once
 
 #include <condition_variable>
@@ -23,27 +22,28 @@
 
 namespace baton {
 
-// Thread-safe. Requests of one tenant for one grammar wait for one compilation, which is ended when
-// the last of them has left or is late. Tenants take turns; a named one has at most half of the
-// threads and half of the places to wait, so that its costly grammars do not keep others out. It
-// uses std::mutex, which ThreadSanitizer can follow (bounded_queue.h).
+// Thread-safe. All requests of a tenant for the same grammar wait for one compilation, which is
+// cancelled when the last of them has left or passed its deadline. Tenants take turns. A named
+// tenant gets at most half of the threads and half of the waiting places, so that its costly
+// grammars do not keep others out. Uses std::mutex, which ThreadSanitizer can follow
+// (bounded_queue.h).
 class GrammarPool {
  public:
   struct Options {
     std::string program;             // path of baton-grammar-compiler; empty: there is none
     int threads = 2;                 // compilations at once
     size_t places = 256;             // requests that may wait
-    size_t cache_bytes = 64u << 20;  // of grammars and errors
-    GrammarLimits limits = {.memory_bytes = size_t{512} << 20};  // of one compilation
+    size_t cache_bytes = 64u << 20;  // bytes of cached grammars and errors
+    GrammarLimits limits = {.memory_bytes = size_t{512} << 20};  // limits of one compilation
   };
   struct Ask {
     GrammarSpec spec;  // valid by ValidateGrammarSpec
     std::string tenant;
     absl::Time deadline;              // steady; the request is of no use after it
     std::function<bool()> cancelled;  // any thread; not called any more once `done` is
-    // Called once, on any thread, without a lock. Errors are those of GrammarFault, and
-    // FAILED_PRECONDITION without a program, RESOURCE_EXHAUSTED with RetryInfo where no place is
-    // left, DEADLINE_EXCEEDED and CANCELLED, and UNAVAILABLE once the pool is stopped.
+    // Called once, on any thread, without a lock. Errors: those of GrammarFault;
+    // FAILED_PRECONDITION without a program; RESOURCE_EXHAUSTED with RetryInfo if no place is left;
+    // DEADLINE_EXCEEDED; CANCELLED; UNAVAILABLE once the pool is stopped.
     absl::AnyInvocable<void(GrammarCache::Result)> done;
   };
 
@@ -54,10 +54,9 @@ class GrammarPool {
   // Stops, and waits until the processes that compile are ended.
   ~GrammarPool();
 
-  // Answers at once where the result is known.
+  // Answers at once if the result is cached, otherwise after its compilation.
   void Get(Ask ask);
-  // Those who wait are told that the router shuts down, and so are those who still ask. What is
-  // being compiled is ended.
+  // Ends all compilations. Waiting and later requests receive UNAVAILABLE: the router shuts down.
   void Stop();
 
  private:
@@ -67,9 +66,9 @@ class GrammarPool {
     std::vector<Ask> asks;
   };
   struct Tenant {
-    std::deque<std::string> keys;  // of compilations that wait, the oldest first
+    std::deque<std::string> keys;  // keys of waiting compilations, the oldest first
     int running = 0;
-    size_t asks = 0;  // that wait, also for a compilation that runs
+    size_t asks = 0;  // requests that wait for waiting or running compilations
   };
   using Compilations = std::map<std::string, Compilation>;
   // Answers to be given without the lock.
@@ -79,15 +78,15 @@ class GrammarPool {
   // The next compilation in the turn of the tenants; end() if none may run now.
   Compilations::iterator Next();
   bool MayRun(const std::string& name, const Tenant& tenant) const;
-  // CANCELLED if those who waited have left meanwhile.
+  // CANCELLED if all waiting requests have left meanwhile.
   GrammarCache::Result Compile(const Compilation& compilation);
-  // Whether anybody waits for it who has time and has not left.
+  // Whether a request still waits for it that has not left and is before its deadline.
   bool IsWanted(const Compilation& compilation);
   void Finish(Compilations::iterator compilation, const GrammarCache::Result& result,
               Answers& answers);
-  // Answers those whom the result does not reach in time, or who no longer want it.
+  // Answers the requests that are past their deadline or cancelled.
   void DropLate(Answers& answers);
-  // Where the request may not wait.
+  // RESOURCE_EXHAUSTED if the tenant's request may not wait.
   absl::Status CheckPlace(const std::string& tenant) const;
   void Answer(Ask ask, GrammarCache::Result result, Answers& answers);
 
@@ -101,10 +100,10 @@ class GrammarPool {
   std::condition_variable changed_;
   bool stopping_ = false;
   GrammarCache cache_;
-  Compilations compilations_;              // by key: those that wait or run
-  std::map<std::string, Tenant> tenants_;  // those that have any
-  std::string last_tenant_;                // whose turn was last
-  size_t asks_ = 0;                        // of all tenants
+  Compilations compilations_;              // waiting and running compilations by key
+  std::map<std::string, Tenant> tenants_;  // tenants that have a compilation
+  std::string last_tenant_;                // the tenant whose turn was last
+  size_t asks_ = 0;                        // waiting requests of all tenants
 
   std::vector<std::thread> threads_;
 };

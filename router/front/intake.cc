@@ -19,7 +19,7 @@ constexpr absl::Duration kNoTime = absl::Milliseconds(2);
 
 }  // namespace
 
-// `request` and `call` live until the runner has heard of both the preparing's and the call's end.
+// `request` and `call` live until both the preparation and the call have ended.
 struct Intake::Running {
   uint64_t number = 0;
   const v1::GenerateRequest* request = nullptr;

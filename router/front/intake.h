@@ -85,23 +85,23 @@ class Intake {
                                            absl::Span<const v1::GenerateRequest* const> requests,
                                            absl::Time received, absl::Time deadline,
                                            LongAnswers long_answers = LongAnswers::kRefuse);
-  // The request belongs to the trace that its caller names, or to a new one; nothing is done where
+  // The request belongs to the trace that its caller names, or to a new one; nothing is done if
   // nothing is traced.
   void Trace(const TraceHeaders& headers, Place& place) const;
   // Counts a refusal that Admit has not seen.
   void CountRefused(const absl::Status& status) { parts_.metrics.Refused(status); }
 
-  // Runs a request. `writer` is told the rest, errors too, and keeps `request` alive until it is
-  // destroyed. `settled` is called with the length of the prompt once nothing of the request can be
-  // refused any more for what it asks, before anything is written, on any thread; not at all where
-  // it is refused. May be empty.
+  // Runs a request. Its answer and errors go to `writer`, which keeps `request` alive until it is
+  // destroyed. `settled` may be empty. It is called with the length of the prompt when the request
+  // can no longer be refused as invalid, before anything is written, on any thread; it is not
+  // called if the request is refused.
   void Start(Place place, const v1::GenerateRequest& request, std::unique_ptr<ClientWriter> writer,
              Settled settled = nullptr);
 
  private:
   struct Running;  // what preparing a request needs
 
-  // What the request takes of its tenant's quotas.
+  // Returns the request's share of its tenant's quotas.
   Quotas::Ask AskOf(const v1::GenerateRequest& request, LongAnswers long_answers) const;
   // Returns the request's max_tokens, cut as far as that can be known before the prompt is
   // tokenised.
@@ -114,7 +114,7 @@ class Intake {
                                              absl::Time received, absl::Time deadline,
                                              LongAnswers long_answers);
   absl::StatusOr<RequestSpec> Prepare(Running& running);
-  // Has the grammar compiled where there is one, and hands over.
+  // Has the grammar compiled if there is one, and hands over.
   void HandOver(Running running, absl::StatusOr<RequestSpec> spec);
   void Prepared(const Running& running, absl::StatusOr<RequestSpec> spec);
 

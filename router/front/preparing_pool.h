@@ -36,8 +36,8 @@ class PreparingPool {
     uint64_t cost = 1;     // about how much work it is, in tokens
     // Returns whether the client has left. Called on any thread, before `run`. Empty: never.
     std::function<bool()> cancelled{};
-    // Called once, on a thread of the pool. Its argument is OK, or tells why nothing is to be done
-    // any more: CANCELLED if the client has left, UNAVAILABLE (DRAINING) once the pool is stopped.
+    // Called once, on a thread of the pool. Its argument is OK, or the reason not to do the job:
+    // CANCELLED if the client has left, UNAVAILABLE (DRAINING) once the pool is stopped.
     absl::AnyInvocable<void(const absl::Status& may_run)> run;
   };
   // `capacity`: jobs that may wait for a thread. A named tenant's may be at most eight times as many
@@ -48,8 +48,8 @@ class PreparingPool {
   // Returns false, and never runs `job`, if the queue or the tenant's part of it is full, or if the
   // pool is closed.
   bool TryRun(Job job);
-  // From now on waiting jobs are told that the router shuts down, and those that run are to end as
-  // soon as they can.
+  // From now on waiting jobs get UNAVAILABLE, since the router shuts down, and running jobs should
+  // end as soon as they can.
   void Stop() { stopping_.store(true); }
   // Stops the pool, runs what waits and joins the threads. Takes nothing from then on. Not called
   // twice at a time.

@@ -36,7 +36,7 @@ void Refusals::Refuse(const Caller& caller, const absl::Status& status, Tell tel
 }
 
 Refusals::Tenant& Refusals::TenantOf(const Caller& caller) {
-  // Keys come and go: whoever is forgotten here begins anew.
+  // Keys come and go: a tenant that is forgotten here begins anew.
   if (tenants_.size() >= kMaxTenants && tenants_.count(caller.tenant) == 0) tenants_.clear();
   return tenants_[caller.tenant];
 }

@@ -26,10 +26,10 @@ namespace baton {
 // Thread-safe. Borrows the loop, which ends first.
 class Refusals {
  public:
-  static constexpr double kPerSecond = 20;  // refusals of a tenant, told at once
+  static constexpr double kPerSecond = 20;  // refusals of a tenant that are sent at once
   static constexpr double kBurst = 40;
   static constexpr absl::Duration kHold = absl::Seconds(1);
-  static constexpr double kHeldPerSecond = 100;  // held refusals of a tenant, told later
+  static constexpr double kHeldPerSecond = 100;  // held refusals of a tenant that are sent later
   static constexpr absl::Duration kMostHold = absl::Seconds(10);
   // Held refusals of all tenants: a second's refusals of ten tenants. Beyond this, refusals are
   // sent at once. Each holds the head of its request, at most some 24 KiB.
@@ -40,19 +40,19 @@ class Refusals {
   using Tell = absl::AnyInvocable<void()>;
 
   explicit Refusals(EventLoop& loop) : loop_(loop) {}
-  // Tells those that are held.
+  // Sends the held refusals.
   ~Refusals();
   Refusals(const Refusals&) = delete;
   Refusals& operator=(const Refusals&) = delete;
 
-  // Calls `tell`, which tells the caller `status`, once: before it returns, or later on the loop's
-  // thread.
+  // Calls `tell`, which sends `status` to the caller, once: before this returns, or later on the
+  // loop's thread.
   void Refuse(const Caller& caller, const absl::Status& status, Tell tell);
 
  private:
   struct Tenant {
     TokenBucket told = {kPerSecond, kBurst};
-    int held = 0;  // its refusals that are held
+    int held = 0;  // number of its held refusals
   };
   struct Held {
     std::string tenant;
@@ -60,7 +60,7 @@ class Refusals {
   };
 
   Tenant& TenantOf(const Caller& caller) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // On the loop's thread: tells what is due, and comes again for the rest.
+  // On the loop's thread: sends the refusals that are due, and sets a timer for the rest.
   void TellDue();
 
   EventLoop& loop_;

@@ -11,11 +11,11 @@
 namespace baton {
 
 // INVALID_ARGUMENT names the field of the request: no form, nothing in it, too much, or not UTF-8.
-// What a schema, an expression or a grammar says is for the compiler to check.
+// The contents of a schema, an expression or a grammar are checked by the compiler.
 absl::StatusOr<GrammarSpec> GrammarSpecOf(const v1::ResponseFormat& format);
 
-// What the client is told of an error of GrammarCompiler::Compile: INVALID_ARGUMENT with the field
-// as a violation, RESOURCE_EXHAUSTED with RetryInfo, others as they are.
+// Returns the client's error for an error of GrammarCompiler::Compile: INVALID_ARGUMENT with the
+// field as a violation, RESOURCE_EXHAUSTED with RetryInfo, others unchanged.
 absl::Status GrammarFault(GrammarKind kind, const absl::Status& status);
 
 // The same error about a request without response_format, whose form follows from chat.tools: it

@@ -216,13 +216,13 @@ absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& requ
   spec.client_request_id = request.request_id();
   spec.prompt_token_ids.assign(tokens.begin(), tokens.end());
   spec.sampling = default_sampling_;
-  spec.sampling.MergeFrom(asked);  // which a client's own values replace
+  spec.sampling.MergeFrom(asked);  // a client's values replace the defaults
   if (request.echo()) BATON_RETURN_IF_ERROR(CheckEcho(spec.prompt_token_ids));
   if (spec.sampling.has_max_tokens() && spec.sampling.max_tokens() == 0) {
     spec.no_output = true;
     spec.sampling.set_max_tokens(1);
   }
-  // Who does not say how much it wants may go to any worker that holds its prompt.
+  // A request without max_tokens may go to any worker that can hold its prompt.
   FillSamplingDefaults(spec.sampling, prompt_tokens,
                        prompt_tokens < everywhere ? everywhere : longest, seed);
   spec.cache_salt = request.cache_salt();
@@ -315,7 +315,7 @@ absl::StatusOr<std::vector<int32_t>> ServedModel::ChatTokens(const v1::GenerateR
       tokenizer_->Encode(absl::MakeConstSpan(*pieces), /*add_special_tokens=*/false);
   if (!encoded.ok()) return InvalidChat(request.chat(), encoded.status());
   std::vector<int32_t> tokens = *std::move(encoded);
-  // Most templates write BOS themselves; where they do not, the model's metadata decides. An EOS
+  // Most templates write BOS themselves; if they do not, the model's metadata decides. An EOS
   // never follows a prompt that an answer is to follow.
   const bool wanted = !request.has_add_special_tokens() || request.add_special_tokens();
   const bool missing = tokens.empty() || tokens.front() != tokenizer_->bos_id();

@@ -29,15 +29,15 @@
 
 namespace baton {
 
-// About how many tokens so many bytes of text come to.
+// Estimates the tokens in a text of `bytes` bytes.
 constexpr uint64_t AboutTokens(size_t bytes) { return bytes / 4; }
 // About how many tokens the prompt comes to, before it is tokenised.
 uint64_t AboutPromptTokens(const v1::GenerateRequest& request);
 
-// What becomes of a max_tokens that the context does not leave beside the prompt.
+// The treatment of a max_tokens that does not fit into the context beside the prompt.
 enum class LongAnswers {
   kRefuse,
-  kCut,  // to what the context leaves
+  kCut,  // to the tokens that fit
 };
 
 // Immutable after Load and thread-safe.
@@ -52,17 +52,17 @@ class ServedModel {
 
   // NOT_FOUND unless `name` is empty or one of this model's.
   absl::Status CheckName(absl::string_view name) const { return names_.Check(name); }
-  // All that can be said before anything is tokenised, in time linear in the request's fields.
+  // Checks the request without tokenising it, in time linear in its fields.
   absl::Status Validate(const v1::GenerateRequest& request) const;
   absl::Status Validate(const v1::TokenizeRequest& request) const;
   absl::Status Validate(const v1::DetokenizeRequest& request) const;
-  // Tokenises, checks token limits, fills every default. `seed` is taken where the request has
-  // none. What no ready worker could ever hold is INVALID_ARGUMENT. Leaves ids, tenant and times of
-  // the spec to the caller, and the grammar; the caller may also change its priority and salt. Once
-  // `stopping` is true, a chat template ends with an error. A text that has more bytes than the
-  // longest context holds is refused before it is tokenised. `tokenised`, if it is not null, becomes
-  // the number of tokens that the prompt was made into, also if it is refused: 0 if it was not
-  // tokenised, an estimate if that failed.
+  // Tokenises the prompt, checks token limits, and fills every default. `seed` is used if the
+  // request has none. INVALID_ARGUMENT if no ready worker could ever hold the request. The caller
+  // sets ids, tenant, times and grammar of the spec, and may change its priority and salt. Once
+  // `stopping` is true, a chat template ends with an error. A text with more bytes than the longest
+  // context can hold is refused before it is tokenised. `tokenised`, if it is not null, becomes the
+  // number of the prompt's tokens, even if it is refused: 0 if it was not tokenised, an estimate if
+  // that failed.
   absl::StatusOr<RequestSpec> Prepare(const v1::GenerateRequest& request, const FleetSummary& fleet,
                                       Disaggregation disaggregation, uint64_t seed,
                                       const std::atomic<bool>& stopping,
@@ -85,18 +85,19 @@ class ServedModel {
   // A card for each name that is served. Aliases have none.
   v1::ListModelsResponse Models(const FleetSummary& fleet) const;
 
-  // How the model calls tools and reasons.
+  // The form in which the model calls tools and reasons.
   const ToolForm& tool_form() const { return tool_form_; }
-  // The same for the answers to this chat, whose variables may have the template open the
-  // reasoning. It renders a small chat, where the chat has variables. REQUIRES: a chat template.
+  // The same for answers to this chat: its variables may make the template open the reasoning. If
+  // the chat has variables, this renders a small chat. REQUIRES: a chat template.
   ToolForm ToolFormFor(const v1::ChatInput& chat) const;
-  // What the answer is held to: response_format, or what chat.tool_choice requires; nothing where it
-  // may be any text. INVALID_ARGUMENT names the field. REQUIRES: what ValidateGenerateRequest checks.
+  // Returns the grammar of the answer, by response_format or chat.tool_choice; nullopt if it may be
+  // any text. INVALID_ARGUMENT names the field. REQUIRES: ValidateGenerateRequest accepts the
+  // request.
   absl::StatusOr<std::optional<GrammarSpec>> GrammarOf(const v1::GenerateRequest& request) const;
 
   // The sampling parameters of a request that sets none. Temperature and top_p are set.
   const v1::SamplingParams& default_sampling() const { return default_sampling_; }
-  // What the chat template makes of a system message in mid-conversation.
+  // The way in which the chat template renders a system message in mid-conversation.
   LaterSystem later_system() const { return chat_shape_.later_system; }
 
   const std::string& name() const { return names_.served.front(); }

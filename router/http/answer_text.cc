@@ -57,7 +57,7 @@ absl::string_view Reason(int status) {
     case 505:
       return "HTTP Version Not Supported";
     default:
-      return "";  // which RFC 9112 allows
+      return "";  // RFC 9112 allows an empty reason phrase
   }
 }
 
@@ -74,7 +74,7 @@ void AppendHeader(absl::string_view name, absl::string_view value, std::string& 
   text += "\r\n";
 }
 
-// Where a body must not be, its length must not be told either.
+// A response that must not have a body must not have its length either.
 bool HasNoBody(int status) { return status == 204 || status == 304; }
 
 }  // namespace

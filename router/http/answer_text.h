@@ -34,8 +34,8 @@ struct AnswerHead {
 // Bytes that a header must not have are written as spaces.
 std::string AnswerHeadText(const AnswerHead& head);
 
-// What stands before a chunk of a body with so many bytes; a line's end stands behind them.
-// REQUIRES: there are some.
+// Returns the text before a chunk of `bytes` bytes; a line's end follows the chunk. REQUIRES: the
+// chunk is not empty.
 std::string ChunkHead(size_t bytes);
 
 }  // namespace baton

@@ -37,10 +37,10 @@ class ByteStream {
   Result Handshake();
   Result Read(char* buffer, size_t size);
   Result Write(absl::string_view bytes);
-  // Tells the other side that no more is sent.
+  // Signals the other side that no more is sent.
   void EndWriting();
 
-  // Whether there are bytes to read that the descriptor does not tell of.
+  // Whether there are bytes to read that polling the descriptor does not show.
   bool has_pending() const { return session_ != nullptr && SSL_pending(session_.get()) > 0; }
   SSL* session() const { return session_.get(); }  // null in plain text
 

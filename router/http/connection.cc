@@ -37,7 +37,7 @@ void BoundUnsent(int descriptor) {
   setsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes, sizeof(kUnsentBytes));
 }
 
-// A closed socket then tells the other side that the bytes have no end.
+// A closed socket then shows the other side that the bytes are incomplete.
 void ResetAtClose(int descriptor) {
   const linger at_once{.l_onoff = 1, .l_linger = 0};
   setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));

@@ -4,7 +4,7 @@
 // the same until something is written, which resets the connection of the former. So when a client
 // ends its direction while it waits, it gets bytes without a meaning: a comment line in a stream of
 // events, "100 Continue" before another answer. HTTP/1.0 has nothing of the kind; there a client
-// that has left is noticed when it is answered, or at once where its connection was reset.
+// that has left is noticed when it is answered, or at once if its connection was reset.
 #pragma once
 
 #include <atomic>
@@ -56,7 +56,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     bool draining = false;                    // it serves one request
   };
 
-  // Owns `descriptor`, which does not block. `address` as HttpClient's. TLS where `session` is not
+  // Owns `descriptor`, which does not block. `address` as HttpClient's. TLS if `session` is not
   // null.
   Connection(int descriptor, std::string address, SslSession session,
              const Surroundings& surroundings);
@@ -78,7 +78,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void SendLong(uint64_t exchange, absl::Cord bytes, OutputQueue::Written written);
   void EndEvents(uint64_t exchange);
   void Break(uint64_t exchange);
-  // Nobody holds it any more. `request` was its request.
+  // Handles an exchange without references. `request` was its request.
   void Abandon(uint64_t exchange, const HttpRequest& request);
 
  private:
@@ -86,7 +86,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     kHandshake,
     kIdle,       // between two requests
     kHead,       // a request has begun
-    kBody,       // of which `check` has let the head pass
+    kBody,       // `check` has accepted the head
     kWaiting,    // for an answer
     kEvents,     // the answer is a stream of events
     kEnding,     // the rest of an answer is written
@@ -132,7 +132,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Answers.
   void WriteAnswer(HttpResponse response);
-  // Tells that the answer to a request begins.
+  // Records that the answer to a request begins.
   void CountAnswer(int status) const;
   // An answer is waited for, or written.
   void BeginUnfinished();
@@ -188,13 +188,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   uint64_t step_end_bytes_ = 0;  // length that its body must have at the deadline
   OutputQueue output_;
   std::function<std::string()> more_;  // makes the rest of the answer; null: nothing follows
-  UnreadBytes::Part unread_;           // of the answer, for the tenant that has asked
+  UnreadBytes::Part unread_;           // unread bytes of the answer, charged to the tenant
 
-  absl::Time deadline_ = absl::InfiniteFuture();   // of the phase, or of the client that must read
+  absl::Time deadline_ = absl::InfiniteFuture();   // for the phase or of the client's reading
   absl::Time next_ping_ = absl::InfiniteFuture();  // in kEvents
   absl::Time timer_due_ = absl::InfiniteFuture();  // when the timer ends; never: it does not run
 
-  // Of the request that comes or is answered.
+  // State of the request that is being received or answered:
   uint64_t exchange_ = 0;
   std::string path_;
   std::optional<absl::Time> head_at_;  // when its headers were there
@@ -202,8 +202,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool exchange_gone_ = false;  // it was open when the connection was closed
   std::function<void()> gone_;
   RequestParser::Framing framing_;
-  std::vector<HttpHeader> common_headers_;  // of every answer
-  bool is_head_ = false;                    // whose answer has no body
+  std::vector<HttpHeader> common_headers_;  // headers of every answer
+  bool is_head_ = false;                    // a HEAD request: the answer has no body
   bool keep_alive_ = false;                 // whether another request may follow
   bool breaks_ = false;                     // the answer has no end
   bool is_unfinished_ = false;

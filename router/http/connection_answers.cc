@@ -1,4 +1,4 @@
-// How a connection answers.
+// The answers of a connection.
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"

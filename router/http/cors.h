@@ -1,5 +1,5 @@
-// Which pages of other origins may read the answers (the Fetch standard, "CORS protocol"). Pure;
-// thread-safe.
+// Decides which pages of other origins may read answers (the Fetch standard, "CORS protocol").
+// Pure; thread-safe.
 #pragma once
 
 #include <optional>

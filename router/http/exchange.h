@@ -35,10 +35,10 @@ struct HttpBody {
   }
 };
 
-// Thread-safe, and shared by whoever works on the answer; when nobody holds it any more and no
-// answer was begun, the client is told 500. Two implementations: a connection's (served_exchange.h)
-// and the tests'. Functions that are given to it are called on an I/O thread, or from inside the
-// call that gives them, and must not block.
+// Thread-safe, and shared by the threads that work on the answer. If the last reference is dropped
+// and no answer was begun, the client receives 500. Two implementations: a connection's
+// (served_exchange.h) and the tests'. Functions that are given to it are called on an I/O thread,
+// or from inside the call that gives them, and must not block.
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
@@ -54,7 +54,7 @@ class HttpExchange {
   // REQUIRES: at most once.
   virtual void OnGone(std::function<void()> gone) = 0;
 
-  // Returns whether the client has left, so that nobody needs an answer. Work on a request that
+  // Returns whether the client has left, so that no answer is needed. Work on a request that
   // waits begins with this question.
   virtual bool gone() const = 0;
 
@@ -68,9 +68,9 @@ class HttpExchange {
   // Sends status 200 and the headers of a stream of events (text/event-stream) at once, and these.
   // While it then writes nothing for a second, the client gets a comment line. REQUIRES: once.
   virtual void BeginEvents(std::vector<HttpHeader> headers) = 0;
-  // Sends `bytes`, which are whole events, after all that were sent before. `written` hears of the
-  // end: true once the system has taken them, false if the client is gone or the connection broken.
-  // May be null. REQUIRES: between BeginEvents and EndEvents.
+  // Sends `bytes`, which are whole events, after all that were sent before. `written` is called at
+  // the end: true once the system has taken them, false if the client is gone or the connection
+  // broken. May be null. REQUIRES: between BeginEvents and EndEvents.
   virtual void Send(std::string bytes, std::function<void(bool ok)> written) = 0;
   // The same for long events, parts of which may be shared: at most 64 KiB is copied at a time.
   virtual void SendLong(absl::Cord bytes, std::function<void(bool ok)> written) = 0;

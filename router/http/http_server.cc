@@ -23,7 +23,7 @@
 namespace baton {
 namespace {
 
-// Closes the descriptor unless somebody takes it.
+// Closes the descriptor unless it is taken.
 class OwnedDescriptor {
  public:
   explicit OwnedDescriptor(int descriptor) : descriptor_(descriptor) {}

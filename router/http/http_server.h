@@ -20,8 +20,8 @@
 namespace baton {
 
 // Listens from Listen on, answers from Start on. What a client sends is bounded in bytes and time
-// before anybody sees it: a request that is malformed, too large or too slow gets 400, 408,
-// 413, 417, 431, 501, 503 or 505 as `error_answer` has it, and nobody else notices. Requests of one
+// before a handler sees it: a request that is malformed, too large or too slow gets 400, 408, 413,
+// 417, 431, 501, 503 or 505 as `error_answer` has it, and no other code notices. Requests of one
 // connection are answered in their order, the next is read when the answer before it has ended. The
 // bytes of a body are counted as they arrive (Handler::room).
 class HttpServer {
@@ -43,15 +43,15 @@ class HttpServer {
     // 4 MiB that is alone takes 60 ms.
     size_t long_input_bytes = size_t{256} << 10;
     double long_input_bytes_per_second = 64 << 20;
-    absl::Duration idle_timeout = absl::Seconds(75);   // of a connection between two requests
-    absl::Duration stall_timeout = absl::Seconds(60);  // of a client that takes nothing
+    absl::Duration idle_timeout = absl::Seconds(75);   // for a connection between two requests
+    absl::Duration stall_timeout = absl::Seconds(60);  // for a client that reads nothing
     // Unread bytes of all answers and events of more than 64 KiB together, of which each tenant may
     // have a part (UnreadBytes). One more such answer is replaced by 503, and one more such event
     // breaks its stream.
     size_t max_unread_bytes = size_t{64} << 20;
-    absl::Duration ping_interval = absl::Seconds(1);   // of a stream that is silent
-    absl::Duration linger_timeout = absl::Seconds(2);  // of a client that still sends after the
-                                                       // last answer, so that it can read that
+    absl::Duration ping_interval = absl::Seconds(1);  // for a stream without events
+    // Time for a client that still sends after the last answer to read that answer.
+    absl::Duration linger_timeout = absl::Seconds(2);
     // Origins whose pages may read the answers ("https://example.org", or "*"); none: CORS is off.
     std::vector<std::string> cors_origins{};
   };
@@ -66,12 +66,12 @@ class HttpServer {
     // Called when the whole request is there, or when there is no room for it, on an I/O thread.
     // Must not block.
     std::function<void(std::shared_ptr<HttpExchange> exchange, HttpBody body)> handle;
-    // The answer where the server itself tells an error, such as 413 and "the body ...". Of the
-    // request there is what could be read.
+    // The answer if the server itself reports an error, such as 413 and "the body ...". The
+    // request has the parts that could be read.
     std::function<HttpResponse(const HttpRequest& request, int status, const std::string& message)>
         error_answer;
-    // Hears of each answer when it begins, on an I/O thread: what was asked for ("" where that
-    // could not be read), and how long ago the request's headers were there. May be null.
+    // Called when an answer begins, on an I/O thread, with the requested path ("" if it could not
+    // be read) and the time since the request's headers were complete. May be null.
     std::function<void(const std::string& path, int status,
                        std::optional<absl::Duration> since_head)>
         answered{};
@@ -97,8 +97,8 @@ class HttpServer {
   // REQUIRES: once.
   void Start(Handler handler);
   // Closes all connections; handlers are not called any more when it returns. Tasks of exchanges
-  // that are still held go on, so that whoever works on an answer learns of its end. May be called
-  // again.
+  // that are still held go on, so that a thread that works on an answer learns of its end. May be
+  // called again.
   void Close();
   // Closes each connection when the answer it is giving has ended; one that is made later serves
   // one request.

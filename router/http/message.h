@@ -27,18 +27,18 @@ struct HttpHeader {
 struct HttpClient {
   std::string address;  // as gRPC writes it, such as "ipv4:127.0.0.1:50000"
   bool encrypted = false;
-  // Who the client's certificate says it is, where one was shown and verified.
+  // Who the client's certificate says it is, if one was shown and verified.
   std::optional<Peer> certificate{};
 };
 
 // A request without its body (HttpBody in exchange.h), which is freed earlier.
 struct HttpRequest {
   std::string method;                 // as sent, such as "POST"
-  std::string path;                   // of the target, its percent-encoding undone
-  std::string query{};                // of the target, as sent, without the "?"
+  std::string path;                   // path of the target, percent-decoded
+  std::string query{};                // query of the target, as sent, without the "?"
   std::vector<HttpHeader> headers{};  // in the order in which they came
   HttpClient client{};
-  std::shared_ptr<AccessEntry> access{};  // of the access log; null: the request has no line
+  std::shared_ptr<AccessEntry> access{};  // entry of the access log; null: no line is written
 
   // The values of a header, whose name is given in lower case.
   std::vector<std::string> HeaderValues(absl::string_view name) const;
@@ -53,7 +53,7 @@ struct HttpResponse {
   // Beside Content-Length, Date and Connection, which the server writes by itself.
   std::vector<HttpHeader> headers{};
   std::string body{};
-  absl::Cord rest{};  // of a long body, parts of which may be shared: what follows `body`
+  absl::Cord rest{};  // follows `body`; may share its parts with other answers
   // For an answer that would take much memory: returns the next piece that follows `rest`, or an
   // empty string at the end. Called on the connection's thread each time that the client has taken
   // the piece before; destroyed at the end, or when the client is gone. Null: nothing follows.

@@ -1,4 +1,4 @@
-// What a connection has yet to write, in order.
+// The bytes that a connection still has to write, in order.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class OutputQueue {
   void Append(std::string bytes, Written written);
   void Append(absl::Cord bytes, Written written);
   // Writes what `stream` takes, and then calls `written` of all that is through. kDone: nothing is
-  // left, or others are to have their turn. `bytes` tells how many were written.
+  // left, or others are to have their turn. `bytes` becomes the number of written bytes.
   ByteStream::Result Flush(ByteStream& stream);
   // Drops everything, and calls `written` with false.
   void Fail();

@@ -20,7 +20,7 @@ namespace baton {
 namespace {
 
 constexpr absl::string_view kLineEnd = "\r\n";
-// Longer than any chunk's size with an extension that somebody would send.
+// Longer than any chunk's size with an extension that a client would send.
 constexpr size_t kMaxChunkLineBytes = 1024;
 constexpr int kMaxEmptyLines = 2;
 // A parsed header takes far more memory than the few bytes that it can be sent with.
@@ -35,7 +35,8 @@ bool IsToken(absl::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), IsTokenByte);
 }
 
-// Of a header's value: what can be seen, spaces and tabs, and bytes beyond ASCII.
+// Whether a header's value may contain the byte: visible characters, spaces, tabs and bytes beyond
+// ASCII.
 bool IsValueByte(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte == '\t' || (byte >= ' ' && byte != 0x7f);
@@ -261,7 +262,7 @@ bool RequestParser::CheckConnection() {
   };
   framing_.keep_alive = framing_.http_1_1 ? !has("close") : has("keep-alive") && !has("close");
   for (const std::string& expected : request_.HeaderValues("expect")) {
-    if (!framing_.http_1_1) continue;  // which must ignore it
+    if (!framing_.http_1_1) continue;  // HTTP/1.0 must ignore the header
     if (!absl::EqualsIgnoreCase(expected, "100-continue")) {
       return Refuse(417, "Expect can only be '100-continue' here");
     }

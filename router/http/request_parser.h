@@ -18,14 +18,14 @@ namespace baton {
 class RequestParser {
  public:
   struct Limits {
-    size_t max_header_bytes = 0;  // of the request line with the headers, and of trailers
+    size_t max_header_bytes = 0;  // bound of the request line with the headers, and of trailers
     size_t max_body_bytes = 0;
   };
   enum class Found {
     kNothingYet,  // more bytes are needed
-    kHead,        // what head() tells; the body comes next
+    kHead,        // head() is complete; the body comes next
     kRequest,     // all of it
-    kError,       // what refusal() tells; whatever follows cannot be read
+    kError,       // refusal() has the error; later bytes cannot be read
   };
   // How the connection goes on, and what the client waits for.
   struct Framing {
@@ -98,7 +98,7 @@ class RequestParser {
   size_t trailer_bytes_ = 0;
   bool refused_ = false;
   HttpRequest request_;
-  std::string authority_;  // of the target; empty: it has none
+  std::string authority_;  // the target's authority; empty: it has none
   std::string body_;
   bool keeps_body_ = true;
   uint64_t body_bytes_ = 0;

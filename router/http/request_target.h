@@ -1,4 +1,4 @@
-// What a request line asks for (RFC 9112, section 3.2; RFC 3986).
+// The target of a request line (RFC 9112, section 3.2; RFC 3986).
 #pragma once
 
 #include <string>

@@ -27,11 +27,11 @@ class TlsServer {
   static absl::StatusOr<std::unique_ptr<TlsServer>> Create(const Credentials& credentials,
                                                            bool certificate_optional);
 
-  // For a new connection, with renewed certificates where there are some; null: no memory.
+  // For a new connection, with renewed certificates if there are some; null: no memory.
   SslSession NewSession();
   // Who the client is, whose handshake is done: nullopt without a certificate. An error if the
   // certificate was revoked, perhaps since then, or its holder has nothing to call on a router; the
-  // audit log tells of it.
+  // audit log has a line for it.
   absl::StatusOr<std::optional<Peer>> Identify(SSL& session, const std::string& address);
 
  private:
@@ -53,8 +53,8 @@ class TlsServer {
   AuditLog audit_log_;
   absl::Mutex mutex_;
   Context context_ ABSL_GUARDED_BY(mutex_);
-  uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;    // of the credentials, when it was made
-  uint64_t not_taken_ ABSL_GUARDED_BY(mutex_) = 0;  // the same of the last ones that failed
+  uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;    // Credentials::changes() of `context_`
+  uint64_t not_taken_ ABSL_GUARDED_BY(mutex_) = 0;  // the changes() that last failed to load
 };
 
 }  // namespace baton

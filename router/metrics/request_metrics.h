@@ -1,4 +1,4 @@
-// What a router counts about requests.
+// A router's metrics of requests.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Who sees what the requests' machines go through.
+// Receives the events of the requests' machines.
 #pragma once
 
 #include <cstddef>

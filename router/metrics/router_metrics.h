@@ -1,4 +1,4 @@
-// What the router tells Prometheus, besides what every server does.
+// Prometheus metrics of the router, besides those of every server.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ class RouterMetrics final : public RequestObserver {
   void SetCircuitOpen(const std::string& worker, const std::string& role, bool open);
   // A decode worker found wrong KV in what the prefill worker pushed.
   void SetQuarantined(const std::string& worker, const std::string& role, bool quarantined);
-  // So many pages of the worker's prefix cache are known to placement.
+  // Sets the number of pages of the worker's prefix cache that placement knows.
   void SetPrefixPages(const std::string& worker, const std::string& role, size_t pages);
   void Selected(const std::string& worker, const std::string& role, PlacementPolicy policy);
   // A hand-off has failed on the link between the two workers; `fault` is one of kPush...

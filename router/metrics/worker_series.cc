@@ -7,8 +7,9 @@
 namespace baton {
 namespace {
 
-// Of the workers that left, at most as many as are there have series, or this many. So a fleet that
-// was replaced once is still seen, and addresses that change all the time leave few series.
+// Workers that left keep their series, at most as many as there are workers now, or this many. So a
+// fleet that was replaced once is still seen, and addresses that change all the time leave few
+// series.
 constexpr size_t kMostLeft = 32;
 // Stands for both workers of links beyond the bound.
 constexpr char kOtherWorkers[] = "other";

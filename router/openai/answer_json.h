@@ -15,11 +15,11 @@ namespace baton {
 
 struct AnswerOptions {
   std::string id{};     // such as "chatcmpl-...": the same in all of an answer
-  std::string model{};  // as the client is told it
+  std::string model{};  // model name in the answer
   int64_t created = 0;  // Unix seconds
   StreamFields stream{};
-  uint32_t choices = 1;           // of each prompt
-  bool logprobs = false;          // of the tokens
+  uint32_t choices = 1;           // choices of each prompt
+  bool logprobs = false;          // whether tokens have log probabilities
   bool return_timings = false;    // Baton's addition: each choice's "timings"
   bool return_token_ids = false;  // vLLM's addition: each choice's "token_ids"
 };
@@ -41,14 +41,14 @@ nlohmann::ordered_json StopReason(const v1::GenerateComplete& complete);
 class UsageSum {
  public:
   explicit UsageSum(size_t prompts) : prompts_(prompts) {}
-  // A prompt has so many tokens; its usage is not known yet.
+  // Begins a prompt of `prompt_tokens` tokens; its usage is not known yet.
   void Begin(uint32_t prompt_tokens);
-  // So many tokens have come.
+  // Counts `tokens` further tokens.
   void Count(int tokens) { running_ += static_cast<uint64_t>(tokens); }
   // The usage of a prompt that has ended.
   void Add(const v1::Usage& usage);
 
-  // So many of the tokens were reasoning; told where it is known.
+  // Number of reasoning tokens, if it is known.
   void AddReasoning(uint64_t tokens) { reasoning_ = reasoning_.value_or(0) + tokens; }
 
   nlohmann::ordered_json ToJson() const;
@@ -71,7 +71,7 @@ class UsageSum {
 // In milliseconds; what was not measured is absent.
 nlohmann::ordered_json TimingsJson(const v1::RequestTimings& timings);
 
-// What is told of the end of a choice beside its finish_reason, added to `choice`.
+// Adds the fields of a choice's end besides its finish_reason to `choice`.
 void AddEnd(const v1::GenerateComplete& complete, const AnswerOptions& options,
             nlohmann::ordered_json& choice);
 
@@ -85,7 +85,7 @@ class EventWriter {
   // `object`: such as "chat.completion.chunk".
   EventWriter(const AnswerOptions& options, const char* object);
 
-  // An event with one choice. `usage`: what to tell of it, where continuous usage was asked.
+  // An event with one choice. `usage`: its usage, if continuous usage was requested.
   // `fingerprint`: the system_fingerprint, which is known when the choice ends; empty: left out.
   void Choice(const nlohmann::ordered_json& choice, const UsageSum& usage,
               const std::string& fingerprint, std::string& out) const;
@@ -93,17 +93,17 @@ class EventWriter {
   // between `before` and `after`, without the objects that JSON is made of.
   void TextChoice(size_t index, absl::string_view before, const std::string& text,
                   absl::string_view after, const UsageSum& usage, std::string& out) const;
-  // The last events: the usage, where it was asked, and "[DONE]".
+  // The last events: the usage, if it was asked, and "[DONE]".
   void End(const UsageSum& usage, const std::string& fingerprint, std::string& out) const;
 
  private:
   void EndChoice(const UsageSum& usage, const std::string& fingerprint, std::string& out) const;
 
-  std::string head_;  // of an event, up to its choices
+  std::string head_;  // beginning of an event, up to its choices
   const StreamFields stream_;
 };
 
-// The event that tells that a stream has broken.
+// The event that reports a broken stream.
 void AppendErrorEvent(const ApiError& error, std::string& out);
 
 // The whole answer: `choices` in order.

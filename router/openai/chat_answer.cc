@@ -78,7 +78,7 @@ struct Choice {
   LastCall last_call{};
   bool has_reasoning = false;
   uint64_t tokens_before_answer = 0;  // before the first text or call, in a stream
-  bool has_answer = false;            // that text or call
+  bool has_answer = false;            // whether text or a call has come
   Json logprobs = Json::array();      // not yet sent
   Json token_ids = Json::array();     // not yet sent
 };
@@ -130,7 +130,7 @@ class ChatAnswer final : public AnswerFormat {
     return choices_[index];
   }
 
-  // Keeps what chunks and completes tell of tokens.
+  // Keeps the tokens' fields of chunks and completes.
   template <typename Message>
   void KeepTokens(const Message& message, Choice& choice) {
     usage_.Count(message.token_ids_size());
@@ -272,9 +272,9 @@ class ChatAnswer final : public AnswerFormat {
 
   const ChatAnswerOptions options_;
   std::vector<Choice> choices_;
-  std::vector<Json> answers_;  // [choices] of a whole answer
+  std::vector<Json> answers_;  // [choices], for a whole answer
   UsageSum usage_;
-  std::string fingerprints_;  // of the choices that have ended
+  std::string fingerprints_;  // fingerprints of the choices that have ended
   const EventWriter events_;
 };
 

@@ -17,7 +17,7 @@ struct ChatAnswerOptions {
 };
 
 // `parsers` has one for each choice. The format is for one prompt. The tokens before the first text or
-// call count as reasoning where there is any; only a stream tells how many, by its token ids.
+// call count as reasoning if there is any; only a stream reports how many, by its token ids.
 std::unique_ptr<AnswerFormat> NewChatAnswer(ChatAnswerOptions options,
                                             std::vector<std::unique_ptr<AnswerParser>> parsers);
 

@@ -170,7 +170,7 @@ void ReadTools(JsonFields& fields, v1::ChatInput& chat, ToolTable& table) {
   ReadToolChoice(fields, "function_call", ToolStyle::kInside, chat, table);
   ReadToolChoice(fields, "tool_choice", ToolStyle::kInside, chat, table);
   const bool parallel = fields.Bool("parallel_tool_calls").value_or(true);
-  const bool old = fields.Find("functions") != nullptr;  // whose answers have one call
+  const bool old = fields.Find("functions") != nullptr;  // its answers have one call
   if (!parallel || old) chat.mutable_tool_choice()->set_single_call(true);
 }
 

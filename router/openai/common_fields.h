@@ -23,7 +23,7 @@ void ReadSamplingFields(JsonFields& fields, v1::SamplingParams& params);
 void ReadMaxTokens(JsonFields& fields, v1::SamplingParams& params);
 
 // model, user, priority, cache_salt, speculative, return_token_ids, add_special_tokens and
-// request_id, which is the HTTP request's where the body has none.
+// request_id, which is the HTTP request's if the body has none.
 void ReadRoutingFields(JsonFields& fields, const ApiContext& context, v1::GenerateRequest& request);
 
 // response_format as OpenAI's chat API has it, vLLM's structured_outputs, its older guided_json,
@@ -31,14 +31,14 @@ void ReadRoutingFields(JsonFields& fields, const ApiContext& context, v1::Genera
 // most one of them, and none beside a form that `request` has already. A part of a form that is not
 // read is an error that names it.
 void ReadFormFields(JsonFields& fields, v1::GenerateRequest& request);
-// The form {"type": "text" | "json_object" | "json_schema"} that `format` tells; nothing set for
+// The form {"type": "text" | "json_object" | "json_schema"} of `format`; nothing is set for
 // text. `schema_is_inside`: the schema is in an object "json_schema" (chat), or beside the type
 // (responses). Type json_schema must have a schema, and the others refuse one that they do not read.
 void ReadTypedForm(JsonFields& format, bool schema_is_inside, v1::GenerateRequest& request);
 
 struct StreamFields {
   bool stream = false;
-  bool include_usage = false;     // a last chunk tells the usage
+  bool include_usage = false;     // whether a last chunk has the usage
   bool continuous_usage = false;  // and so does every other
 };
 // stream, and stream_options, which only a stream has.

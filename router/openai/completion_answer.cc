@@ -20,7 +20,7 @@ struct CompletionPrompt {
 struct CompletionChoice {
   TextOffsets offsets{};
   bool has_prompt = false;
-  std::optional<v1::GenerateComplete> complete{};  // of a whole answer
+  std::optional<v1::GenerateComplete> complete{};  // set in a whole answer
 };
 
 class CompletionAnswer final : public AnswerFormat {
@@ -39,7 +39,7 @@ class CompletionAnswer final : public AnswerFormat {
       const v1::GenerateChunk& chunk = response.chunk();
       prompts_[prompt].logprobs.MergeFrom(chunk.prompt_logprobs());
       usage_.Count(chunk.token_ids_size());
-      // Those of the prompt alone wait for the first text, which tells where its tokens begin.
+      // Those of the prompt alone wait for the first text, which shows where its tokens begin.
       const bool waits =
           chunk.text().empty() && chunk.logprobs().empty() && chunk.token_ids().empty();
       if (!waits) WriteChunk(prompt, chunk, out);
@@ -105,7 +105,7 @@ class CompletionAnswer final : public AnswerFormat {
     return json;
   }
 
-  // Null where none were asked for, or none are new in a stream.
+  // Null if none were asked for, or none are new in a stream.
   template <typename Message>
   Json LogprobsJson(const CompletionPrompt& prompt, const Message& message,
                     CompletionChoice& choice) {
@@ -123,7 +123,7 @@ class CompletionAnswer final : public AnswerFormat {
   std::vector<CompletionPrompt> prompts_;
   std::vector<CompletionChoice> choices_;  // [prompts * choices]
   UsageSum usage_;
-  std::string fingerprints_;  // of the choices that have ended
+  std::string fingerprints_;  // fingerprints of the choices that have ended
   const EventWriter events_;
 };
 

@@ -101,7 +101,7 @@ absl::StatusOr<ApiRequest> ReadCompletionRequest(absl::string_view body,
                         .return_timings = fields.Bool("return_timings").value_or(false),
                         .return_token_ids = request.return_token_ids()};
   request.set_stream(options.stream.stream);
-  if (options.stream.continuous_usage) request.set_return_token_ids(true);  // which are counted
+  if (options.stream.continuous_usage) request.set_return_token_ids(true);  // to count them
   ApiRequest result{.prompts = ReadPrompts(fields, request), .stream = options.stream.stream};
   if (params.has_prompt_logprobs()) {
     const uint64_t of_choice = uint64_t{1} + static_cast<uint64_t>(params.prompt_logprobs());

@@ -11,7 +11,7 @@ namespace baton {
 
 enum class Handling {
   kServed,
-  kTolerated,  // read by nobody, as unknown fields are
+  kTolerated,  // ignored, as unknown fields are
   kRefused,    // an error that names it
 };
 

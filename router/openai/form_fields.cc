@@ -85,7 +85,7 @@ void RefuseSchema(JsonFields& format, absl::string_view name, absl::string_view 
               absl::StrCat("has no effect with the type ", type, "; send the type json_schema"));
 }
 
-// The schema of a format of the type json_schema: {"json_schema": {"schema"}}, or {"schema"} where
+// The schema of a format of the type json_schema: {"json_schema": {"schema"}}, or {"schema"} if
 // it is not inside. Null after an error.
 const Json* FindSchema(JsonFields& format, bool is_inside) {
   const Json* schema = nullptr;

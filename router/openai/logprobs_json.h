@@ -28,10 +28,10 @@ class TextOffsets {
   size_t Next(absl::string_view bytes);
 
  private:
-  std::string text_;       // known, whole characters
-  size_t bytes_ = 0;       // of the text, before the next token
-  size_t characters_ = 0;  // the same in characters
-  std::string pending_;    // of a character that the tokens have begun
+  std::string text_;       // known text, whole characters
+  size_t bytes_ = 0;       // bytes of the text before the next token
+  size_t characters_ = 0;  // characters of the text before the next token
+  std::string pending_;    // first bytes of a character that later tokens complete
 };
 
 // Completions' {"tokens", "token_logprobs", "top_logprobs", "text_offset"}: lists of one length. A

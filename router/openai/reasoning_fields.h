@@ -1,4 +1,4 @@
-// How much a model is to reason, as requests have it, becomes variables of the chat template.
+// Turns a request's reasoning effort into variables of the chat template.
 #pragma once
 
 #include "absl/strings/string_view.h"

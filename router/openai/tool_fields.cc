@@ -122,10 +122,10 @@ std::string ReadFlatName(JsonFields& object) {
   return name.empty() ? "" : FlatToolName(object.String("namespace").value_or(""), name);
 }
 
-// What a choice names.
+// The tool that a `tool_choice` names.
 struct NamedTool {
-  std::string name{};   // flat
-  std::string field{};  // of the choice, such as "function.name"
+  std::string name{};   // flat name
+  std::string field{};  // field of the choice, such as "function.name"
 };
 
 // Reads the name in {"function": {"name"}}; or in {"name"}, as responses and the old form have it.

@@ -1,4 +1,4 @@
-// What has happened lately in the fleet and to requests, for people to look at.
+// Recent events of the fleet and of requests, for people to look at.
 #pragma once
 
 #include <cstdint>

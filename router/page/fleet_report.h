@@ -46,16 +46,16 @@ struct WorkerReport {
   uint32_t in_flight = 0;  // sequences that this router gave it
   BlockCounts blocks{};
   FleetRates rates{};
-  std::optional<absl::Duration> silent{};  // since it was heard last
+  std::optional<absl::Duration> silent{};  // time since its last message
   std::string version{};
   std::string weights{};
-  std::string identity{};  // of its model: those with equal ones may work on one request
-  std::string numerics{};  // what the bits of its KV depend on (common/base/numerics.h)
+  std::string identity{};  // its model: workers with equal ones can share a request
+  std::string numerics{};  // numerics of its KV (common/base/numerics.h)
   std::string kv_dtype{};
   uint32_t block_size = 0;                               // tokens
-  uint64_t bytes_per_token = 0;                          // of its cache
-  std::map<std::string, uint64_t> bytes_per_token_of{};  // the same in other KV types
-  size_t prefix_pages = 0;                               // that placement knows of
+  uint64_t bytes_per_token = 0;                          // KV bytes of a token in its cache
+  std::map<std::string, uint64_t> bytes_per_token_of{};  // the same for other KV types
+  size_t prefix_pages = 0;                               // pages known to placement
 };
 
 // Hand-offs that fail between two workers for one reason.

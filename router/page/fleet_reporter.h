@@ -31,7 +31,7 @@ class FleetReporter {
   void Tick(const WorkersByTarget& workers, const Advice& advice);
 
  private:
-  // What was told of a worker last.
+  // The last report about a worker.
   struct Told {
     RateWindow rates;
     std::string state{};
@@ -48,7 +48,7 @@ class FleetReporter {
   std::map<WorkerTarget, Told> told_;
   std::vector<PrefixPageReport> prefixes_;  // as last looked up
   uint64_t ticks_ = 0;
-  std::map<std::string, uint64_t> refused_;  // by reason, as last told
+  std::map<std::string, uint64_t> refused_;  // by reason, as last reported
 };
 
 }  // namespace baton

@@ -10,7 +10,7 @@ struct PageFile {
   absl::string_view path;          // "/" or below "/page/"
   absl::string_view content_type;  // as HTTP says it
   absl::string_view body;
-  absl::string_view etag;  // of the body, with its quotes
+  absl::string_view etag;  // ETag of the body, with its quotes
 };
 
 // All of them, in the order of their paths; they live as long as the program.

@@ -1,4 +1,4 @@
-// How fast counters have grown of late.
+// Measures how fast counters have grown recently.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace baton {
 
-// Of one worker, or of all. Not thread-safe.
+// The rates of one worker or of all workers. Not thread-safe.
 class RateWindow {
  public:
   static constexpr absl::Duration kLength = absl::Seconds(5);

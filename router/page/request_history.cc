@@ -15,7 +15,7 @@ namespace {
 using internal::v1::DecodeResponse;
 using internal::v1::PrefillResponse;
 
-// Of each kind of span, as prefill.proto promises.
+// Most spans of each kind, as prefill.proto promises.
 constexpr int kMaxSpans = 256;
 
 void SawChunk(uint32_t tokens, absl::Duration at, TryRecord& attempt) {
@@ -24,7 +24,7 @@ void SawChunk(uint32_t tokens, absl::Duration at, TryRecord& attempt) {
   attempt.chunks.push_back({.tokens = tokens, .at = at});
 }
 
-// Who told more is not believed.
+// Drops spans beyond the bound of the protocol.
 template <typename Span>
 void Cut(google::protobuf::RepeatedPtrField<Span>& spans) {
   if (spans.size() > kMaxSpans) spans.DeleteSubrange(kMaxSpans, spans.size() - kMaxSpans);
@@ -81,7 +81,7 @@ void RecordedRequest::Chosen(uint32_t attempt, const std::string& prefill_worker
   absl::MutexLock lock(&mutex_);
   const absl::Duration at = now - received_;
   const bool first = record_.tries.empty();
-  // Beside one that runs on it has waited for nobody.
+  // A try beside one that runs on has not waited.
   const absl::Duration begun = first                                  ? absl::ZeroDuration()
                                : std::exchange(break_follows_, false) ? broken_
                                                                       : at;

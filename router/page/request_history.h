@@ -26,12 +26,12 @@ namespace baton {
 // them no allocation. The others: thread-safe. Borrows the log and the fleet's history.
 class RecordedRequest {
  public:
-  static constexpr size_t kMaxTries = 32;  // of more, the oldest are left out
+  static constexpr size_t kMaxTries = 32;  // beyond that the oldest are left out
 
   RecordedRequest(const RequestSpec& spec, double received, EventLog& events, FleetHistory& fleet);
 
   // An attempt was given workers, whose own names these are; an empty one is not there. To be called
-  // before the machine is told.
+  // before the machine receives them.
   void Chosen(uint32_t attempt, const std::string& prefill_worker, const std::string& decode_worker,
               const RequestMachine& machine, absl::Time now);
   // The machine has handled `event`.
@@ -58,10 +58,10 @@ class RecordedRequest {
   FleetHistory& fleet_;
   mutable absl::Mutex mutex_;
   RequestRecord record_ ABSL_GUARDED_BY(mutex_);
-  uint32_t breaks_ ABSL_GUARDED_BY(mutex_) = 0;           // of the machine, as last seen
-  absl::Duration broken_ ABSL_GUARDED_BY(mutex_);         // when the last of them came
-  bool break_follows_ ABSL_GUARDED_BY(mutex_) = false;    // no try has begun since
-  absl::Duration counted_queue_ ABSL_GUARDED_BY(mutex_);  // of all tries
+  uint32_t breaks_ ABSL_GUARDED_BY(mutex_) = 0;           // breaks counted by the machine
+  absl::Duration broken_ ABSL_GUARDED_BY(mutex_);         // time of the last break
+  bool break_follows_ ABSL_GUARDED_BY(mutex_) = false;    // whether no try has begun since
+  absl::Duration counted_queue_ ABSL_GUARDED_BY(mutex_);  // queue time of all tries
 };
 
 // Thread-safe. Borrows the log, and the fleet's history, which it gives the times to first tokens.

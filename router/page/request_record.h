@@ -20,7 +20,7 @@ const char* RequestStageName(RequestStage stage);
 // Code, reason and stage of an error: its message may have a client's text.
 std::string FailureText(const absl::Status& status);
 
-// The prompt's tokens before `tokens` were computed, as the router has heard.
+// The prompt's tokens before `tokens` were computed, as far as the router knows.
 struct ChunkSeen {
   uint32_t tokens = 0;
   absl::Duration at{};  // since the request was received
@@ -34,9 +34,9 @@ struct DecodeAccount {
 // One try at the request. Durations without a word are times since the request was received, on the
 // router's clock.
 struct TryRecord {
-  uint32_t number = 0;  // of the attempt
+  uint32_t number = 0;  // number of the attempt
   absl::Duration begun{};
-  absl::Duration queued{};  // how long it waited for its workers
+  absl::Duration queued{};  // time that it waited for its workers
   bool local_prefill = false;
   std::string prefill_worker{};
   std::string decode_worker{};
@@ -62,7 +62,7 @@ struct RequestRecord {
   uint32_t prompt_tokens = 0;
   std::optional<uint32_t> cached_tokens{};
   size_t output_tokens = 0;
-  // Of the last try, by their own names; empty: there was none.
+  // The last try's workers by their own names; empty: none.
   std::string prefill_worker{};
   std::string decode_worker{};
   std::string finish{};  // stop or length; empty: it has not ended so

@@ -54,7 +54,7 @@ class TryLayer {
     return attempt_.chunks.empty() ? 0 : attempt_.chunks.front().tokens;
   }
 
-  // As the prefill worker tells.
+  // As the prefill worker reports.
   void LayPrefill(const internal::v1::PrefillFinished& told) {
     const absl::Duration compute = DurationFromProto(told.compute());
     const absl::Duration begin = QueueBegin() + DurationFromProto(told.queue());
@@ -100,7 +100,7 @@ class TryLayer {
     if (last < end) Add(Lane::kTransfer, last, end).label = "commit";
   }
 
-  // As the decode worker tells, cut into chunks as the router heard of them.
+  // As the decode worker reports, cut into chunks at the times of its reports.
   void LayLocalPrefill() {
     if (!attempt_.accepted.has_value()) return;
     const absl::Duration begin =
@@ -111,7 +111,7 @@ class TryLayer {
     LaySeenChunks(begin, prefill_end_);
   }
 
-  // The first that was heard is what was cached.
+  // The first reported chunk is the cached part.
   void LaySeenChunks(absl::Duration begin, absl::Duration end) {
     const size_t count = std::max<size_t>(attempt_.chunks.size(), 1) - 1;
     if (count == 0) Add(Lane::kPrefill, begin, end);

@@ -29,11 +29,12 @@ const char* LaneName(WaterfallSpan::Lane lane);
 
 // The spans of all tries, in their order and in that of the lanes above.
 //
-// Of what its workers have told of a try, each lane is as long as they say, so that of a request
-// with one try it is as long as its `timings` say. Each worker's clock is laid in where the router
-// heard of it: the prefill's own queue begins when its decode worker had accepted, a transfer ends
-// so long after the prefill as it was exposed, the decode queue begins with the commit. Of what
-// they have not told, since the try broke or runs, there is what the router saw.
+// If a try's workers reported a span, its lane is as long as they report. So the lanes of a request
+// with one try agree with its `timings`. The spans of each worker's clock are placed at the events
+// that the router received from it: the prefill's own queue begins when its decode worker had
+// accepted, a transfer ends so long after the prefill as it was exposed, the decode queue begins
+// with the commit. Spans that the workers have not reported, since the try broke or still runs,
+// have the times that the router saw.
 std::vector<WaterfallSpan> LayWaterfall(const RequestRecord& record);
 
 }  // namespace baton

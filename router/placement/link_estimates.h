@@ -1,4 +1,4 @@
-// How fast KV goes from each prefill worker to each decode worker, and between whom it does not.
+// Estimates how fast KV goes from each prefill worker to each decode worker, and which pairs fail.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,16 @@ namespace baton {
 struct LinkEstimate {
   double bytes_per_second = 0;                    // 0: nothing was measured
   absl::Duration exposed = absl::ZeroDuration();  // after the prompt was computed
-  bool bad = false;                               // hand-offs failed of late
+  bool bad = false;                               // whether hand-offs failed recently
   bool impossible = false;  // the prefill worker cannot reach the address at which pushes come
-  // Of the request that is placed: hand-offs have failed too often (SpentLink), and it is too early
-  // for another one.
+  // Whether hand-offs of the request that is placed have failed too often on this link (SpentLink),
+  // and it is too early for another one.
   bool spent = false;
   bool rests = false;
 };
 
-// Pure; not thread-safe. Workers by id. Bounded: of more than kMaxLinks pairs those that were not
-// heard of for longest are forgotten.
+// Pure; not thread-safe. Workers by id. Bounded: beyond kMaxLinks pairs, the
+// pairs without news for longest are forgotten.
 class LinkEstimates {
  public:
   static constexpr size_t kMaxLinks = 16384;

@@ -11,7 +11,7 @@ namespace {
 
 using Outcome = Placement::Outcome;
 
-// Where nothing was measured yet.
+// Estimate if nothing was measured yet.
 constexpr double kGuessedTokensPerSecond = 1000;
 constexpr double kGuessedBytesPerSecond = 1e9;
 // What one more running sequence costs the others, in time that a new one waits for its first

@@ -21,8 +21,8 @@ enum class PlacementPolicy { kRoundRobin, kLeastLoaded, kPrefixAware };
 const char* PlacementPolicyName(PlacementPolicy policy);
 
 // Where prompts are prefilled: kAlways on prefill workers, kNever (on the decode worker). Else on
-// prefill workers, but on the decode worker where none is ready or hand-offs keep failing, and
-// kAuto: where that is estimated to be better for all; kByLength: where little is to be computed.
+// prefill workers, but on the decode worker if none is ready or hand-offs keep failing, and
+// kAuto: if that is estimated to be better for all; kByLength: where little is to be computed.
 enum class Disaggregation { kAuto, kAlways, kNever, kByLength };
 
 // A ready worker, whose tokenizer is the router's.
@@ -32,7 +32,7 @@ struct WorkerSnapshot {
   uint32_t max_model_len = 0;  // tokens
   uint32_t block_size = 0;     // tokens
   uint32_t total_blocks = 0;   // 0: unknown
-  KvLayerGroups groups = {};   // of layers, each with a block for the same tokens
+  KvLayerGroups groups = {};   // groups of layers that share a block for the same tokens
   uint64_t kv_bytes_per_token = 0;
   // What the worker reported, up to 250 ms ago:
   uint32_t free_blocks = 0;
@@ -54,7 +54,7 @@ struct WorkerSnapshot {
   uint32_t cached_tokens = 0;            // tokens of this request's prompt that it holds
 };
 
-// The tokens for which so many of the worker's blocks suffice.
+// Returns the tokens that fit into `blocks` of the worker's blocks.
 inline uint64_t TokensIn(const WorkerSnapshot& worker, uint32_t blocks) {
   if (worker.groups.count() == 1) return uint64_t{blocks} * worker.block_size;
   return static_cast<uint64_t>(worker.groups.TokensIn(blocks, static_cast<int>(worker.block_size)));
@@ -76,7 +76,7 @@ inline bool Takes(const WorkerSnapshot& worker) {
 inline bool HasNoPrompts(const WorkerSnapshot& worker) {
   return worker.own_prompts == 0 && worker.own_arriving == 0;
 }
-// A worker that has so many prompts before it takes no more from this router.
+// A worker with this many queued prompts gets no more from this router.
 inline constexpr uint32_t kMaxQueuedPrompts = 2;
 inline bool HasRoomForPrompt(const WorkerSnapshot& worker) {
   return Takes(worker) && worker.own_prompts - worker.own_postponed < kMaxQueuedPrompts;

@@ -48,7 +48,7 @@ std::vector<PrefixIndex::Hit> PrefixIndex::Find(const Hash128& root,
                                                 const std::string& salt,
                                                 std::vector<uint64_t>* pages) const {
   std::vector<Hit> hits;
-  HolderList left;  // that hold all pages so far
+  HolderList left;  // workers that hold all pages so far
   Hash128 link = root;
   for (size_t at = 0; at + kPrefixPageTokens <= token_ids.size(); at += kPrefixPageTokens) {
     link =

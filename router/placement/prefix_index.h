@@ -1,4 +1,4 @@
-// Which workers hold the beginning of a prompt.
+// Finds the workers that hold the beginning of a prompt.
 #pragma once
 
 #include <cstddef>

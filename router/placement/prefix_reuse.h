@@ -1,4 +1,4 @@
-// Which pages of prompts requests have found held, and how often.
+// Counts how often requests have found each page of a prompt cached.
 #pragma once
 
 #include <cstddef>

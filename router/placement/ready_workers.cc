@@ -114,7 +114,7 @@ void ReadyWorkers::Draw(const Side& side, ListName name, const WorkerNeeds& need
       const bool drawn = !in_turn && list.size() > kCandidates;
       take(*list[(drawn ? Spread(turn, i + 2) : in_turn ? turn + i : i) % list.size()]);
     }
-    // None of them is long enough: somebody is.
+    // None of them has enough room, but another worker has.
     for (size_t i = 0; candidates.size() == before && i < list.size(); ++i) take(*list[i]);
     if (candidates.size() > before) return;
   }

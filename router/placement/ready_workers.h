@@ -19,7 +19,7 @@ namespace baton {
 class ReadyWorkers {
  public:
   enum class Role { kPrefill, kDecode };
-  // Candidates of each identity and role, beside those that are named; where there are fewer
+  // Candidates of each identity and role, beside those that are named; if there are fewer
   // workers, all of them are.
   static constexpr size_t kCandidates = 8;
 
@@ -41,12 +41,12 @@ class ReadyWorkers {
 
   // Candidates for Place, which could serve the request. Of each identity: some that `turn` draws,
   // for round robin those whose turn it is; those that hold most of the prompt; the one that is
-  // preferred. Where all have enough queued, some of these, so that Place says to wait.
+  // preferred. If all have enough queued, some of these, so that Place says to wait.
   Candidates Choose(const WorkerNeeds& needs, absl::Span<const Held> held,
                     const PlacementOptions& options, uint64_t turn) const;
 
   size_t size() const { return entries_.size(); }
-  // Somebody takes another prompt.
+  // Whether a worker takes another prompt.
   bool has_room() const;
   // The longest sequence that a pair takes, and that a decode worker takes alone; 0: none is ready.
   uint32_t longest_of_pairs() const;

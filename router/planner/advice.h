@@ -24,7 +24,7 @@ struct RoleAdvice {
 // same time of a token.
 struct ColocatedAdvice {
   uint32_t workers = 0;
-  double prompt_share = 0;  // of a worker's time that would go to prompts, while its tokens wait
+  double prompt_share = 0;  // share of a worker's time for prompts, while its tokens wait
 };
 
 struct Advice {

@@ -8,7 +8,7 @@ namespace {
 using internal::v1::WORKER_ROLE_PREFILL;
 
 constexpr int kTicksOfAdvice = 4;
-// Long enough that four reports a second tell how many sequences there were.
+// Long enough that four reports a second show how many sequences there were.
 constexpr absl::Duration kStepSample = absl::Seconds(2);
 constexpr double kLeastSequences = 0.25;
 

@@ -1,26 +1,26 @@
-// What clients ask of this router, counted request by request.
+// Counts the demand of clients on this router, request by request.
 #pragma once
 
 #include <cstdint>
 
 namespace baton {
 
-// What the requests were and are. All but `waiting_tokens` only grow.
+// Counts of the requests. All but `waiting_tokens` only grow.
 struct DemandCounts {
-  uint64_t requests = 0;         // that arrived and were tokenised
-  uint64_t prompt_tokens = 0;    // of them
-  uint64_t waiting_tokens = 0;   // of the prompts of those that have no workers yet
-  uint64_t placed_tokens = 0;    // of the prompts of those that got workers
-  uint64_t uncached_tokens = 0;  // of these, what is prefill workers' to compute
+  uint64_t requests = 0;         // requests that arrived and were tokenised
+  uint64_t prompt_tokens = 0;    // their prompt tokens
+  uint64_t waiting_tokens = 0;   // prompt tokens of requests that wait for workers
+  uint64_t placed_tokens = 0;    // prompt tokens of requests that got workers
+  uint64_t uncached_tokens = 0;  // placed tokens that prefill workers have to compute
   uint64_t gave_up = 0;          // requests that waited in vain: they were refused in the end
   uint64_t ended = 0;            // requests that ended after they had workers
-  uint64_t output_tokens = 0;    // of these
+  uint64_t output_tokens = 0;    // output tokens of the ended requests
 };
 
 // Counts each request once, however many attempts it takes. On the loop's thread only.
 class Demand {
  public:
-  // Of one request: what it is counted as.
+  // The counts in which one request is included.
   struct Place {
     bool waits = false;
     uint32_t prompt_tokens = 0;
@@ -41,7 +41,7 @@ class Demand {
     counts_.placed_tokens += place.prompt_tokens;
     counts_.uncached_tokens += uncached_tokens;
   }
-  // The request has ended with so many tokens of output, of all its choices; or it was refused
+  // The request has ended with this many output tokens in all its choices; or it was refused
   // because of the load.
   void Ended(Place& place, uint64_t output_tokens, bool refused) {
     if (place.waits) {

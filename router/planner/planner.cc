@@ -134,7 +134,7 @@ void Planner::AdvisePrefill(const std::optional<Flow>& flow, RoleAdvice& advice)
     return;
   }
   // Both may be too low, neither too high: time in which a worker has a prompt is more than that in
-  // which it computes, also for other routers; and prompts that are computed together are each told
+  // which it computes, also for other routers; and prompts that are computed together each count
   // all of their time.
   const double rate =
       std::max(seen_.tokens_per_second().value_or(0), told_.tokens_per_second().value_or(0));

@@ -1,4 +1,4 @@
-// How many prefill and decode workers the present load needs, by what was measured of both.
+// Advises how many prefill and decode workers the present load needs, from measurements of both.
 //
 // Prompts.  demand = tokens of the prompts that arrive a second, less what is cached, and those
 // that wait spread over a window; needed = demand / (tokens a second of a busy worker *
@@ -6,7 +6,7 @@
 //
 // Answers.  demand = requests that arrive a second * tokens of those that ended lately; a worker
 // carries n sequences at t seconds a token (step_time.h); needed = demand / (n / t * utilisation),
-// or, where that is more, sequences that are generated for now / (n * utilisation): answers that
+// or, if that is more, sequences that are generated for now / (n * utilisation): answers that
 // have become longer show there first.
 //
 // A prompt is computed once and at once, so its time is a rate; an answer holds its place, so its
@@ -34,10 +34,10 @@ class Planner {
     double utilisation = 0.8;  // how busy workers shall be: above 0, at most 1
     // A token of an answer may take so long in the mean; 0: as StepTime::Find says.
     absl::Duration time_per_token = absl::ZeroDuration();
-    // Over which demand is measured. A lasting change is followed within it; fewer workers are
-    // advised after kHold windows.
+    // The time over which demand is measured. The advice follows a lasting change within it, and
+    // advises fewer workers after kHold windows.
     absl::Duration window = absl::Seconds(30);
-    uint32_t workers = 0;  // of both roles, that are to be split; 0: as many as are ready
+    uint32_t workers = 0;  // workers to split between both roles; 0: the ready ones
     bool prompts_on_decode_workers =
         false;  // all of them: there are no prefill workers to advise on
   };
@@ -85,10 +85,10 @@ class Planner {
   void Colocate(const std::optional<StepTime::Capacity>& one, Advice& advice) const;
 
   const Options options_;
-  std::deque<Sample> samples_;           // of one window, the oldest first
-  Rate seen_, told_;                     // of prefill workers
-  double uncached_share_ = 1;            // of the tokens of prompts
-  std::optional<double> output_tokens_;  // of a request
+  std::deque<Sample> samples_;           // samples of one window, the oldest first
+  Rate seen_, told_;                     // rates of prefill workers
+  double uncached_share_ = 1;            // share of prompt tokens that no cache holds
+  std::optional<double> output_tokens_;  // mean output tokens of a request
   SteadyCount prefill_count_, decode_count_;
   uint32_t split_ = 0, split_of_ = 0;  // prefill workers of so many, as last advised
 };

@@ -31,7 +31,7 @@ class SteadyCount {
     double needed;
   };
   const absl::Duration hold_;
-  // Of the needs of the last `hold` those that only smaller ones follow: the first is the largest.
+  // The needs of the last `hold` that no larger need follows: the first is the largest.
   std::deque<Sample> falling_;
   absl::Time first_ = absl::InfiniteFuture();
   uint32_t count_ = 0;  // 0: there was no need yet

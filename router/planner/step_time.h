@@ -1,5 +1,5 @@
-// How the time of a token grows with the sequences that a decode worker generates for at once, and
-// how many of them it carries by that.
+// Measures how the time of a token grows with the sequences that a decode worker generates at once,
+// and so how many of them it can carry.
 #pragma once
 
 #include <optional>
@@ -17,15 +17,15 @@ class StepTime {
  public:
   static constexpr double kHalfLife = 256;  // samples after which one counts half
   static constexpr double kLeastSamples = 8;
-  static constexpr double kLeastSpread = 0.05;  // of the tokens, as a part of their mean
+  static constexpr double kLeastSpread = 0.05;  // spread of the tokens relative to their mean
   // A worker is never said to carry more than this times what one was seen to.
   static constexpr double kBeyondSeen = 2;
 
   // One worker over some seconds in which it generated.
   struct Sample {
-    double sequences = 0;  // in the mean
+    double sequences = 0;  // mean number
     double tokens_per_second = 0;
-    double used_blocks = 0;      // of its KV cache, used or promised, in the mean
+    double used_blocks = 0;      // mean number of KV blocks used or promised
     double total_blocks = 0;     // 0: unknown
     bool always_waited = false;  // some sequence waited for a place all the time
   };
@@ -41,7 +41,7 @@ class StepTime {
   };
   struct Capacity {
     double sequences = 1;
-    double seconds_per_token = 0;  // of each of them then
+    double seconds_per_token = 0;  // per sequence at that number
     Bound bound = Bound::kObjective;
     bool objective_is_missed = false;  // by a lone sequence: it does not count
     // The line, and what it is compared with.

@@ -9,10 +9,10 @@
 
 namespace baton {
 
-// What is wrong with the account in the message, by the name of its field; nothing if the message
-// has none, or one that may be true: durations of 0 to a day, counts of bytes below 2^50, at most
-// 256 spans of each kind that end behind their begin, and a KV type that is known. What passes takes
-// little memory, whoever sent it.
+// Returns the fault of the account in the message, with the name of its field; nullopt if the
+// message has no account or a plausible one: durations of 0 to a day, counts of bytes below 2^50,
+// at most 256 spans of each kind that end after their begin, and a known KV type. An accepted
+// account takes little memory, even if the worker is malicious.
 std::optional<std::string> AccountFault(const internal::v1::PrefillResponse& message);
 std::optional<std::string> AccountFault(const internal::v1::DecodeResponse& message);
 

@@ -29,14 +29,14 @@ struct ChoiceProgress {
   size_t base = 0;               // tokens that it had when the attempt began
   size_t next_from_decode = 0;   // output index that the decode worker sends next
   bool prefill_sent = false;     // the prefill worker has sent its one token
-  bool decode_finished = false;  // the decode worker has told where its time went
+  bool decode_finished = false;  // whether the decode worker has reported its times
 };
 
-// The calls of an attempt, and what the workers have told in them.
+// The calls of an attempt, and the facts that the workers have reported in them.
 struct AttemptCalls {
   bool decode_open = false;
   bool prefill_open = false;
-  bool prefill_finished = false;  // the prefill worker has told where its time went
+  bool prefill_finished = false;  // whether the prefill worker has reported its times
   bool decode_exact = true;       // as the decode worker says at each choice's end
   // Prompt tokens that are computed, as last reported. None while the prompt waits on its worker.
   std::optional<uint32_t> computed_tokens{};
@@ -90,7 +90,7 @@ struct Attempt {
     return std::get_if<Stage>(&state);
   }
 
-  // A worker has taken it: its decode worker has accepted or, where there is none, its prefill
+  // A worker has taken it: its decode worker has accepted or, if there is none, its prefill
   // worker has started.
   bool accepted() const { return !accept_by.has_value(); }
   bool local() const { return !workers.prefill.has_value(); }
@@ -103,14 +103,14 @@ struct Attempt {
   // Every choice has a token from this attempt. `request` is the one that it belongs to.
   bool PromptComputed(const RequestState& request) const;
   bool AllEnded(const RequestState& request) const;
-  // The decode worker has told where its time went for every choice.
+  // Whether the decode worker has reported its times for every choice.
   bool DecodeTold() const;
-  // No account of a worker is missing that may still come.
+  // Whether no worker's times are missing that may still come.
   bool AllTold() const;
   // Whether the outputs that end in it are exact, those of the attempts before included. REQUIRES:
   // Finishing.
   bool OutputsExact() const;
-  // Where `choices` has the choice; none: the attempt does not compute it.
+  // Returns the index of the choice in `choices`; nullopt if the attempt does not compute it.
   std::optional<size_t> Find(uint32_t choice) const;
   const char* stage() const;  // one of kStage...; REQUIRES: not Finishing or Over
   // The time at which a worker on which the attempt depends counts as silent, unless it sends a

@@ -1,5 +1,5 @@
-// How often one request has lost the workers that computed it, and what follows from that: try
-// again, alone, or not at all.
+// Counts how often one request has lost the workers that computed it, and decides whether it is
+// tried again, tried alone, or ended.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,14 @@ namespace baton {
 
 // A value; not thread-safe.
 //
-// A *place* is where the request stood when its worker died. After two deaths at one place the next
-// attempts run alone, so that a death that other work causes does not count against them. After two
-// more there, alone, the request is what kills the workers. Deaths elsewhere do not add up.
+// A *place* is the progress of the request when its worker died. After two deaths at one place the
+// next attempts run alone, so that a death by other work does not count against the request. After
+// two more deaths at that place, alone, the request counts as the cause. Deaths at different places
+// do not add up.
 //
-// A worker that dies before its first word may have died of opening the request, or of what it
-// computed while the request waited there. After two such deaths at one output the next attempts
-// open alone: their workers get nothing else from this router until the prompt is computed.
+// A worker that dies before its first message may have died of opening the request, or of other
+// work while the request waited there. After two such deaths at one output the next attempts open
+// alone: their workers get no other work from this router until the prompt is computed.
 class AttemptHistory {
  public:
   struct Place {
@@ -29,13 +30,13 @@ class AttemptHistory {
     size_t output_index = 0;       // the output that would have been computed next
     uint32_t computed_tokens = 0;  // in a prefill, of the prompt; compared in steps of kPlaceTokens
   };
-  // What a step computes is cut by speed and load: two deaths in one step are not always reported
-  // at the very same token.
+  // The tokens of a step depend on speed and load, so two deaths by the same cause are not always
+  // reported at exactly the same token.
   static constexpr uint32_t kPlaceTokens = 512;
-  // A step computes an output, and guesses of as many that follow it. Which of them kills the
-  // worker is not seen, and each attempt dies a little later than the one before. So two deaths
-  // within as many outputs isolate too, and an isolated attempt does not guess: it dies at the very
-  // place.
+  // The most outputs of a step: one, and guesses of the ones that follow it. The router does not
+  // see which of them kills the worker, and each attempt dies a little later than the previous one.
+  // So two deaths within this many outputs isolate too. An isolated attempt does not guess and dies
+  // at the exact place.
   static constexpr size_t kGuessedOutputs = 16;
   static constexpr int kDeathsBeforeIsolation = 2;
   static constexpr int kDeathsInIsolation = 2;
@@ -52,12 +53,12 @@ class AttemptHistory {
   // about the hand-off after it.
   Verdict Broke(const std::optional<Place>& died, bool gained, absl::Time now);
 
-  // The next attempt runs alone, and without guesses.
+  // Whether the next attempt runs alone, and without guesses.
   bool isolate() const { return isolate_; }
-  // The next attempt opens alone.
+  // Whether the next attempt opens alone.
   bool opens_alone() const { return opens_alone_; }
-  // How long the next attempt waits. The first does not; the others wait longer each time that
-  // nothing was gained, up to two seconds.
+  // Returns the delay before the next attempt: none before the first; then longer after each
+  // attempt that gained nothing, up to two seconds.
   absl::Duration delay() const;
 
  private:

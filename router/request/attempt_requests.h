@@ -1,4 +1,4 @@
-// What an attempt asks for: workers of placement, and calls of its workers.
+// Makes the requests of an attempt: for workers from placement, and for calls to its workers.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace baton {
 
-// What the attempt needs with the tokens that its choices have now.
+// Returns the needs of the attempt with the present tokens of its choices.
 WorkerNeeds NeedsOf(const RequestState& request, const Attempt& attempt);
 
 // The call to `workers.decode` that computes the attempt's choices under `number`: the attempt's
@@ -22,8 +22,8 @@ OpenDecode MakeOpenDecode(const RequestState& request, const Attempt& attempt, u
 StartPrefill MakeStartPrefill(const RequestState& request, const Attempt& attempt,
                               const internal::v1::DecodeAccepted* accepted);
 
-// What the attempt's decode worker is told in its call: that a choice ends here; whether the client
-// is behind.
+// Messages to the attempt's decode worker in its call: a choice ends here; whether the client is
+// behind.
 SendToDecode MakeStop(const Attempt& attempt, uint32_t choice);
 SendToDecode MakeFlow(const Attempt& attempt, bool paused);
 

@@ -15,10 +15,10 @@ namespace baton {
 
 class Tokenizer;
 
-// What the text pipeline knows of a vocabulary: views into the tokenizer, which outlives the table.
+// The vocabulary as the text pipeline uses it: views into the tokenizer, which outlives the table.
 struct TokenTable {
   std::vector<absl::string_view> bytes;  // [vocab_size]
-  std::vector<bool> special;  // [vocab_size] control tokens: no text where those are skipped
+  std::vector<bool> special;  // [vocab_size] control tokens: no text if these are skipped
 
   size_t vocab_size() const { return bytes.size(); }
 };

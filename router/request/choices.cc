@@ -144,7 +144,7 @@ void Choices::Resume(Breakage breakage) {
   if (delay == absl::ZeroDuration()) running_.AskForWorkers();
 }
 
-// What their worker holds for all of them together serves none of them alone.
+// The blocks that the worker holds for all choices together cannot be resumed by a single choice.
 void Choices::ForkAll(const Breakage& breakage) {
   CancelCalls();
   // The choices that have ended are done.

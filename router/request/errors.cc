@@ -20,7 +20,7 @@ namespace {
 // The ends of a link in the ErrorInfo of a hand-off that failed there.
 constexpr char kPrefillWorker[] = "prefill_worker";
 constexpr char kDecodeWorker[] = "decode_worker";
-// Of a worker's own text.
+// Most bytes of a worker's own text in an error.
 constexpr size_t kMostWorkerBytes = 400;
 // The beginning of a call is one small packet, and its message may be several large ones.
 constexpr char kSmallOnes[] =
@@ -83,7 +83,7 @@ absl::Duration RetryAfter(absl::Duration wait) {
 
 absl::Status AttemptBroken(const char* stage, const std::string& worker, const char* default_reason,
                            const absl::Status& cause, const std::optional<LinkEnds>& link) {
-  // What the worker did not hear of in time says nothing about the request.
+  // A message that the worker did not receive in time says nothing about the request.
   const bool silent = ErrorReason(cause) == kReasonSilentStream;
   const std::optional<ErrorInfo> info = InfoOf(cause);
   const bool unfounded = SpeaksOfTheRequest(cause.code()) && !info.has_value();

@@ -1,4 +1,4 @@
-// How a request's failures are told to its client: code, stage, worker, reason, and when to come
+// Makes the errors that a request's client receives: code, stage, worker, reason, and when to try
 // again.
 #pragma once
 
@@ -11,13 +11,13 @@
 
 namespace baton {
 
-// A client that is told UNAVAILABLE or RESOURCE_EXHAUSTED may try again after this.
+// The RetryInfo of UNAVAILABLE and RESOURCE_EXHAUSTED if the router cannot predict the wait.
 inline constexpr absl::Duration kRetryDelay = absl::Seconds(1);
-// Where the router predicts the wait, it tells that instead, within these bounds.
+// Bounds of a predicted wait.
 inline constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(100);
 inline constexpr absl::Duration kMaxRetryDelay = absl::Seconds(30);
 
-// The reason of ErrorInfo if a worker, or what answers in its place, broke the protocol.
+// The reason of ErrorInfo if a worker, or another program at its address, broke the protocol.
 inline constexpr char kReasonProtocolError[] = "PROTOCOL_ERROR";
 // The reason of ErrorInfo if a worker took an attempt and then gave no sign of life in its call.
 inline constexpr char kReasonAttemptSilent[] = "ATTEMPT_SILENT";
@@ -28,38 +28,39 @@ struct LinkEnds {
   std::string decode;
 };
 
-// An attempt broke. What the worker says about the request itself keeps its code, if it says so by
-// an ErrorInfo of Baton's; without one it is INTERNAL, reason PROTOCOL_ERROR: gRPC made it up, or it
-// blames what the router has checked. Death, refusal and silence are UNAVAILABLE. `stage`, one of
-// kStage..., and `default_reason` stand where the cause names none. Of the worker's own text at
-// most 400 bytes are taken over, escaped as LogSafe does, and no delay longer than kMaxRetryDelay.
+// Returns the client's error for an attempt that broke by `cause`. A fault of the request itself
+// keeps the worker's code if the cause has an ErrorInfo of Baton's. Without one it is INTERNAL,
+// reason PROTOCOL_ERROR: either gRPC made the status, or the worker objects to a value that the
+// router has checked. Death, refusal and silence of a worker are UNAVAILABLE. `stage` (one of
+// kStage...) and `default_reason` are used if the cause names none. The error contains at most 400
+// bytes of the worker's own text, escaped as LogSafe does, and no delay longer than kMaxRetryDelay.
 // If the hand-off on `link` failed (KV_TRANSFER_FAILED), message and ErrorInfo name both its ends,
 // and the ErrorInfo has the push's fault (PushFaultOf).
 absl::Status AttemptBroken(const char* stage, const std::string& worker, const char* default_reason,
                            const absl::Status& cause,
                            const std::optional<LinkEnds>& link = std::nullopt);
-// The end of a call that is not listened to any longer, since its worker broke the protocol; `what`
-// says how. INTERNAL, reason PROTOCOL_ERROR.
+// Returns the status that ends a call whose worker broke the protocol: INTERNAL, reason
+// PROTOCOL_ERROR. Later messages of the call are ignored. `what` describes the violation.
 absl::Status NotBelieved(const std::string& what);
-// The end of a call in which no message came for `silence`: UNAVAILABLE, reason ATTEMPT_SILENT. It
-// is the worker's fault, but not its death: the worker lives, so the request has not killed it.
+// Returns the status that ends a call without a message for `silence`: UNAVAILABLE, reason
+// ATTEMPT_SILENT. The worker is at fault but alive, so the request does not count as its killer.
 absl::Status AttemptSilent(absl::Duration silence);
-// INTERNAL: a worker broke the protocol; `what` says how.
+// INTERNAL: a worker broke the protocol; `what` describes the violation.
 absl::Status ProtocolBroken(const char* stage, const std::string& worker, const std::string& what);
 // UNAVAILABLE with RetryInfo.
 absl::Status NoReadyWorker(const std::string& why);
 // RESOURCE_EXHAUSTED with RetryInfo and QuotaFailure. `wait`: the predicted wait; zero: unknown.
 absl::Status QueueFull(const std::string& what, absl::Duration wait = absl::ZeroDuration());
-// The same where so many wait for a thread that tokenises.
+// The same error if too many requests wait for a thread that tokenises.
 absl::Status TokenizersBusy();
 // RESOURCE_EXHAUSTED with RetryInfo, reason SHORT_OF_MEMORY.
 absl::Status ShortOfMemory(const std::string& why = "the router is short of memory");
 // RESOURCE_EXHAUSTED with RetryInfo: all workers are busy for longer than the request may wait.
 absl::Status NoWorkerInTime(const std::string& why, absl::Duration wait);
-// The duration cut to milliseconds, such as "1.234s".
+// Formats the duration, cut to milliseconds, such as "1.234s".
 std::string InMilliseconds(absl::Duration duration);
 absl::Status RouterDraining();
-// DATA_LOSS: tokens that the client has may be wrong, since they rest on KV that proved to be.
+// DATA_LOSS: tokens that the client already has may be wrong, since their KV was found to be wrong.
 absl::Status TokensMayBeWrong();
 // INTERNAL: wherever the request runs, its worker dies. `failure` is what broke the last attempt.
 absl::Status PoisonRequest(const absl::Status& failure);
@@ -71,8 +72,9 @@ absl::Status DeadlinePassed(const char* stage);
 absl::Status NoProgress(const char* stage, absl::Duration timeout);
 absl::Status ClientStalled(absl::Duration stall_timeout);
 
-// `status` without what a worker, or the connection to it, said of its own failure, for that may
-// name hosts. UNAVAILABLE and INTERNAL from a worker keep their details and say where to read on.
+// Returns `status` without the text of a worker, or of the connection to it, about its own failure,
+// since that text may name hosts. The message of an UNAVAILABLE or INTERNAL that names a worker is
+// replaced by a reference to the router's log; its details stay.
 absl::Status WithoutWorkersWords(const absl::Status& status);
 
 }  // namespace baton

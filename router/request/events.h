@@ -1,5 +1,5 @@
-// What a request's state machine is told, and what it asks for. Plain values: no clock, socket or
-// thread behind them.
+// The events and actions of a request's state machine. Plain values without a clock, socket or
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -53,21 +53,21 @@ struct SpentLink {
   absl::Time rests_until{};  // when it may be tried again if nothing else is possible
 };
 
-// What a request asks of placement.
+// The needs of a request, for placement.
 struct WorkerNeeds {
   bool decode = true;    // false: one token remains, which the prefill worker samples
   uint32_t choices = 1;  // choices that are computed together
   uint32_t prompt_tokens = 0;
   bool whole_prompt = false;      // all of it is computed, whatever the worker holds of it
   uint32_t max_total_tokens = 0;  // prompt and output
-  uint32_t failed_hand_offs = 0;  // hand-offs that failed in a row; whoever places it fills it in
+  uint32_t failed_hand_offs = 0;  // failed hand-offs in a row; placement fills it in
   // An earlier attempt broke: the request was served before and waits for a worker as long as it
   // may.
   bool resumed = false;
   // The attempt opens alone: only workers that wait for no prompt of this router will do, and they
   // get nothing else from it until the prompt is computed.
   bool alone = false;
-  // Ids of the workers that broke earlier attempts: taken only where there is no other worker.
+  // Ids of the workers that broke earlier attempts: taken only if there is no other worker.
   std::vector<uint64_t> avoid{};
   std::vector<SpentLink> spent_links{};
   // The model whose tokens are continued, as WorkersChosen has it: no other may. Empty: there are
@@ -96,7 +96,7 @@ struct WorkersChosen {
   internal::v1::ModelIdentity decode_identity;
   std::string model;               // the identity of what both serve, serialised
   std::string capability;          // 16 random bytes
-  internal::v1::Pusher pusher;     // who may push: the prefill worker
+  internal::v1::Pusher pusher;     // the prefill worker, which may push
   std::string system_fingerprint;  // names model, numerics and version
   std::string prefill_numerics;    // those of the prefill worker
   std::string decode_numerics;     // those of the decode worker
@@ -150,7 +150,7 @@ struct StartPrefill {  // answered by PrefillMessage, in the end by PrefillEnded
   uint64_t worker_id = 0;
   internal::v1::PrefillRequest request;
 };
-struct SendToDecode {  // that a choice stops, or whether the client is behind
+struct SendToDecode {  // stops a choice, or reports whether the client is behind
   uint32_t attempt = 0;
   internal::v1::DecodeRequest message;
 };

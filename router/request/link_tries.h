@@ -24,11 +24,11 @@ class LinkTries {
   static constexpr int kTries = 2;
   static constexpr absl::Duration kFirstRest = absl::Seconds(1);
   static constexpr absl::Duration kLongestRest = absl::Seconds(16);
-  // Of more links those that failed first are forgotten.
+  // Most links that are remembered. Beyond that, the links that failed first are forgotten.
   static constexpr size_t kMaxLinks = 64;
 
-  // A hand-off has failed at `now`. `for_good`: it fails on this link as long as both workers live,
-  // so the link rests for ever once it is spent.
+  // Records that a hand-off failed at `now`. `for_good`: hand-offs fail on this link as long as
+  // both workers live, so the link rests for ever once it is spent.
   void Failed(uint64_t prefill, uint64_t decode, bool for_good, absl::Time now);
   std::vector<SpentLink> spent() const;
 

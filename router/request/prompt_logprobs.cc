@@ -41,7 +41,7 @@ google::protobuf::RepeatedPtrField<v1::TokenLogprob> PromptLogprobs::ForClient(
     const std::vector<uint32_t>& prompt_token_ids, const TokenTable& table, size_t first,
     size_t most_bytes) const {
   BATON_CHECK(complete(), "all log probabilities of the prompt");
-  constexpr size_t kNumbersBytes = 16;  // of an entry on the wire, beside the token
+  constexpr size_t kNumbersBytes = 16;  // bytes of an entry on the wire, without the token's
   google::protobuf::RepeatedPtrField<v1::TokenLogprob> tokens;
   size_t bytes = 0;
   const auto fill = [&](uint32_t id, auto& entry) {

@@ -42,7 +42,7 @@ class RequestMachine {
   bool prompt_computed(uint32_t attempt) const;
   bool prompt_computed() const;                         // for all attempts that run
   uint32_t breaks() const { return request_->breaks; }  // attempts that have ended early
-  // What ended an attempt last; OK in the first.
+  // The failure that ended the previous attempt; OK in the first attempt.
   const absl::Status& last_failure() const { return request_->last_broken; }
   // The failure that made the request wait for other workers; OK in the first attempt.
   const absl::Status& why_it_waits() const { return request_->why_it_waits; }

@@ -1,5 +1,5 @@
-// What all choices of one request share: their outputs, what is delivered, and the account that the
-// client gets at the end.
+// The state that all choices of one request share: their outputs, the delivered part, and the
+// account that the client receives at the end.
 #pragma once
 
 #include <cstdint>
@@ -19,40 +19,40 @@
 namespace baton {
 
 struct RequestMachineOptions {
-  // How long a chosen worker may take to accept a request, and how long attempts are repeated that
-  // never come to decode.
+  // Time in which a chosen worker must accept a request, and for which attempts are repeated that
+  // never begin to decode.
   absl::Duration worker_timeout = absl::Seconds(30);
-  // How long a request may wait for busy workers, in the router's queue or for the memory of a
-  // decode worker, before `worker_timeout` counts.
+  // Time for which a request may wait for busy workers, in the router's queue or for the memory of
+  // a decode worker, before `worker_timeout` begins.
   absl::Duration queue_time = absl::ZeroDuration();
-  absl::Duration stall_timeout = absl::Seconds(30);  // a client may not read for so long
+  absl::Duration stall_timeout = absl::Seconds(30);  // longest time without reading
   // A call to a worker without any message for so long is lost. The time counts from the last
   // message. A worker sends one at least every 10 s (SignOfLife), whatever its sequence waits for.
   absl::Duration silence_timeout = absl::Seconds(30);
   // A request may go without a token, and without a step of its prompt, for so long. This bounds
   // requests without a deadline whose workers give signs of life and nothing else.
   absl::Duration progress_timeout = absl::Hours(1);
-  // After a Prefill call has broken behind its first token, the decode worker may still say that it
-  // has committed. After a decode worker has given up a hand-off, a first token may still come that
-  // ends the request. Each is waited for so long.
+  // The wait for a late message of the other worker: after a Prefill call has broken behind its
+  // first token, the decode worker may still report its commit; after a decode worker has given up
+  // a hand-off, a first token may still come that ends the request.
   absl::Duration broken_attempt_wait = absl::Milliseconds(250);
   absl::Duration commit_wait = absl::Seconds(2);  // prefill finished -> committed
-  // last token -> the workers' accounts of their time
+  // last token -> the workers' reports of their times
   absl::Duration timeline_wait = absl::Seconds(1);
   // A decode worker that has not reserved its blocks after this has none to give: with the next
   // report of all workers (kWatchInterval) the router knows who has. A hedged attempt begins then,
   // and again after twice as long each time, so that few ask however long it takes.
   absl::Duration accept_wait = absl::Milliseconds(300);
-  // A hedged attempt begins when a preempted sequence has had no token for so long.
+  // A hedged attempt begins when a preempted sequence has had no token for this time.
   absl::Duration preempted_wait = absl::Seconds(2);
-  // How long the worker of a hedged attempt may take to accept it.
+  // Time in which the worker of a hedged attempt must accept it.
   absl::Duration hedged_accept_wait = absl::Milliseconds(250);
 
   // The time from which on an attempt that begins to wait at `now` waits no longer for a worker.
   absl::Time AcceptBy(absl::Time now) const { return now + queue_time + worker_timeout; }
 };
 
-// The numerics of whoever computes the prompt.
+// Returns the numerics of the worker that computes the prompt.
 const std::string& NumericsOfPrompt(const WorkersChosen& workers);
 
 // A time limit that counts from the last message is set anew only when it moves by this share of
@@ -69,13 +69,13 @@ struct RequestState {
   RequestState(RequestSpec request, const TokenTable& token_table,
                const RequestMachineOptions& machine_options);
 
-  // Logs a token that was checked and that the log does not have, counts what was guessed for it,
-  // and delivers what it lets through.
+  // Logs a checked token that the log does not have, counts its guesses, and delivers the text that
+  // is complete now.
   void Append(const internal::v1::OutputToken& token);
-  // What an attempt of this request has to send of its prompt's log probabilities: nothing yet.
+  // Makes the empty collection of the prompt log probabilities that an attempt has to send.
   PromptLogprobs NewPromptLogprobs() const;
-  // Delivers those of a stream, keeps others for the complete. REQUIRES: lacks_prompt_logprobs;
-  // they are complete.
+  // Delivers the log probabilities at once in a stream, else keeps them for the final message.
+  // REQUIRES: lacks_prompt_logprobs; `logprobs` is complete.
   void TakePromptLogprobs(PromptLogprobs logprobs);
   // The answer to a request whose choices have all ended.
   Complete MakeComplete();
@@ -110,13 +110,13 @@ struct RequestState {
   bool paused = false;               // the client is behind
   bool cached_tokens_known = false;  // the first prefill has said how many it found
   std::string numerics;              // those that computed the first token; empty before it
-  std::string model;                 // whose first token it is, as WorkersChosen has it
+  std::string model;                 // model that gave the first token, as in WorkersChosen
   bool exact = true;                 // the choices that are done have exact outputs
   std::string system_fingerprint;    // as the workers chosen last have it
   absl::Status last_broken;          // what broke an attempt last
   absl::Status why_it_waits;         // the last break that explains why a worker is waited for
   std::optional<absl::Status> failure;
-  std::optional<PromptLogprobs> prompt_logprobs;  // that the complete will have
+  std::optional<PromptLogprobs> prompt_logprobs;  // for the final message
   v1::Usage usage;
   v1::RequestTimings timings;
   absl::Time gained_at;    // about when Gained was called last; at first the begin

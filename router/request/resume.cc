@@ -14,8 +14,8 @@ namespace {
 
 using Phase = AttemptHistory::Place::Phase;
 
-// What two workers say of each other, not of the request: one of them was replaced since it was
-// placed.
+// Whether the error is about the two workers, not the request: one of them was replaced since the
+// request was placed.
 bool IsMismatch(const absl::Status& status) { return ErrorReason(status) == kReasonModelMismatch; }
 
 bool IsProtocolError(const absl::Status& status) {
@@ -67,7 +67,7 @@ std::optional<LinkEnds> LinkOf(const Attempt& attempt) {
 std::vector<uint64_t> WorkersToAvoid(Breakage breakage, const Attempt& broken,
                                      const absl::Status& failure_before) {
   const WorkersChosen& workers = broken.workers;
-  // Neither of the two can tell which one is wrong.
+  // Neither of the two knows which one is wrong.
   if (IsMismatch(breakage.failure) && !broken.local() && broken.has_decode()) {
     return {workers.prefill->id, workers.decode->id};
   }

@@ -1,5 +1,5 @@
-// What follows when an attempt ends early: the next attempt, or the end of the request. Pure
-// functions; the history of the attempts is a value.
+// Decides what follows an attempt that ended early: the next attempt, or the end of the request.
+// Pure functions; the history of the attempts is a value.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@
 
 namespace baton {
 
-// A decode worker says that it does not believe what the prefill worker pushed.
+// Whether a decode worker reports that the pushed KV is not trustworthy.
 bool IsDistrust(const absl::Status& status);
 
-// How an attempt ended early: by a worker's death, a broken transfer, a refusal, a drain.
+// The early end of an attempt: by a worker's death, a broken transfer, a refusal or a drain.
 struct Breakage {
-  absl::Status failure;  // what the client is told if no attempt follows
-  // Where the worker died that opened or computed the request; none: no worker died, or the request
-  // waited there. The output index is each choice's own: NextNeeds fills it in.
+  absl::Status failure;  // the client's error if no attempt follows
+  // The place at which a worker died that opened or computed the request; nullopt if no worker died
+  // or the request only waited there. NextNeeds fills in the output index, which differs by choice.
   std::optional<AttemptHistory::Place> died{};
   std::vector<uint64_t> avoid{};  // ids of the workers that broke it
 };
@@ -39,17 +39,18 @@ Breakage DecodeBroken(const Attempt& attempt, const absl::Status& cause);
 // The commit that `attempt` waits for has not come in time. REQUIRES: Prefilling.
 Breakage CommitMissed(const Attempt& attempt, bool prompt_computed);
 
-// What the attempts at some choices leave behind for the next one.
+// The results of the past attempts at some choices, for the next one.
 struct PastAttempts {
   AttemptHistory history;
   LinkTries links{};
-  absl::Status last_failure{};  // what ended the last attempt; OK before the first break
-  absl::Status why_it_waits{};  // what ended the last attempt that a worker had taken
+  absl::Status last_failure{};  // end of the last attempt; OK before the first break
+  absl::Status why_it_waits{};  // end of the last attempt that a worker had accepted
 };
 
-// What the attempt after `broken` asks of placement, or the error that ends the request: what a
-// worker said about the request itself, a failure that has lasted for too long, or POISON_REQUEST.
-// `output_tokens` is how many tokens the first choice of `broken` has. Adds the break to `past`.
+// Returns the needs of the attempt after `broken`, or the error that ends the request: a worker's
+// error about the request itself, a failure that has lasted for too long, or POISON_REQUEST.
+// `output_tokens` is the number of tokens of the first choice of `broken`. Adds the break to
+// `past`.
 absl::StatusOr<WorkerNeeds> NextNeeds(Breakage breakage, const Attempt& broken,
                                       size_t output_tokens, absl::Time now, PastAttempts& past);
 

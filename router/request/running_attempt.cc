@@ -182,7 +182,7 @@ void RunningAttempt::Take(const internal::v1::PromptLogprobs& message, Source so
 
 std::optional<Breakage> RunningAttempt::TakeHeldBack() {
   const std::optional<absl::Status> end = std::exchange(held_back_end_, std::nullopt);
-  // What came before its end is taken as if that had not come.
+  // Messages from before its end are handled as if the end had not come.
   attempt_.calls.decode_open |= end.has_value();
   for (const DecodeResponse& message : std::exchange(held_back_, {})) {
     if (!request_.failed() && !attempt_.Is<Attempt::Over>()) TakeNow(message);
@@ -271,7 +271,7 @@ std::optional<Breakage> RunningAttempt::DecodeEnded(const absl::Status& status) 
     return std::nullopt;
   }
   // A prefill worker whose first token ends the request aborts its push, and the decode worker may
-  // be heard first. One that is not believed is not waited for.
+  // end first. A distrusted prefill worker is not waited for.
   auto* prefilling = attempt_.Get<Attempt::Prefilling>();
   if (prefilling != nullptr && attempt_.calls.prefill_open && !PromptComputed() &&
       !IsDistrust(status)) {
@@ -288,8 +288,8 @@ std::optional<Breakage> RunningAttempt::PrefillEnded(const absl::Status& status)
   auto* prefilling = attempt_.Get<Attempt::Prefilling>();
   if (prefilling == nullptr) return std::nullopt;
   if (!PromptComputed() || !attempt_.has_decode()) {
-    // What ended the decode worker's call first may be what ended this one; a transfer broke
-    // because this worker did.
+    // If the decode worker's call ended first, its error may be the cause of this end, too. A
+    // broken transfer is not: it broke because this worker did.
     const std::optional<absl::Status>& decode_end = prefilling->decode_end;
     if (decode_end.has_value() && ErrorReason(*decode_end) != kReasonKvTransferFailed) {
       return DecodeBroken(attempt_, *decode_end);
@@ -380,7 +380,7 @@ void RunningAttempt::FinishNow() {
     calls.decode_open = false;
     request_.Ask(CloseDecode{attempt_.number});
   }
-  if (calls.prefill_finished) calls.prefill_open = false;  // that call ends by itself
+  if (calls.prefill_finished) calls.prefill_open = false;  // the prefill call ends by itself
   CancelCalls();
   End();
 }

@@ -1,10 +1,11 @@
-// An attempt while it runs: opens its calls, takes what its workers say, and tells how it broke.
+// An attempt while it runs: opens its calls, handles the messages of its workers, and reports how
+// it broke.
 //
-// A first token is delivered from whichever worker's copy comes first; unequal copies end the
-// request INTERNAL. Once the decode worker has committed, nothing that happens to the prefill
-// worker matters. But where the client wants the prompt's log probabilities, no token comes before
-// them, and they come from whoever computes the prompt: until they have, what the decode worker
-// says behind its acceptance is held back.
+// The first token is delivered from the worker whose copy arrives first; unequal copies end the
+// request with INTERNAL. After the decode worker has committed, failures of the prefill worker do
+// not matter. If the client wants the prompt's log probabilities, they precede all tokens and come
+// from the worker that computes the prompt. Until they are complete, messages of the decode worker
+// after its acceptance are held back.
 #pragma once
 
 #include <optional>
@@ -21,7 +22,7 @@
 
 namespace baton {
 
-// Not thread-safe. Borrows the request's state, where its actions, tokens and failures go.
+// Not thread-safe. Borrows the request's state, to which it adds actions, tokens and failures.
 class RunningAttempt {
  public:
   RunningAttempt(RequestState& request, Attempt attempt)
@@ -32,46 +33,47 @@ class RunningAttempt {
   const Attempt& attempt() const { return attempt_; }
   Hedge& hedge() { return attempt_.hedge; }
   bool Is(uint32_t number) const { return attempt_.number == number; }
-  // Every choice has a token from this attempt.
+  // Whether every choice has a token from this attempt.
   bool PromptComputed() const { return attempt_.PromptComputed(request_); }
 
-  // `next` runs in place of the attempt before, whose calls are over or somebody else's.
+  // Runs `next` in place of the previous attempt, whose calls have ended or were handed over.
   void Begin(Attempt next);
-  // Placement is asked for its workers now. REQUIRES: Choosing.
+  // Asks placement for the attempt's workers. REQUIRES: Choosing.
   void AskForWorkers();
   // Opens its first call. REQUIRES: Choosing.
   void Open(const WorkersChosen& workers);
-  // Its decode call is open to `workers` already, and accepted. REQUIRES: Choosing.
+  // Goes on with a decode call to `workers` that is already open and accepted. REQUIRES: Choosing.
   void OpenAccepted(const WorkersChosen& workers, const internal::v1::DecodeAccepted& accepted);
 
-  // What a worker says in a call that is open.
+  // Handles a worker's message in an open call.
   void Take(const internal::v1::DecodeResponse& message);
   [[nodiscard]] std::optional<Breakage> Take(const internal::v1::PrefillResponse& message);
-  // The call, which was open, has ended.
+  // Handles the end of an open call.
   [[nodiscard]] std::optional<Breakage> DecodeEnded(const absl::Status& status);
   [[nodiscard]] std::optional<Breakage> PrefillEnded(const absl::Status& status);
 
-  // A worker on which the attempt depends has sent nothing in its call for too long.
+  // Whether a worker that the attempt depends on has sent nothing in its call for too long.
   bool silent() const { return request_.now >= attempt_.SilentAt(); }
   // Cancels that call and treats it as ended. REQUIRES: silent().
   [[nodiscard]] std::optional<Breakage> EndSilentCall();
 
-  // Tells the decode worker whether the client is behind.
+  // Sends the decode worker whether the client is behind.
   void SendFlow();
-  // Its choices have all ended, and no account is waited for any longer. REQUIRES: Finishing.
+  // Finishes without waiting any longer for the workers' final reports; all choices have ended.
+  // REQUIRES: Finishing.
   void FinishNow();
-  // Ends its calls and the hedged attempt beside it, in whatever state it is.
+  // Cancels the calls of this attempt and of the hedged attempt beside it, in any state.
   void CancelCalls();
-  // It computes no longer; its calls are over.
+  // Marks the attempt as over. Its calls have ended.
   void End() { attempt_.state = Attempt::Over{}; }
 
  private:
   enum class Source { kPrefill, kDecode };
-  // Whether the decode worker has to be held back.
+  // Whether messages of the decode worker have to be held back.
   bool lacks_prompt_logprobs() const {
     return request_.lacks_prompt_logprobs && !attempt_.local() && !prompt_logprobs_.complete();
   }
-  // The call was opened, or a message came in it.
+  // Restarts the silence timeout: the call was opened, or a message came in it.
   void HeardDecode() {
     if (request_.paused) return;
     attempt_.calls.decode_silence.Heard(request_.now, request_.options.silence_timeout);
@@ -79,38 +81,39 @@ class RunningAttempt {
   void HeardPrefill() {
     attempt_.calls.prefill_silence.Heard(request_.now, request_.options.silence_timeout);
   }
-  // So many tokens of the prompt are computed.
+  // Records that `tokens` tokens of the prompt are computed.
   void Computed(uint32_t tokens) {
     if (tokens > attempt_.calls.computed_tokens.value_or(0)) request_.Gained();
     attempt_.calls.computed_tokens = tokens;
   }
   void TakeNow(const internal::v1::DecodeResponse& message);
   void Take(const internal::v1::PromptLogprobs& message, Source source);
-  // What was held back, in its order.
+  // Handles the messages that were held back, in their order.
   [[nodiscard]] std::optional<Breakage> TakeHeldBack();
 
   void TakeWorkers(const WorkersChosen& workers);
   void Accepted(const internal::v1::DecodeAccepted& accepted);
-  void TakenUp();   // a worker has taken it: it no longer waits for one
-  void EndQueue();  // it has its workers
+  void TakenUp();   // records that a worker has accepted the attempt
+  void EndQueue();  // counts the time until the attempt had its workers
   void Committed(bool exact);
   void Finished(const internal::v1::PrefillFinished& finished);
   void Finished(const internal::v1::DecodeFinished& finished);
   void Preempted();
 
-  // Checks a token, logs it and delivers what it lets through; the request fails if it is wrong.
+  // Checks a token, logs it and delivers the tokens that are complete now. Fails the request if the
+  // token is wrong.
   void TakeToken(const internal::v1::OutputToken& token, Source source);
-  // A choice has ended: asks the decode worker to stop if it does not know yet.
+  // Asks the decode worker to stop the choice, which has ended, unless it knows already.
   void ChoiceEnded(uint32_t choice);
-  // Ends once the workers have told where the time went.
+  // Finishes if the workers have reported their times.
   void MaybeFinish();
   bool finishing() const { return attempt_.Is<Attempt::Finishing>(); }
 
   RequestState& request_;
   Attempt attempt_;
-  PromptLogprobs prompt_logprobs_;  // that came in this attempt
+  PromptLogprobs prompt_logprobs_;  // received in this attempt
   std::vector<internal::v1::DecodeResponse> held_back_;
-  std::optional<absl::Status> held_back_end_;  // of the decode call, behind what is held back
+  std::optional<absl::Status> held_back_end_;  // end of the decode call, after `held_back_`
 };
 
 }  // namespace baton

@@ -1,4 +1,4 @@
-// Where the time of a request went, as its workers tell it.
+// Sums up the times of a request that its workers report.
 #pragma once
 
 #include "baton/internal/v1/decode.pb.h"
@@ -7,10 +7,10 @@
 
 namespace baton {
 
-// Adds what the attempt's prefill worker tells: the account sums over attempts.
+// Adds the times of the attempt's prefill worker: the account sums over attempts.
 void AddPrefill(const internal::v1::PrefillFinished& finished, v1::RequestTimings* timings);
-// Takes over what the decode worker tells at the end of a choice: `exact`, and its times where they
-// are longer than those of the other choices.
+// Takes over the decode worker's report at the end of a choice: `exact`, and its times if they are
+// longer than the times of the other choices.
 void AddDecode(const internal::v1::DecodeFinished& finished, bool local_prefill,
                v1::RequestTimings* timings);
 

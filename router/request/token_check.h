@@ -11,20 +11,20 @@
 
 namespace baton {
 
-// What is known of a choice when one of its two workers sends a token for it. A view: it borrows
-// the log.
+// The state of a choice when one of its two workers sends a token for it. A view: it borrows the
+// log.
 struct TokenPlace {
   const std::vector<internal::v1::OutputToken>& log;  // the choice's accepted tokens
   size_t next_index = 0;                              // output index that this worker sends next
   bool complete = false;                              // this worker has sent all its tokens already
   bool ended = false;                                 // the choice has ended
-  bool ended_by_stop_string = false;  // the router ended it: a worker hears of that later
+  bool ended_by_stop_string = false;  // the router ended it; workers learn of it later
   size_t vocab_size = 0;
   size_t max_tokens = 0;  // most tokens that the choice may have
 };
 
-// What is wrong with `token`, as its client is told; nothing if it is the next one of the log, or a
-// copy of one that the log has. A token behind a stop string is no fault either.
+// Returns the fault of `token`, in words for the client; nullopt if it is the next token of the
+// log, or a copy of one in the log. A token behind a stop string is no fault either.
 std::optional<std::string> FaultOf(const internal::v1::OutputToken& token, const TokenPlace& place);
 
 }  // namespace baton

@@ -25,8 +25,8 @@ Json Echo(const Json& object, const char* name, const Json& otherwise = nullptr)
   return value == nullptr ? otherwise : *value;
 }
 
-// The same of a field that nobody else reads: null where it is not short, since each event that has
-// the whole response tells it again.
+// The same for a field that is only repeated: null if it is not short, since each event that has
+// the whole response repeats it.
 Json EchoShort(const Json& object, const char* name, const Json& otherwise = nullptr) {
   constexpr size_t kMaxBytes = 512;
   Json value = Echo(object, name, otherwise);
@@ -133,7 +133,7 @@ absl::Cord OutputItem(const AnswerBlock& block, const ItemContent& content,
   const bool begins = status == "in_progress";
   SharedObject item;
   item.Set("id", OutputItemId(block, answer_id, index));
-  const auto set_content = [&] {  // of the kinds that have any
+  const auto set_content = [&] {  // only some kinds have content
     item.Set("content",
              begins ? absl::Cord("[]") : Enclosed("[", ContentPart(block.kind, content), "]"));
   };

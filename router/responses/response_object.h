@@ -14,7 +14,7 @@
 namespace baton {
 
 // Returns a response in progress to the request `body`, which has been read without error. It has
-// no output and no usage yet, and all fields that tell how the request was understood. A
+// no output and no usage yet, and all fields that show how the request was understood. A
 // temperature or top_p that the request does not set is that of the context's default_sampling.
 nlohmann::ordered_json NewResponse(const nlohmann::ordered_json& body, const ApiContext& context);
 

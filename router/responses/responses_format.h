@@ -61,10 +61,10 @@ class ResponsesFormat final : public AnswerFormat {
   void Complete();
   void SetOutput();
 
-  const std::string id_;      // of the request
+  const std::string id_;      // id of the response
   const int64_t created_at_;  // Unix seconds
   SharedObject response_;
-  std::string status_;  // of the response
+  std::string status_;  // status of the response
   const bool stream_;
   AnswerBlocks blocks_;
   std::vector<Item> items_;  // by block

@@ -54,7 +54,7 @@ std::string ReadTexts(JsonFields& item, absl::string_view name) {
   return absl::StrJoin(texts, "\n");
 }
 
-// Whether items of this type tell what a hosted tool has done, or was asked to do.
+// Whether items of this type describe a hosted tool's call or its result.
 bool IsOfHostedTool(absl::string_view type) {
   return absl::EndsWith(type, "_call") || absl::EndsWith(type, "_call_output") ||
          absl::StartsWith(type, "mcp_") || absl::StartsWith(type, "tool_search_");
@@ -166,7 +166,7 @@ class ItemReader {
 
   v1::ChatInput& chat_;
   ToolTable& table_;
-  std::string reasoning_;                 // of the assistant's message that comes next
+  std::string reasoning_;                 // reasoning of the next assistant message
   std::set<std::string> left_out_calls_;  // ids of hosted tools' calls
 };
 

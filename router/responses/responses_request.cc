@@ -68,7 +68,7 @@ constexpr FieldHandling kResponsesFields[] = {
     {"truncation", kRefused, "\"disabled\""},
 };
 
-// The log probabilities come only where `include` asks for them.
+// The log probabilities come only if `include` asks for them.
 void ReadLogprobs(JsonFields& fields, v1::SamplingParams& params) {
   const auto top = fields.Integer("top_logprobs", 0, kMaxLogprobs);
   const Json* const include = fields.Array("include");
@@ -82,13 +82,13 @@ void ReadLogprobs(JsonFields& fields, v1::SamplingParams& params) {
   }
 }
 
-// What the answer tells back, in each of a stream's events that have the whole response, is as short
-// as OpenAI has it.
-constexpr size_t kMaxPairs = 16;         // of metadata
-constexpr size_t kMaxKeyLength = 64;     // of metadata, in characters
-constexpr size_t kMaxValueLength = 512;  // of metadata and of identifiers, in characters
-// Of tool_choice as compact JSON: room for allowed_tools with each of kMaxTools functions, whose
-// names OpenAI has at most 64 characters long.
+// Bounds, as OpenAI has them, of values that the answer repeats in every event with the whole
+// response.
+constexpr size_t kMaxPairs = 16;         // pairs of metadata
+constexpr size_t kMaxKeyLength = 64;     // characters in a key of metadata
+constexpr size_t kMaxValueLength = 512;  // characters in a value of metadata and in an identifier
+// Bytes of tool_choice as compact JSON: room for allowed_tools with kMaxTools functions, whose
+// names OpenAI limits to 64 characters.
 constexpr size_t kMaxToolChoiceBytes = size_t{64} << 10;
 
 size_t CharactersOf(const std::string& text) {

@@ -1,4 +1,4 @@
-// What one request has at workers: the leases of its attempts and the calls that carry them out.
+// The leases and calls of one request's attempts.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class RequestCalls {
   struct Handlers {
     std::function<void(const RequestEvent&)> feed;  // the machine is to handle the event now
     std::function<void(RequestEvent)> post;         // it is to handle it in a task of its own
-    // A call has ended: the last that is heard of it. May destroy the RequestCalls.
+    // A call has ended: its last event. May destroy the RequestCalls.
     std::function<void()> on_ended;
   };
   RequestCalls(const Parts& parts, Handlers handlers)
@@ -56,7 +56,7 @@ class RequestCalls {
   // Whether the worker's engine has computed a sequence of the request since `time` or earlier, as
   // far as the worker has reported.
   bool IsComputedBy(uint64_t worker_id, absl::Time time) const;
-  // How many hand-offs failed in a row.
+  // Returns the number of hand-offs that failed in a row.
   uint32_t failed_hand_offs() const { return failed_hand_offs_; }
 
   // Each opens a call. REQUIRES: the attempt holds a lease of that worker.
@@ -68,17 +68,17 @@ class RequestCalls {
   void Do(CancelDecode&& action);
   void Do(CancelPrefill&& action);
 
-  // Cancels the calls to that worker, and tells the machine at once that they have ended.
+  // Cancels the calls to that worker, and reports their end to the machine at once.
   void WorkerLost(uint64_t worker_id, const absl::Status& why);
   void CancelAll();
   bool empty() const { return calls_.empty(); }
 
  private:
-  // An open call to a worker, until its end was heard. One of the two pointers is set.
+  // An open call to a worker, until its end was reported. One of the two pointers is set.
   struct Call {
     uint32_t attempt = 0;
     WorkerReports::Call report;
-    bool is_believed = true;  // false: the machine was told its end, and nothing more is taken
+    bool is_believed = true;  // false: its end was reported; later messages are ignored
     // When the worker reported that its engine computes the sequence. InfiniteFuture before that,
     // and after the first token of a prefill.
     absl::Time computed_since = absl::InfiniteFuture();
@@ -92,8 +92,8 @@ class RequestCalls {
   template <typename Ended>
   Worker* FindWorker(uint64_t worker_id, uint32_t attempt);
   Call& AddCall(uint32_t attempt, uint64_t worker_id);
-  // What a call does with its answers: messages are fed as events of type Message, the end as
-  // one of type Ended.
+  // Returns handlers that feed the machine: messages as events of type Message, the end as an event
+  // of type Ended.
   template <typename Response, typename Message, typename Ended>
   CallHandlers<Response> HandlersOf(Call& call);
   // The worker broke the protocol, as `what` says: the call is over for the machine at once, with an

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kCapabilityBytes = 16;
 
-// What the machine is told of the workers that an attempt was given.
+// Describes the workers of an attempt to the machine.
 WorkersChosen Describe(const Assignment& assignment, std::string capability, bool expose) {
   const Worker* const prefill = assignment.prefill;
   const Worker* const decode = assignment.decode;
@@ -47,15 +47,15 @@ WorkersChosen Describe(const Assignment& assignment, std::string capability, boo
   return chosen;
 }
 
-// What prefill workers have to compute of the prompt. With `auto` also what a decode worker
-// computes: it may be only because no prefill worker has time.
+// Returns the prompt tokens that prefill workers have to compute. With `auto` this includes tokens
+// that a decode worker computes: it may do so only because no prefill worker has time.
 uint32_t ForPrefillWorkers(const Lease::Terms& terms, const PlacementOptions& options) {
   const bool meant_for_decode = options.disaggregation == Disaggregation::kNever ||
                                 options.disaggregation == Disaggregation::kByLength;
   return terms.prefill == 0 && meant_for_decode ? 0 : terms.computed_tokens;
 }
 
-// Tells metrics and admission how a request has ended. `machine`: null when it never began.
+// Counts the end of a request in metrics and admission. `machine` is null if it never began.
 void CountEnd(const RequestRunner::Parts& parts, const RequestMachine* machine,
               const absl::Status& status, const std::string& finish_reason) {
   if (machine == nullptr) return parts.metrics.Refused(status);
@@ -75,7 +75,7 @@ RequestRunner::Options WithTimesOfTheQueue(RequestRunner::Options options,
   return options;
 }
 
-// What was done for a request that ends with `status`.
+// Returns the work that was done for a request that ends with `status`.
 AccessWork WorkOf(const RequestMachine& machine, const absl::Status& status) {
   AccessWork work{.prompt_tokens = machine.spec().prompt_token_ids.size(),
                   .cached_tokens = machine.usage().cached_tokens(),

@@ -45,7 +45,7 @@ class RequestRunner {
     RequestObserver& observer;
     PlaceFunction place;
     std::function<std::string(size_t)> random_bytes;  // RandomBytes, or what a seed decides
-    Demand* demand = nullptr;                         // null: nobody counts it
+    Demand* demand = nullptr;                         // null: not counted
     RequestHistory* history = nullptr;                // null: no records are kept
     Tracer* tracer = nullptr;                         // null: nothing is traced
   };
@@ -53,7 +53,8 @@ class RequestRunner {
     RequestMachineOptions machine;
     Dispatcher::Options dispatch;
     absl::Duration call_end_grace = absl::Seconds(1);  // for calls to end by themselves
-    // Clients are told the workers' own names, and why they failed; else only the log is.
+    // Whether clients receive the workers' own names and reasons of failure; else only the log
+    // does.
     bool expose_workers = false;
   };
   RequestRunner(const Parts& parts, const Options& options);
@@ -88,7 +89,7 @@ class RequestRunner {
     Admission::Ticket ticket;
     Quotas::Use use;
     bool prepared = false;
-    bool ended = false;  // the client is told `end_status`, or was
+    bool ended = false;  // whether the client receives or has received `end_status`
     absl::Status end_status;
     std::unique_ptr<RequestMachine> machine;
     EventLoop::Timer timer;
@@ -124,7 +125,7 @@ class RequestRunner {
   void Settle(Request& request);
 
   void EndClient(Request& request, const absl::Status& status, const std::string& finish_reason);
-  // Tells the access log how the request has ended.
+  // Records the end of the request in the access log.
   static void NoteEnd(Request& request, const absl::Status& status);
   // Cancels the calls that an ended request has left, if they do not end by themselves.
   void EndCallsLater(Request& request);

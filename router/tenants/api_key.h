@@ -1,9 +1,9 @@
 // API keys: the secret that a client shows, and what others may know of it.
 //
-// A key that Baton makes is "baton-" and 256 random bits in base64url. Nobody guesses such a
-// number, so its plain SHA-256 keeps it secret: a slow hash would protect only what people make up.
-// A file gets the hash of a key that a user brings only if the key passes IsStrongApiKey. The key's
-// id, the first digits of that hash, is public; it stands in the log and in lists.
+// A key that Baton makes is "baton-" and 256 random bits in base64url. Such a number cannot be
+// guessed, so its plain SHA-256 keeps it secret: a slow hash would protect only what people make
+// up. A file gets the hash of a key that a user brings only if the key passes IsStrongApiKey. The
+// key's id, the first digits of that hash, is public; it stands in the log and in lists.
 #pragma once
 
 #include <cstddef>

@@ -53,7 +53,7 @@ class ApiKeys {
 
   // Who holds `key`, or held it. UNAUTHENTICATED with a reason of ErrorInfo: it is no key, or
   // unknown.
-  // How long it takes tells nothing of other keys: they are found by their public ids, and their
+  // Its time reveals nothing about other keys: they are found by their public ids, and their
   // hashes are compared in constant time.
   absl::StatusOr<Holder> Find(absl::string_view key) const;
   // The limits that the files declare for the tenant. None if they do not declare it.
@@ -84,7 +84,7 @@ class ApiKeys {
   static std::unique_ptr<const Table> Merge(const std::vector<Source>& sources);
   void Reload();
 
-  std::vector<Source> sources_;  // of the thread below only, once it runs
+  std::vector<Source> sources_;  // used only by the thread below once it runs
   mutable absl::Mutex mutex_;
   std::unique_ptr<const Table> table_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<std::atomic<double>> stale_;  // 1: a file is wrong

@@ -1,4 +1,4 @@
-// Who sent a request.
+// The sender of a request.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@ struct Caller {
     return std::clamp(priority, limits.min_priority, limits.max_priority);
   }
 
-  // The tenant that the caller has shown to be. Empty: the one anonymous tenant, of whoever calls a
-  // router that asks for no identity.
+  // The tenant that the caller has shown to be. Empty: the one anonymous tenant of a router
+  // that requires no identity.
   std::string tenant;
   bool identified = false;  // the caller has shown a valid key or certificate
   // Whether the keys file has the tenant, and what it says; without it nothing is limited.

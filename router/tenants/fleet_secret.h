@@ -1,10 +1,10 @@
 // The secret that keeps the tenants' cached prefixes apart.
 //
-// Workers find cached KV by its salt and tokens, and tell every router the hashes of what they hold
+// Workers find cached KV by its salt and tokens, and report the hashes of held KV to every router
 // (common/base/prefix_hash.h). The salt that they get is an HMAC-SHA256 under a secret of the
-// fleet, over the tenant and the salt that the client chose. So nobody hits another's prefixes, or
-// tells from a page's name what is in it, whichever salt is chosen. Routers with one secret, also
-// after a restart, find the same prefixes.
+// fleet, over the tenant and the salt that the client chose. So no tenant hits another's prefixes,
+// or infers from a page's name what is in it, whichever salt is chosen. Routers with one secret,
+// also after a restart, find the same prefixes.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ class FleetSecret {
   // Reads the file of this user on this machine, which is made once:
   // ${XDG_STATE_HOME:-$HOME/.local/state}/baton/fleet-secret.
   static absl::StatusOr<FleetSecret> OfThisUser();
-  // One that nobody else has.
+  // Makes a random secret.
   static FleetSecret Random();
 
   // The 32 bytes that salt the prefixes of the caller's tenant, or of all tenants with its share.

@@ -1,8 +1,8 @@
 // The file of --api-keys: the tenants, and the keys by which they are known.
 //
 //   [tenants."acme"]
-//   requests-per-second = 20     # what is left out is not limited
-//   tokens-per-minute = 600000   # of prompts and outputs together
+//   requests-per-second = 20     # a missing limit means no limit
+//   tokens-per-minute = 600000   # prompts and outputs together
 //   streams = 16                 # answers at a time: each choice of each prompt is one
 //   min-priority = 0             # the range of its requests' `priority`; these are the defaults
 //   max-priority = 2147483647
@@ -34,7 +34,7 @@ struct Tenant {
   double requests_per_second = 0;
   uint32_t tokens_per_minute = 0;
   uint32_t streams = 0;
-  // A lower number is served sooner, so by default nobody gets ahead of those who say nothing.
+  // A lower number is served sooner, so by default no request gets ahead of one without a priority.
   int32_t min_priority = 0;
   int32_t max_priority = std::numeric_limits<int32_t>::max();
   std::string share{};    // empty: its prefixes are its own

@@ -13,7 +13,7 @@ namespace {
 constexpr double kSecondsPerMinute = 60;
 constexpr double kUnlimited = 1e15;  // a second
 constexpr absl::Duration kMinWait = absl::Milliseconds(100);
-constexpr absl::Duration kStreamWait = absl::Seconds(1);  // nobody knows when a stream will end
+constexpr absl::Duration kStreamWait = absl::Seconds(1);  // the end of a stream is unknown
 
 // Requests that a tenant may send at once.
 double BurstOf(const Tenant& limits) { return std::max(limits.requests_per_second, 1.0); }

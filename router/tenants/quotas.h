@@ -1,4 +1,4 @@
-// What the declared tenants use of what they may.
+// The declared tenants' use of their quotas.
 #pragma once
 
 #include <cstddef>
@@ -102,7 +102,7 @@ class Quotas {
   // Whether there is room for that many requests and their streams. REQUIRES: CheckAlone is OK.
   absl::Status CheckRoom(const Caller& caller, Account& account, absl::Span<const Ask> asks,
                          absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the tenant may send so many requests now whose texts are tokenised.
+  // Whether the tenant may send `requests` requests now whose texts are tokenised.
   absl::Status CheckText(const Caller& caller, Account& account, size_t requests, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckTokens(const Caller& caller, Account& account, absl::Time now)

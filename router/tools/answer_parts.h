@@ -17,7 +17,7 @@ class AnswerParts {
   // `single_call`: the first call is kept alone; further ones are left out, with their arguments.
   explicit AnswerParts(bool single_call = false) : single_call_(single_call) {}
 
-  // Text, reasoning or arguments; joined with the part before it where that is of its kind.
+  // Text, reasoning or arguments; joined with the part before it if that is of its kind.
   void Add(AnswerPart::Kind kind, absl::string_view text, int call = 0) {
     if (text.empty() || IsLeftOut(call)) return;
     if (parts_.empty() || parts_.back().kind != kind || parts_.back().call != call) {

@@ -1,5 +1,5 @@
-// The beginnings and ends of calls in the text of a model. All functions are pure, and what they say
-// of a text, unless it is kMore, is what they say of every longer one.
+// Finds the beginnings and ends of calls in the text of a model. All functions are pure. An answer
+// for a text other than kMore is also the answer for every longer text.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct CallHead {
   // before its name, or are none, or a string.
   bool is_whole = false;
   std::string name{};
-  size_t begin = 0;  // of the arguments' object; with `is_whole`, of the call's own
+  size_t begin = 0;  // offset of the arguments' object; with `is_whole`, of the call's object
 };
 
 // A call as an object: {"name": ..., "arguments": {...}}, or "parameters".
@@ -37,7 +37,7 @@ struct WholeCall {
   std::string name;
   std::string arguments;
 };
-// A call's whole object; nullopt if it is none. The arguments are as they stand there, where they
+// A call's whole object; nullopt if it is none. The arguments are as they stand there, if they
 // are an object or, in quotes, the text of one.
 std::optional<WholeCall> ReadWholeCall(absl::string_view object);
 

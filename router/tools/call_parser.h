@@ -38,7 +38,7 @@ class CallParser {
     kHead,       // behind the prefix a call may begin
     kWhole,      // a call that is read whole
     kArguments,  // inside the arguments
-    kRest,       // of the call's object
+    kRest,       // in the rest of the call's object
     kAfterCall,
     kAfterSection,
   };
@@ -69,7 +69,7 @@ class CallParser {
 
   State state_ = State::kText;
   std::string held_;
-  size_t at_ = 0;         // of held_: what is before it is done
+  size_t at_ = 0;         // bytes of held_ that are done
   size_t prefix_ = 0;     // kHead: bytes of the marker or separator
   bool in_list_ = false;  // the section has had a call
   bool is_bare_ = false;  // the section has no marker

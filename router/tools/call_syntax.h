@@ -1,4 +1,4 @@
-// How the families of models write calls.
+// The syntax of calls in each family of models.
 #pragma once
 
 #include <string>

@@ -25,7 +25,7 @@ std::string Text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// The schema of a tool's arguments; any object where there is none.
+// The schema of a tool's arguments; any object if there is none.
 Json ParametersOf(const v1::Tool& tool) {
   Json schema = ParseOrderedJson(tool.parameters());
   if (schema.is_object()) return schema;

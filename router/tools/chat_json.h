@@ -9,7 +9,7 @@
 
 namespace baton {
 
-// The chat in OpenAI's shape. With the generic form, a system message (or the first message, where
+// The chat in OpenAI's shape. With the generic form, a system message (or the first message, if
 // the template has none) describes the tools, calls are the text of their form, and results are
 // messages of the user. Arguments keep their bytes where a template writes them as JSON. Those that
 // are no JSON object stay text; a template that takes objects alone gets an empty one for nothing
@@ -18,7 +18,7 @@ namespace baton {
 // message_places.h puts them.
 ChatJson ChatJsonOf(const v1::ChatInput& chat, const ChatShape& shape);
 
-// What the generic form tells the model of its tools.
+// The generic form's instructions for the model about its tools.
 std::string GenericToolsText(const v1::ChatInput& chat);
 
 }  // namespace baton

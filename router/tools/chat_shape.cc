@@ -14,7 +14,7 @@ namespace baton {
 namespace {
 
 constexpr char kArguments[] = R"({"probe": "pebble"})";
-constexpr char kCallId[] = "call00001";  // of the nine characters that Mistral's templates want
+constexpr char kCallId[] = "call00001";  // has the nine characters that Mistral's templates require
 
 // A chat to render, a letter for each message: s and S system, u user, a assistant, c an
 // assistant's call, t its result. S is the message in question.

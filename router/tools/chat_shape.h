@@ -1,4 +1,4 @@
-// How the chat templates of one model treat the messages of a chat.
+// The treatment of a chat's messages by the chat templates of one model.
 #pragma once
 
 #include "common/jinja/chat_template.h"

@@ -65,7 +65,7 @@ class ClientParser final : public AnswerParser {
                       .is_custom = true});
   }
 
-  // Of the call of a custom tool, if one is under way.
+  // Ends the input of the call of a custom tool, if one is under way.
   void EndInput(std::vector<AnswerPart>& result) {
     if (!input_.has_value()) return;
     AddInput(input_->Finish(), result);

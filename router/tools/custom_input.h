@@ -41,7 +41,7 @@ class CustomInput {
   State state_ = State::kHead;
   std::string held_;        // all arguments so far, in kHead and kOther
   std::string escape_;      // so far; empty: none has begun
-  uint32_t high_half_ = 0;  // of a UTF-16 pair; 0: none
+  uint32_t high_half_ = 0;  // first half of a UTF-16 pair; 0: none
 };
 
 }  // namespace baton

@@ -37,7 +37,7 @@ class HarmonyParser : public AnswerParser {
 
  private:
   enum class State {
-    kBegin,   // of the answer
+    kBegin,   // at the answer's begin
     kHeader,  // up to <|message|>
     kBody,
     kBetween,  // behind a message, before the next one's header
@@ -55,11 +55,11 @@ class HarmonyParser : public AnswerParser {
   const uint64_t seed_;
   const int choice_;
   State state_ = State::kBegin;
-  AnswerPart::Kind kind_ = AnswerPart::Kind::kText;  // of the body
+  AnswerPart::Kind kind_ = AnswerPart::Kind::kText;  // kind of the body
   bool has_body_ = false;
   int calls_ = 0;
   std::string held_;
-  size_t at_ = 0;  // of held_: what is before it is done
+  size_t at_ = 0;  // bytes of held_ that are done
   AnswerParts parts_;
 };
 

@@ -1,4 +1,4 @@
-// Arguments of a call that are no JSON object, where one is wanted.
+// Arguments of a call that are no JSON object, if one is wanted.
 #pragma once
 
 namespace baton {

@@ -11,7 +11,7 @@ namespace baton {
 class JsonScanner {
  public:
   static constexpr size_t kMaxDepth = 256;
-  static constexpr size_t kMaxScalarBytes = 64;  // of a number
+  static constexpr size_t kMaxScalarBytes = 64;  // bytes of a number
 
   enum class Result {
     kMore,  // the value goes on
@@ -24,10 +24,10 @@ class JsonScanner {
 
  private:
   enum class State {
-    kValue,       // of a member, or behind a comma
-    kFirstValue,  // of an array, or its end
-    kFirstKey,    // of an object, or its end
-    kKey,         // behind a comma
+    kValue,       // expects the value of a member, or a value behind a comma
+    kFirstValue,  // expects an array's first value or its end
+    kFirstKey,    // expects an object's first key or its end
+    kKey,         // expects a key behind a comma
     kColon,
     kAfterValue,
     kString,

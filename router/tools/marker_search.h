@@ -9,13 +9,13 @@
 
 namespace baton {
 
-// So many blanks in front of a marker belong to it.
+// Most blanks in front of a marker that belong to it.
 inline constexpr size_t kMaxMarkerBlanks = 8;
 
 struct MarkerSearch {
   size_t text_bytes = 0;  // text before the marker, or text that no marker can be part of any more
   int marker = -1;        // index of the marker; -1: none is complete
-  size_t begin = 0;       // of the marker
+  size_t begin = 0;       // begin of the marker
   size_t end = 0;
 };
 

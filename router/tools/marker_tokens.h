@@ -1,4 +1,4 @@
-// Tells markers that are special tokens from ordinary text that is spelled like them.
+// Distinguishes markers that are special tokens from ordinary text that is spelled like them.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class MarkerGuard {
 
  private:
   const std::shared_ptr<const MarkerTokens> tokens_;
-  // Of the markers in the text to come, in their order: whether each is a special token.
+  // Whether each marker in the coming text is a special token, in their order.
   std::deque<bool> are_tokens_;
   std::string spelled_;  // text of ordinary tokens that may become a marker
   std::string held_;
@@ -58,7 +58,7 @@ class TokenAwareParser final : public AnswerParser {
 
   MarkerGuard guard_;
   const std::unique_ptr<AnswerParser> parser_;
-  std::vector<std::pair<std::string, std::string>> plain_;  // of guarded markers
+  std::vector<std::pair<std::string, std::string>> plain_;  // guarded marker, plain marker
 };
 
 }  // namespace baton

@@ -86,7 +86,7 @@ class Placer {
 
   const ChatShape& shape_;
   Json placed_ = Json::array();
-  std::string waiting_;  // of system messages behind a message that does not take it
+  std::string waiting_;  // system texts behind a message that cannot include them
 };
 
 }  // namespace

@@ -29,7 +29,7 @@ class ReasoningSplitter {
  private:
   enum class State {
     kBefore,      // nothing but blanks yet
-    kFirstBlank,  // of the reasoning
+    kFirstBlank,  // skips blanks that begin the reasoning
     kInside,
     kLastBlank,  // behind the marker
     kBehind,

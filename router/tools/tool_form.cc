@@ -36,7 +36,7 @@ bool IsPhi4(absl::string_view source) {
   return StrContains(source, "<|tool|>") && StrContains(source, "<|/tool|>");
 }
 
-// The most telling texts come first: many templates have learnt from several others.
+// The most specific texts come first: many templates have learnt from several others.
 ToolFormKind KindOf(absl::string_view source) {
   if (!HasName(source, "tools")) return ToolFormKind::kGeneric;
   if (IsPhi4(source)) return ToolFormKind::kPhi4;
@@ -70,7 +70,7 @@ ReasoningMarkers MarkersOf(absl::string_view source) {
   return {};
 }
 
-// None where the answer may call no tools.
+// None if the answer may call no tools.
 std::shared_ptr<const ToolSchemas> SharedSchemasOf(const v1::ChatInput& chat) {
   auto schemas = std::make_shared<ToolSchemas>();
   if (!UsesTools(chat)) return schemas;

@@ -1,5 +1,5 @@
-// How a model calls tools and shows its reasoning, in the text that it writes. A model's family has
-// its form, which its chat template tells.
+// The form in which a model writes tool calls and reasoning. A model's family has
+// its form, which its chat template shows.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +30,10 @@ struct AnswerPart {
   };
   Kind kind = Kind::kText;
   int call = 0;        // index of the call in the answer, of the last two kinds
-  std::string id{};    // of a call: 24 letters and digits, which follow from the seed alone
-  std::string name{};  // of the tool
+  std::string id{};    // id of a call: 24 letters and digits, determined by the seed
+  std::string name{};  // name of the tool
   std::string text{};  // text, reasoning or arguments
-  // Of calls as the client knows the tool (client_parser.h).
+  // For calls, the tool in the client's terms (client_parser.h):
   std::string space{};     // the namespace of the tool; empty: none
   bool is_custom = false;  // `text` is a custom tool's, not JSON; of the last two kinds
 
@@ -46,8 +46,8 @@ struct AnswerPart {
 class AnswerParser {
  public:
   virtual ~AnswerParser() = default;
-  // Tokens, each of which comes with its text or before it. They tell special tokens from texts
-  // that are spelled like them; without any, such texts are markers too.
+  // Tokens, each of which comes with its text or before it. They distinguish special tokens from
+  // texts that are spelled like them; without any, such texts are markers too.
   virtual void AddTokens(absl::Span<const uint32_t> /*ids*/) {}
   // The parts that are certain after more text; cut anywhere between characters.
   virtual std::vector<AnswerPart> Add(absl::string_view text) = 0;
@@ -87,7 +87,7 @@ class ToolForm {
   // text is that of a special token.
   static ToolForm OfTemplate(absl::string_view chat_template,
                              absl::FunctionRef<bool(absl::string_view)> is_special);
-  // Where no token is special.
+  // The same if no token is special.
   static ToolForm OfTemplate(absl::string_view chat_template);
 
   ToolFormKind kind() const { return kind_; }
@@ -109,11 +109,12 @@ class ToolForm {
   // The same form of answers to prompts that do, or do not.
   ToolForm WithOpenReasoning(bool is_open) const;
 
-  // A parser for an answer to a chat with these tools; without tools only reasoning is split off.
-  // Of a chat with single_call it shows the first call alone. `seed` decides the ids of the calls.
+  // Makes a parser for an answer to a chat with these tools; without tools it only splits off
+  // reasoning. For a chat with single_call it returns only the first call. `seed` determines the
+  // ids of the calls.
   std::unique_ptr<AnswerParser> NewParser(const v1::ChatInput& chat, uint64_t seed,
                                           int choice) const;
-  // One for each of so many choices, which share the tools' schemas.
+  // Makes one parser for each choice; they share the tools' schemas.
   std::vector<std::unique_ptr<AnswerParser>> NewParsers(const v1::ChatInput& chat, uint64_t seed,
                                                         int choices) const;
 

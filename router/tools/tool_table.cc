@@ -10,7 +10,7 @@
 namespace baton {
 namespace {
 
-constexpr size_t kMaxTypes = 8;  // that a warning names
+constexpr size_t kMaxTypes = 8;  // types that a warning names
 
 std::string ShownType(absl::string_view type) {
   constexpr size_t kMaxTypeBytes = 64;

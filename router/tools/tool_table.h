@@ -37,7 +37,7 @@ class ToolTable {
 
   // A hosted tool in the request's list of tools.
   struct HostedTool {
-    std::string field{};  // of the body, such as "tools[2].type"
+    std::string field{};  // field of the body, such as "tools[2].type"
     std::string type{};
   };
   // Leaves the tool out. `name` is empty if the API gives hosted tools no names.

@@ -18,8 +18,9 @@
 
 namespace baton {
 
-// Has a thread of its own, which batches, sends and tries again, so that a slow collector or none
-// keeps nobody waiting: what does not fit into the queue is dropped and counted. Thread-safe.
+// Has a thread of its own, which batches, sends and tries again, so that a slow or missing
+// collector delays no request: what does not fit into the queue is dropped and counted.
+// Thread-safe.
 class OtlpExporter {
  public:
   static constexpr size_t kQueueBound = 1024;  // requests
@@ -60,7 +61,7 @@ class OtlpExporter {
   BoundedQueue<RequestTrace> queue_{kQueueBound};
   TimedNotification closing_;
   TimedNotification ended_;
-  std::atomic<int64_t> close_by_ns_;  // of the steady clock, as SteadyNow has it
+  std::atomic<int64_t> close_by_ns_;  // deadline of Close on the clock of SteadyNow
   absl::Time warned_ = absl::InfinitePast();
   Counter exported_;
   Counter overflowed_;

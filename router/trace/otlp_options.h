@@ -16,10 +16,10 @@
 
 namespace baton {
 
-// Which requests are exported.
+// Decides which requests are exported.
 struct TraceSampler {
-  bool by_parent = true;  // where the caller has a trace, it decides
-  double ratio = 1;       // of the others, or of all; the trace's id decides
+  bool by_parent = true;  // the caller's trace decides if there is one
+  double ratio = 1;       // share of all other requests, drawn by the trace's id
 
   // `trace_id`: 32 hexadecimal digits, drawn or the caller's.
   bool Samples(absl::string_view trace_id, const std::optional<TraceParent>& parent) const;
@@ -30,12 +30,12 @@ struct OtlpOptions {
   TraceSampler sampler{};
   std::string service_name = "baton-router";
   std::vector<std::pair<std::string, std::string>> resource{};  // further attributes
-  std::vector<std::pair<std::string, std::string>> headers{};   // of each export; may be secret
+  std::vector<std::pair<std::string, std::string>> headers{};   // for each export; may be secret
   std::string ca_file{};                       // PEM of https://; empty: the system's
-  absl::Duration timeout = absl::Seconds(10);  // of each step of an export, and of each retry
+  absl::Duration timeout = absl::Seconds(10);  // for each step of an export, and each retry
 };
 
-// Completes what the flags gave from the environment, which `variable` reads ("" where one is not
+// Completes what the flags gave from the environment, which `variable` reads ("" if one is not
 // set), and checks all. The flags come first: an endpoint, or a ratio below 1. An error names the
 // flag or the variable, its value and the remedy: what is not supported is refused, not ignored.
 absl::Status TakeOtelEnvironment(const std::function<std::string(const char*)>& variable,

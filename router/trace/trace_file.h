@@ -64,7 +64,7 @@ class TraceFile {
   bool is_ragged_ = false;  // the file has more than that: a part of a text
   TraceTracks tracks_;
   size_t named_ = 0;     // tracks whose names this file has
-  absl::Status status_;  // of the last try to write
+  absl::Status status_;  // status of the last write
   absl::Time next_try_ = absl::InfinitePast();
   absl::Duration pause_ = kFirstPause;
 };

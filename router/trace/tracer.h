@@ -1,4 +1,4 @@
-// Tells of every request that has ended: into a file of Trace Events, and to a collector by OTLP.
+// Exports every request that has ended: into a file of Trace Events, and to a collector by OTLP.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class Tracer {
  public:
   static constexpr size_t kQueueBound = 1024;  // requests
 
-  // `router`: how people tell this router from others. `model`: its name to clients. Borrows
+  // `router`: the name by which people recognise this router. `model`: its name to clients. Borrows
   // `metrics`. An error is one line that names the flag and the remedy. REQUIRES: options.on(), and
   // TakeOtelEnvironment has checked options.otlp.
   static absl::StatusOr<std::unique_ptr<Tracer>> Start(const TracerOptions& options,
@@ -49,7 +49,7 @@ class Tracer {
 
   // The place of a new request whose caller says this.
   TraceContext NewContext(const TraceHeaders& headers) const;
-  // A request has ended, as its record says too. Nothing is done where `spec` has no trace.
+  // A request has ended, as its record says too. Nothing is done if `spec` has no trace.
   void Ended(std::shared_ptr<const RecordedRequest> record, const RequestSpec& spec);
 
   // Takes nothing more, writes and sends what it has for at most `limit`, and ends the file. False:
@@ -69,13 +69,13 @@ class Tracer {
   const std::string model_;
   const TraceSampler sampler_;
   const bool writes_;
-  std::unique_ptr<TraceFile> file_;               // of the thread; null: there is none, or it ended
+  std::unique_ptr<TraceFile> file_;               // the thread's only; null: none, or ended
   const std::unique_ptr<OtlpExporter> exporter_;  // null: there is none
   BoundedQueue<Item> queue_{kQueueBound};
   TimedNotification ended_;
-  bool failing_ = false;          // of the thread: the file could not be written last
-  bool told_of_crowd_ = false;    // of the thread: that there were too many requests at one time
-  uint64_t missing_in_file_ = 0;  // of the thread: requests since it could be written
+  bool failing_ = false;          // the thread's only: the last write to the file failed
+  bool told_of_crowd_ = false;    // the thread's only: a surplus of requests was logged
+  uint64_t missing_in_file_ = 0;  // the thread's only: requests that were not written
   Counter overflowed_;
   Counter unwritten_;
   std::thread thread_;

@@ -1,4 +1,4 @@
-// Keeps pages in a browser from using a router that asks nobody for a key.
+// Keeps web pages in a browser from using a router that requires no key.
 #pragma once
 
 #include <vector>
@@ -20,9 +20,9 @@ absl::Status CheckNoForeignPage(const HttpRequest& head, const AllowedHosts& hos
 // other origin reads.
 absl::Status CheckPageOfThisMachine(const HttpRequest& head);
 
-// A browser shows the password that it was given with every request, whoever's page makes it.
-// PERMISSION_DENIED where it says that the page is not this router's own: by an Origin that is not
-// Host, or a Sec-Fetch-Site other than same-origin and none.
+// A browser sends a known password with every request to this host, from whichever page.
+// PERMISSION_DENIED if the browser reports another page than this router's own: by an Origin that
+// is not Host, or a Sec-Fetch-Site other than same-origin and none.
 absl::Status CheckOwnPage(const HttpRequest& head);
 
 // INVALID_ARGUMENT unless the body comes as it is: Content-Encoding is absent or identity.

@@ -143,7 +143,7 @@ void HttpAnswer::Ended(size_t prompt, const absl::Status& status) {
   ClientCall* const call = std::exchange(calls_[prompt], nullptr);
   --running_;
   if (!status.ok() || running_ == 0) EndWith(status);
-  call->OnDone();  // the last that the call hears, and this writer does
+  call->OnDone();  // the last event of the call and of this writer
 }
 
 void HttpAnswer::EndWith(const absl::Status& status) {

@@ -1,4 +1,4 @@
-// The answer to one HTTP request whose prompts the router runs.
+// Writes the answer to one HTTP request whose prompts the router runs.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@
 
 namespace baton {
 
-// Turns what the prompts' calls write into one answer, and ends it when all have ended: in a stream
-// as it comes, else as one body. The first error ends it at once, and the other calls with it, and
-// so does a client that leaves. Thread-safe; it works on the exchange's own thread, but for a whole
-// body and for the end of a long stream, which may repeat all of it: these may be large, and are
-// made by `pool`, where that has room. Its writers and its exchange keep it alive. Borrows `pool`,
-// which outlives its calls.
+// Merges the responses of the prompts' calls into one answer, which ends when all calls have ended:
+// a stream as they come, or else one body. The first error, or a client that leaves, ends the
+// answer and all other calls at once. Thread-safe. Works on the exchange's thread, except for two
+// texts that may be large: a whole body, and the end of a long stream, which may repeat all of it.
+// These are made by `pool` if it has room. The writers and the exchange keep the answer alive.
+// Borrows `pool`, which outlives its calls.
 class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
  public:
   HttpAnswer(std::shared_ptr<HttpExchange> exchange, ApiRequest request, Api api,
@@ -32,24 +32,24 @@ class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
 
   const std::vector<v1::GenerateRequest>& prompts() const { return request_.prompts; }
 
-  // For the call of a prompt. REQUIRES: once for each, before Started.
+  // Makes the writer for a prompt's call. REQUIRES: called once for each prompt, before Started.
   std::unique_ptr<ClientWriter> NewWriter(size_t prompt);
-  // Nothing of that prompt can be refused any more for what it asks; it has so many tokens. When
-  // this was said of all, a stream begins.
+  // The prompt was accepted and has `prompt_tokens` tokens: it can no longer be refused as invalid.
+  // A stream begins when all prompts are settled.
   void Settled(size_t prompt, uint32_t prompt_tokens);
-  // All prompts' calls are on their way: they may be cancelled from now on.
+  // All calls were started and may be cancelled from now on.
   void Started();
 
  private:
   class Writer;
-  // What a call waits to have written.
+  // Bytes of the answer that a call waits to have written.
   struct Event {
     ClientCall* call = nullptr;
     std::string bytes{};
-    absl::Cord rest{};  // what follows them
+    absl::Cord rest{};  // written after `bytes`
   };
 
-  // All of these on the exchange's thread.
+  // The following run on the exchange's thread.
   void Write(size_t prompt, const v1::GenerateResponse& response);
   // Has the pool make the events of the only prompt's last response if they may be long. Returns
   // false if they are short, or if the pool has no room.
@@ -60,19 +60,19 @@ class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
   void Made(Event event);
   void BeginStream();
   void Send(Event event);
-  // `written` as HttpExchange's.
+  // `written` is that of HttpExchange.
   void SendBytes(std::string bytes, absl::Cord rest, std::function<void(bool ok)> written);
   void Ended(size_t prompt, const absl::Status& status);
   void EndWith(const absl::Status& status);
   void FinishStream();
   void RespondWhole();
-  // Headers of an answer that is no refusal, beside those of its body.
+  // Headers of an answer that is no refusal, besides the headers of its body.
   std::vector<HttpHeader> Headers() const;
   // Returns false, and never runs `work`, if the pool takes no more.
   bool RunOnPool(std::function<void()> work);
-  // The client takes nothing of what a call has written.
+  // The client no longer reads the answer.
   void Break();
-  // Nothing is sent any more.
+  // Ends the answer: nothing more is sent.
   void End(bool client_left);
   void CancelCalls(bool client_left);
 
@@ -83,17 +83,17 @@ class HttpAnswer final : public std::enable_shared_from_this<HttpAnswer> {
   const std::string tenant_;
   PreparingPool& pool_;
 
-  // Of the exchange's thread.
-  std::vector<ClientCall*> calls_;  // by prompt; null: has ended
-  // Of prompts that are let in before the last, until the stream begins: at most one of each.
+  // The exchange's thread only:
+  std::vector<ClientCall*> calls_;  // by prompt; null: the call has ended
+  // Events that came before all prompts were settled, at most one for each prompt.
   std::vector<Event> early_;
-  size_t unsettled_ = 0;
-  uint64_t prompt_logprobs_ = 0;  // that the answer will tell, of the prompts that are settled
+  size_t unsettled_ = 0;          // prompts for which Settled was not called yet
+  uint64_t prompt_logprobs_ = 0;  // number of prompt log probabilities of the settled prompts
   size_t running_ = 0;
   bool started_ = false;
   bool begun_ = false;     // a stream's headers are sent
   size_t sent_bytes_ = 0;  // bytes of the stream's events so far
-  bool over_ = false;      // nothing is sent any more, and calls that still run are of no use
+  bool over_ = false;      // nothing more is sent, so calls that still run are useless
 };
 
 }  // namespace baton

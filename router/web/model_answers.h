@@ -1,5 +1,5 @@
-// What the HTTP API answers about the model without running a prompt: its names, its tokenizer, and
-// the tokens of texts.
+// The HTTP API's answers about the model that run no prompt: its names, its tokenizer, and the
+// tokens of texts.
 #pragma once
 
 #include <cstdint>

@@ -57,8 +57,8 @@ HttpResponse FileResponse(const PageFile& file, const HttpRequest& head) {
 absl::Status PageService::MayLook(const HttpRequest& head) const {
   const Door::Shown shown = ShownBy(head, parts_.door);
   const bool comes_from_here = IsLoopback(head.client.address) && !shown.proxied;
-  // A page of another origin, or a name that somebody made mean this machine, is not of this
-  // machine, whatever key it shows.
+  // A page of another origin, or at another host name that resolves to this machine, does not count
+  // as this machine, whatever key it shows.
   const absl::Status no_foreign_page = CheckPageOfThisMachine(head);
   const bool has_certificate = head.client.certificate.has_value();
   const std::string what = IsOfPage(head.path) ? "the page" : head.path;

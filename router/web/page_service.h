@@ -33,7 +33,7 @@ class PageService {
   };
   explicit PageService(Parts parts) : parts_(std::move(parts)) {}
 
-  // For the page and for /metrics: none where the caller may look: who calls from this machine, and
+  // For the page and for /metrics: none if the caller may look: who calls from this machine, and
   // who shows an operator's key or certificate. Else the refusal, which asks a browser for a key
   // where one may help.
   std::optional<HttpResponse> Check(const HttpRequest& head, const std::string& request_id) const;
@@ -45,7 +45,7 @@ class PageService {
 
  private:
   absl::Status MayLook(const HttpRequest& head) const;
-  // Empty where nothing is at the path.
+  // Empty if nothing is at the path.
   std::optional<std::string> JsonAt(absl::string_view path) const;
 
   const Parts parts_;

@@ -1,4 +1,4 @@
-// How an API tells errors.
+// Writes errors in the form of each API.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ inline constexpr char kWarningHeader[] = "x-baton-warning";
 ApiError ErrorOf(Api api, const absl::Status& status);
 // The whole answer, in the API's envelope.
 HttpResponse Refusal(Api api, const ApiError& error, const std::string& request_id);
-// Has the access log tell why the request failed.
+// Records in the access log why the request failed.
 void NoteFailure(const HttpRequest& request, const absl::Status& status);
 
 }  // namespace baton

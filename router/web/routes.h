@@ -1,4 +1,4 @@
-// What the HTTP door serves.
+// The routes of the HTTP API.
 #pragma once
 
 #include <string>
@@ -21,42 +21,44 @@ enum class Route {
   kCompletions,
   kResponses,
   kMessages,
-  kCountTokens,  // of a prompt, as Anthropic counts them
-  kInputTokens,  // as OpenAI does
+  kCountTokens,  // Anthropic's route that counts a prompt's tokens
+  kInputTokens,  // OpenAI's route that counts a prompt's tokens
   kTokenize,
   kDetokenize,
   kTokenizerInfo,
-  kPage,       // and what it consists of, and reads
-  kNotServed,  // what OpenAI has and Baton has not
+  kPage,       // the page, its files and its data
+  kNotServed,  // routes of OpenAI's API that Baton does not serve
 };
 
-// Whose words and envelope a route's errors have.
+// The API whose form a route's errors have.
 enum class Api { kOpenAi, kResponses, kAnthropic };
 
 struct FoundRoute {
   Route route = Route::kHealth;
   std::string rest{};
-  bool posts = false;      // takes a body
-  bool open = false;       // needs no key
-  bool generates = false;  // runs prompts
-  // The method of gRPC that does the same, and that is open to the same roles.
+  bool posts = false;      // whether it takes a body
+  bool open = false;       // whether it needs no key
+  bool generates = false;  // whether it runs prompts
+  // The gRPC method that does the same and is open to the same roles.
   absl::string_view method = kListModelsMethod;
   Api api = Api::kOpenAi;
 };
 
-// Where `head` goes; HEAD as GET. NOT_FOUND: the path is unknown. FAILED_PRECONDITION: the path has
-// other methods, which the message lists, as the header Allow does.
+// Returns the route of `head`; HEAD counts as GET. NOT_FOUND if the path is unknown.
+// FAILED_PRECONDITION if the path has other methods: the message lists them, as the header Allow
+// does.
 absl::StatusOr<FoundRoute> FindRoute(const HttpRequest& head);
-// Whether the page, or what it consists of or reads, is at that path.
+// Whether the path is that of the page, one of its files or its data.
 bool IsOfPage(absl::string_view path);
-// Whether what is at that path is for this machine and operators alone: the page and /metrics.
+// Whether the path is only for this machine and operators: the page and /metrics.
 bool IsForOperators(absl::string_view path);
 // Whether it is the path of a probe, which needs no key.
 bool IsProbe(absl::string_view path);
-// The API of the request's path. Models are listed in both, and unknown paths are of neither: these
-// are Anthropic's if the request has the header anthropic-version, else OpenAI's.
+// Returns the API of the request's path. The list of models is in both APIs, and an unknown path in
+// neither: for these it is Anthropic's if the request has the header anthropic-version, else
+// OpenAI's.
 Api ApiOf(const HttpRequest& head);
-// The path of the route as it is documented, such as "/v1/models/{id}"; "other" where it is unknown.
+// Returns the documented path of the route, such as "/v1/models/{id}"; "other" if it is unknown.
 absl::string_view RouteName(absl::string_view path);
 
 }  // namespace baton

@@ -1,4 +1,4 @@
-// What a request shows of its caller.
+// Reads the facts of an HTTP request that identify its caller.
 #pragma once
 
 #include <optional>
@@ -14,13 +14,13 @@ namespace baton {
 // The connection is that of a front, which passes on what clients show.
 bool CameByFront(const HttpRequest& head);
 
-// Who has the certificate that the request came with: of the connection, or of the client behind a
+// Returns the peer in the request's certificate: the connection's, or that of the client behind a
 // front.
 absl::StatusOr<std::optional<Peer>> CertifiedBy(const HttpRequest& head);
 
 // A key comes as `Authorization: Bearer KEY`, as Anthropic's clients send it (x-api-key), or, from a
 // browser that has opened the router's page, as the password of `Authorization: Basic`, whatever the
-// user's name. The clients of both APIs always send one, so where no keys are known it says nothing.
+// user's name. The clients of both APIs always send one, so if no keys are known it says nothing.
 Door::Shown ShownBy(const HttpRequest& head, const Door& door);
 
 // The key is a password: the browser sends it by itself, so CheckOwnPage is needed.

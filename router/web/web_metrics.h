@@ -1,4 +1,4 @@
-// What the HTTP door tells Prometheus.
+// Prometheus metrics of the HTTP API.
 #pragma once
 
 #include <map>
@@ -33,7 +33,7 @@ class WebMetrics {
   std::map<std::string, Histogram> until_headers_ ABSL_GUARDED_BY(mutex_);  // by route
 };
 
-// Tells of `server`, which outlives every scrape.
+// Adds gauges for `server`, which must outlive every scrape.
 void AddHttpGauges(const HttpServer& server, Metrics& metrics);
 
 }  // namespace baton

@@ -113,7 +113,7 @@ absl::StatusOr<Caller> WebService::Identify(const HttpRequest& head, const Found
     BATON_RETURN_IF_ERROR(CheckRole(**certified, shown, found));
   }
   const bool anonymous = shown.authorization.empty() && !head.client.certificate.has_value();
-  // Where nobody is served unknown, a page is told what anybody else is.
+  // If unknown callers are not served, a page gets the same refusal as they do.
   if (anonymous && parts_.door.ServesUnknown(shown)) {
     BATON_RETURN_IF_ERROR(CheckNoForeignPage(head, options_.hosts, options_.cors_origins));
   }
@@ -153,7 +153,7 @@ std::optional<HttpResponse> WebService::Check(const HttpRequest& head) {
     return refuse(ErrorOf(api, status));
   }
   if (!found->posts) return std::nullopt;
-  // Who shows nothing may be a page, which cannot send this type unasked.
+  // A caller that shows no key may be a web page, which cannot send this type without a preflight.
   const bool may_be_page = ShownBy(head, parts_.door).authorization.empty() || ShowsPassword(head);
   status = CheckContentType(head, /*needed=*/may_be_page);
   if (!status.ok()) return refuse(ApiErrorWithStatus(kUnsupportedMediaType, status.message()));

@@ -1,4 +1,4 @@
-// The router's HTTP API: who may call it, and what each route does.
+// The router's HTTP API: checks who may call it, and serves each route.
 #pragma once
 
 #include <functional>
@@ -23,15 +23,15 @@
 
 namespace baton {
 
-// Thread-safe. Borrows `intake`, `page`, all of Parts and the Metrics. It is destroyed after the
-// server whose handler it is was closed.
+// Thread-safe. Borrows `intake`, `page`, all of Parts and the Metrics. REQUIRES: the server that
+// uses its handler is closed before it is destroyed.
 class WebService {
  public:
   struct Options {
     std::vector<std::string> cors_origins{};
-    AllowedHosts hosts{};           // of requests without a key
+    AllowedHosts hosts{};           // allowed `Host` values of requests without a key
     std::function<bool()> ready{};  // whether a request would find its workers
-    // Which clients count that a front passes on; null where there are no certificates.
+    // Refuses clients behind a front that are of another trust domain; null without certificates.
     std::shared_ptr<const PeerTrust> trust{};
   };
   WebService(Intake& intake, const Intake::Parts& parts, const PageService& page, Options options,
@@ -44,29 +44,29 @@ class WebService {
   struct Call;
 
   std::optional<HttpResponse> Check(const HttpRequest& head);
-  // Returns the counter of the request's bytes, for the caller's tenant. Nothing if the route takes
+  // Returns the counter of the request's bytes, for the caller's tenant; nullopt if the route takes
   // no body.
   std::optional<BodyRoom> RoomFor(const HttpRequest& head);
-  // Whether the caller's limits leave it such a request now.
+  // An error if the request would exceed a limit of the caller now.
   absl::Status CheckQuota(const Caller& caller, const FoundRoute& found);
   void Handle(const std::shared_ptr<HttpExchange>& exchange, HttpBody body);
   // Makes the entry of the access log for a request to the path.
   std::shared_ptr<AccessEntry> EntryFor(const std::string& path) const;
 
-  // Whether the role of whoever shows the certificate may ask for this.
+  // An error if the peer's role may not use the route.
   absl::Status CheckRole(const Peer& peer, const Door::Shown& shown, const FoundRoute& found);
-  // The caller of a request, as far as its headers tell.
+  // Identifies the caller of a request by its headers.
   absl::StatusOr<Caller> Identify(const HttpRequest& head, const FoundRoute& found);
   ApiContext ContextOf(const Call& call) const;
   absl::StatusOr<ApiRequest> Translate(const Call& call, absl::string_view body) const;
-  // Refuses a caller that is at a limit, at once or later. A call holds no body meanwhile.
+  // Refuses a caller that is at a limit, at once or later. Its body is not kept meanwhile.
   void Refuse(const Call& call, const absl::Status& status);
   void Generate(const Call& call, HttpBody body);
-  // Answers at once, on the pool.
+  // Answers a request that runs no prompt, on the pool.
   void AnswerOnPool(const Call& call, HttpBody body);
   // Returns the answer to a request that runs no prompt.
   absl::StatusOr<HttpResponse> AnswerFor(const Call& call, absl::string_view body) const;
-  // A job of the call, whose body has so many bytes, for the pool.
+  // Makes the pool's job for the call, whose body has `body_bytes` bytes.
   static PreparingPool::Job JobOf(const Call& call, size_t body_bytes,
                                   absl::AnyInvocable<void(const absl::Status& may_run)> run);
 

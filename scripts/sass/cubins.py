@@ -13,10 +13,10 @@ from . import figures, listing
 ARCHITECTURE = "sm_90a"
 RESOURCES = re.compile(r"Function (\S+):\s+REG:(\d+) STACK:\d+ SHARED:(\d+)")
 COMPILER = re.compile(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)")
-UNTOLD = "before 13.0"  # cubins of CUDA 12 do not tell the version of nvcc
+UNTOLD = "before 13.0"  # cubins of CUDA 12 do not contain the version of nvcc
 UNDECLARED_THREADS = 1024  # the most that a launch may have
 
-# ELF, and attributes of the sections .nv.info.KERNEL: how an attribute is stored, and which one tells the launch bound.
+# ELF, and attributes of the sections .nv.info.KERNEL: how an attribute is stored, and which one has the launch bound.
 SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 STORED_WITH_SIZE = 4
 MAX_THREADS = 5

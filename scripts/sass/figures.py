@@ -1,6 +1,6 @@
 """What the gate counts of a kernel, most of it on the hot path.
 
-The hot path is a way once around the hot loop: of all ways, one that streams the most bytes; among these, where the kernel has
+The hot path is a way once around the hot loop: of all ways, one that streams the most bytes; among these, if the kernel has
 tensor-core operations, one with the fewest instructions per tensor-core operation, otherwise one with the most float32
 arithmetic, and among these the one with the fewest instructions. So rows that a batch may not have count as there, while
 exceptions (a mask, a sum to be scaled, the end of a row) do not. A loop inside counts with its own hot path if the way leads
@@ -24,7 +24,7 @@ from .listing import WIDE
 class Figures:
     threads: int  # the most of a block, as the kernel declares it
     registers: int
-    blocks: int  # that fit on a multiprocessor, by threads, registers and static shared memory
+    blocks: int  # blocks that fit on a multiprocessor, by threads, registers and static shared memory
     local: int  # accesses to local memory, which are spills, within loops
     inner: int  # loops inside, through which the hot path leads, counted once around
     instructions: int  # on the hot path, as all that follow

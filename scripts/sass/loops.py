@@ -92,7 +92,7 @@ def every(loops):
 
 
 def rounds_of(blocks, loop):
-    """How often the loop goes around, where its code tells: it ends at one place, where a counter that begins at 0 and has one step
+    """How often the loop goes around, if its code shows it: it ends at one place, where a counter that begins at 0 and has one step
     has reached a constant. None otherwise."""
     ends = [node for node in loop.blocks if loop.header in blocks[node].next]
     steps = [step for node in sorted(loop.blocks) for step in blocks[node].instructions]

@@ -19,7 +19,7 @@ DEQUANTISER = ROOT / "common/backend/cuda/product/library/dequantise.cu"
 # An H200, and what the model supposes of it.
 MULTIPROCESSORS = 132
 CLOCK_HZ = 1.755e9
-INSTRUCTIONS_A_CLOCK = 2.5  # that a multiprocessor issues, of 4
+INSTRUCTIONS_A_CLOCK = 2.5  # issued by a multiprocessor, of 4 possible
 COPY_BYTES_A_SECOND = 4.25e12
 READ_BYTES_A_SECOND = 0.92 * COPY_BYTES_A_SECOND
 MMA_FLOPS = 620e12  # what mma.sync does at most
@@ -122,7 +122,7 @@ class Step:
                     memory_bytes / READ_BYTES_A_SECOND, tensor * MMA_FLOP / MMA_FLOPS)
 
     def streaming(self, name, kernel, streamed_bytes, memory_bytes):
-        """A kernel that streams so much."""
+        """A kernel that streams the given bytes."""
         f = self.kernel(kernel)
         ways = streamed_bytes / f.stream_bytes
         return self.own(name, kernel, ways * f.instructions, memory_bytes, ways * f.tensor)
@@ -190,7 +190,7 @@ class Step:
 
     def parts_kernel(self):
         """The one for the fewest rows that takes these, or else the most, and how many blocks of its rows these are."""
-        names = re.compile(rf"InvariantPartsKernel<{self.weights.name}, (\d+), \d+, \d+(?:, 1)?>")  # of an input of one term
+        names = re.compile(rf"InvariantPartsKernel<{self.weights.name}, (\d+), \d+, \d+(?:, 1)?>")  # kernels for an input of one term
         tiles = {int(match.group(1)): name for name in self.figures if (match := names.fullmatch(name))}
         if not tiles:
             raise Unknown(f"no InvariantPartsKernel<{self.weights.name}, ...> for one term (scripts/sass/model.py)")

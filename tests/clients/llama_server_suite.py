@@ -5,7 +5,7 @@
 
 TEST: other tests than the listed ones, such as unit/test_basic.py. --peer: against this llama-server, b11434, with the same
 model.
-Environment: BATON_BIN, BATON_TEST_MODEL. Ends with 1 where a listed test fails for which the list has no reason.
+Environment: BATON_BIN, BATON_TEST_MODEL. Ends with 1 if a listed test fails for which the list has no reason.
 """
 import argparse
 import os
@@ -77,7 +77,7 @@ def unpack(archive, folder):
 
 
 def read_list():
-    """The listed tests, each with the reason why Baton fails it, or None where it passes."""
+    """The listed tests, each with the reason why Baton fails it, or None if it passes."""
     listed = {}
     for line in LIST.read_text(encoding="utf-8").splitlines():
         name, _, reason = line.partition("  # ")

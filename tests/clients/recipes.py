@@ -10,7 +10,7 @@ from cluster import complete, request
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "clients.md"
 PRINTED_ADDRESS = "http://127.0.0.1:8080"
 
-SYSTEM, QUESTION = "Answer in one sentence.", "What is the capital of France?"  # of the recipes that are Python
+SYSTEM, QUESTION = "Answer in one sentence.", "What is the capital of France?"  # asked by the Python recipes
 
 
 def answer_by_grpc(served):

@@ -80,10 +80,10 @@ TEST(AuditableBlocks, AreAllWhereNoLayerHasAWindowOrTheSequenceIsShort) {
 }
 
 TEST(AuditableBlocks, SeeNoTokenThatTheHandOffDoesNotCarry) {
-  // Of 200 tokens a window of 40 is carried from 96 on, and row 136 sees 97: block 5 begins at 160,
-  // block 4 at 128 sees 89.
+  // For 200 tokens, a window of 40 is carried from 96 on, and row 136 sees 97. Block 5 begins at
+  // 160; block 4, at 128, sees 89.
   EXPECT_EQ(FirstAuditableBlock(LayoutOf(32, {0, 40}), 200), 5);
-  // Of 208 tokens it is carried from 96 on too, a window of 17 from 128 on, and row 144 sees 128.
+  // For 208 tokens it is carried from 96 on too, a window of 17 from 128 on, and row 144 sees 128.
   EXPECT_EQ(FirstAuditableBlock(LayoutOf(16, {0, 40, 17}), 208), 9);
   for (const int block_size : {16, 32, 48, 64}) {
     for (const int window : {1, 16, 17, 100, 4096}) {

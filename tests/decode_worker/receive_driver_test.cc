@@ -70,7 +70,7 @@ class ReceiveDriverTest : public ::testing::Test {
   }
   void GoOn() { go_on_.set_value(); }
   void PostAllData() { PostData(0, source_.layout.layers, 0, 1); }
-  // Of these layers the tokens from `first_token` on.
+  // Posts the tokens of these layers from `first_token` on.
   void PostData(int layer, int layers, int first_token, uint64_t sequence_number) {
     const std::string bytes = EncodeData(
         MakeDataHeader(config_, source_, layer, layers, first_token, tokens_, sequence_number),
@@ -148,7 +148,7 @@ TEST_F(ReceiveDriverTest, ACancellationIsHeardHoweverManyEventsWait) {
   EXPECT_EQ(releases_, 1);
 }
 
-constexpr int kLongTokens = 200;  // of which layer 1 carries those from 112 on
+constexpr int kLongTokens = 200;  // layer 1 carries the tokens from 112 on
 
 KvLayout LayoutWithWindow() {
   KvLayout layout = kLayout;

@@ -74,7 +74,7 @@ TEST(ReceivedPages, WhatWasHeldAtTheStartNeedNotCome) {
   EXPECT_TRUE(pages.CoveredBefore(kTokens));
 }
 
-// Of 200 tokens layer 0 carries all, layer 1 those from 112 on.
+// Layer 0 carries all 200 tokens, layer 1 the tokens from 112 on.
 TEST(ReceivedPages, ALayerWithAWindowIsCoveredFromWhereItBegins) {
   KvLayout layout = kLayout;
   layout.groups = KvLayerGroups({0, 16});

@@ -51,12 +51,12 @@ class TestWorker {
     ReceiveLimits receiver_limits = {.window_bytes = 16384};
     int max_queued_tokens = 256;
     int kv_connections = 3;
-    size_t max_streams = 4096;  // that it receives at once
-    size_t max_calls = 1024;    // that it decodes at once
+    size_t max_streams = 4096;  // streams that it receives at once
+    size_t max_calls = 1024;    // calls that it decodes at once
     SilentStreams::Limits silent = {};
     absl::Duration resume_timeout = absl::Seconds(30);
     absl::Duration sign_interval = EngineOptions().sign_interval;
-    double audit_share = 0;  // of what it receives
+    double audit_share = 0;  // share of pushes that are audited
     std::function<uint64_t()> audit_random = RandomUint64;
   };
   explicit TestWorker(const Options& options);

@@ -45,7 +45,7 @@ SequenceSpec Refused() {
 }
 
 constexpr absl::string_view kUsualModel = "tiny-llama-f32.gguf";
-constexpr absl::string_view kWideModel = "tiny-wide-q5_0.gguf";  // whose heads have groups of int4
+constexpr absl::string_view kWideModel = "tiny-wide-q5_0.gguf";  // its heads have groups of int4
 
 TestWorker::Options Kv(KvType dtype, const std::string& wire = "auto", int block_size = 16,
                        absl::string_view model = kUsualModel) {

@@ -114,7 +114,7 @@ class Alerts(unittest.TestCase):
         threshold = re.search(r"baton_router_predicted_wait_seconds\S* > (\d+)", alerts()["BatonQueueWaitLong"]["expr"])
         self.assertEqual(2 * int(threshold[1]), int(most))
         for path in (*deploy_tree.KUBERNETES.rglob("*.yaml"), *(ROOT / "deploy").rglob("*.toml")):
-            if path.name not in ("prometheus-rule.yaml",):  # which names the flag
+            if path.name not in ("prometheus-rule.yaml",):  # it names the flag
                 self.assertNotIn("max-queue-time", path.read_text(), path)
 
     def test_prometheus_asks_the_parts_that_systemd_runs(self):

@@ -29,7 +29,7 @@ from cluster import complete, request
 from stubs import rpc
 
 PROGRAMS = {"baton-router": ["baton-router", "baton-grammar-compiler"], "baton-prefill-worker": ["baton-prefill-worker"],
-            "baton-decode-worker": ["baton-decode-worker"]}  # of each image
+            "baton-decode-worker": ["baton-decode-worker"]}  # programs of each image
 
 
 class Routers:

@@ -21,8 +21,8 @@ METRICS_PAGE = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
 OF_PROMETHEUS = {"up", "ALERTS"}
 LABELS_OF_PROMETHEUS = {"alertname", "alertstate", "severity", "instance", "le"} | set(dashboards.pod_labels())
 UNITS = {"short", "s", "percentunit", "bytes", "Bps", "reqps", "ops"}  # those of Grafana's that are used
-COLOURS = {"warning": "orange", "critical": "red"}  # of alerts by severity
-ROW_WIDTH = 24  # of Grafana's grid
+COLOURS = {"warning": "orange", "critical": "red"}  # colours of alerts by severity
+ROW_WIDTH = 24  # columns of Grafana's grid
 BUILT_IN = {"__rate_interval"}
 
 
@@ -86,7 +86,7 @@ class Dashboards(unittest.TestCase):
             self.assertEqual([link["tags"] for link in board["links"]], [["baton"]])
             self.assertIn("baton", board["tags"])
             self.assertGreaterEqual(board["schemaVersion"], 36)
-            self.assertNotIn("id", board)  # that of one Grafana
+            self.assertNotIn("id", board)  # ids are valid in one Grafana only
 
     def test_panels_have_ids_and_places_of_their_own(self):
         for name, board in BOARDS.items():

@@ -69,7 +69,7 @@ def millicpus(quantity):
 
 
 def mebibytes(quantity):
-    """Of "512Mi" or "2Gi"."""
+    """The number of bytes in "512Mi" or "2Gi"."""
     match = re.fullmatch(r"(\d+)(Mi|Gi)", quantity)
     return int(match.group(1)) * (1024 if match.group(2) == "Gi" else 1)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints the folder of a fresh Debian 12 with systemd, whose cache has what a package needs to be installed without a network.
 #   fresh_debian.sh PACKAGE.deb      as root
-# Made once with debootstrap (a minute) in ${BATON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/baton}. Exits with 77, and says why, where
+# Made once with debootstrap (a minute) in ${BATON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/baton}. Exits with 77, and says why, if
 # that cannot be.
 set -euo pipefail
 package=$1

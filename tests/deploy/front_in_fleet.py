@@ -8,7 +8,7 @@ from played_fleet import (CLUSTER, OVERLAY, PATIENCE_S, OnPods, baton_run, deplo
                           told, tokens_over_http, tree)
 from programs import issue, make_authority
 
-NAME = "baton-front.baton.svc"  # which clients in the cluster call
+NAME = "baton-front.baton.svc"  # name that clients in the cluster call
 FLEET, CLIENTS = podman.folder / "fleet", podman.folder / "clients"  # the two authorities
 
 

@@ -21,7 +21,7 @@ import pypi_packages  # noqa: E402
 COMPONENTS = sorted(path.parent.name for path in deploy_tree.KUBERNETES.glob("components/*/kustomization.yaml"))
 # What a component says that it comes after.
 BEFORE = {"front": ["tls"], "gateway": ["tls", "api-keys"], "ingress": ["insecure", "api-keys"], "mig": ["gpu"]}
-SCHEMAS = deploy_tree.ROOT / "tests/data/kubernetes"  # of custom resources, by kind
+SCHEMAS = deploy_tree.ROOT / "tests/data/kubernetes"  # schemas of custom resources by kind
 REQUIREMENTS = pathlib.Path(__file__).resolve().parent / "requirements.txt"
 
 

@@ -25,7 +25,7 @@ class Names(threading.Thread):
 
     def __init__(self, addresses):
         super().__init__(daemon=True)
-        self.addresses = addresses  # of a name, None for one that there is not
+        self.addresses = addresses  # by name; None for a name that does not exist
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.IPPROTO_IP, FREEBIND, 1)
         self.socket.bind((RESOLVER, 53))

@@ -14,11 +14,11 @@ import urllib.request
 import grpc
 
 MINIMUM_GRACE_S = 2  # what the kubelet leaves a container after a preStop hook that used up the grace
-BACKOFF_S, LONGEST_BACKOFF_S = 10, 300  # of the kubelet: before the second restart, doubled with each one, up to that
+BACKOFF_S, LONGEST_BACKOFF_S = 10, 300  # the kubelet's: before the second restart, doubled with each one, up to the longest
 HEALTHY = b"\x08\x01"  # a grpc.health.v1.HealthCheckResponse that says SERVING
 PROBES = {"startupProbe", "livenessProbe", "readinessProbe"}
 KNOWN_PROBES = [{how, "periodSeconds", "timeoutSeconds", "failureThreshold"} for how in ("grpc", "httpGet")]
-NOT_PLAYED = PROBES | {"lifecycle", "ports"}  # of a container; podman would open its ports on the node
+NOT_PLAYED = PROBES | {"lifecycle", "ports"}  # fields of a container; podman would open its ports on the node
 
 
 def probe_once(pod, probe):
@@ -94,7 +94,7 @@ class Pod:
         """The documents for podman: what podman does itself, with its own names for what it would share between pods."""
         fields = {"metadata.name": self.name, "metadata.namespace": namespace, "status.podIP": self.address}
         container = copy.deepcopy({key: value for key, value in self.container.items() if key not in NOT_PLAYED})
-        values = {}  # of the variables so far
+        values = {}  # values of the variables so far
 
         def expanded(text):
             return re.sub(r"\$\((\w+)\)", lambda match: values[match[1]], text)

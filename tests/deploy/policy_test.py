@@ -266,7 +266,7 @@ class Overlays(unittest.TestCase):
         gpus = [tree.container(item)["resources"]["limits"].get("nvidia.com/gpu", "0") for item in deployments.values()]
         self.assertEqual(sorted(gpus), ["0", "1"])
         self.assertIn("--device=cuda", tree.container(deployments["decode"])["args"])
-        (nodes,) = {str(kustomize_subset.pod_spec(item)["nodeSelector"]) for item in deployments.values()}  # of one volume
+        (nodes,) = {str(kustomize_subset.pod_spec(item)["nodeSelector"]) for item in deployments.values()}  # one volume
         left = [(item["kind"], item["metadata"]["name"]) for item in tree.build(overlay) if "prefill" in item["metadata"]["name"]]
         self.assertEqual([kind for kind, _ in left], ["ConfigMap"])
 

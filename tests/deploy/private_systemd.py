@@ -8,8 +8,8 @@ import time
 
 SCRIPT = pathlib.Path(__file__).with_suffix(".sh")
 PATIENCE_S = 30
-NOT_ALLOWED = 77  # of the script
-# Of the commands in there; nothing of the caller's, such as a proxy.
+NOT_ALLOWED = 77  # exit code of the script
+# The environment of the commands in there, without the caller's variables, such as a proxy.
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
 
 

@@ -2,7 +2,7 @@
 # Boots a systemd that sees nothing of this machine but its files, on a copy of them that is thrown away; until end of input.
 #   private_systemd.sh ROOT FOLDER [PATH...]     as root, in a mount namespace of its own
 # ROOT has the files, such as /. FOLDER is empty. The PATHs are there too, and read-only, wherever they are mounted. Prints the
-# process id of that systemd, for nsenter; what services write is in its /run/output-UNIT. Exits with 77, and says why, where a
+# process id of that systemd, for nsenter; what services write is in its /run/output-UNIT. Exits with 77, and says why, if a
 # machine does not allow this.
 set -euo pipefail
 root=$1

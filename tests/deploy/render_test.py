@@ -94,7 +94,7 @@ class Rendering(unittest.TestCase):
         readme = (tree.ROOT / "deploy/README.md").read_text()
         (whole,) = re.findall(r"```yaml\n(# deploy/kubernetes/overlays/my-model/.*?)```", readme, re.DOTALL)
         kustomization = yaml.safe_load(whole)
-        root = "../../"  # of an overlay
+        root = "../../"  # the root seen from an overlay
         self.assertEqual(kustomization["resources"], [f"{root}base"])
         names = [path.removeprefix(f"{root}components/") for path in kustomization["components"]]
         rest = {key: value for key, value in kustomization.items() if key not in ("resources", "components")}

@@ -38,7 +38,7 @@ def setUpModule():
     global machine
     machine = PrivateSystemd(tree.ROOT, BINARIES.resolve())
     unittest.addModuleCleanup(machine.close)
-    machine.run("rm", "-rf", "/etc/baton", "/root/baton-certs", "/var/lib/baton")  # of whoever followed the README here
+    machine.run("rm", "-rf", "/etc/baton", "/root/baton-certs", "/var/lib/baton")  # left if the README was followed here
     installed = machine.run("bash", "-euc", f"cd {tree.ROOT}\n{commands_of_readme()}")
     machine.key = re.search(r"^\S{20,}$", installed.stdout, re.MULTILINE).group()
     add_line("router", 'disaggregate = "always"')  # so that an answer takes both workers

@@ -54,7 +54,7 @@ class RequestHarness {
   struct Attempt {
     WorkerNeeds needs{.choices = 0};  // 0: its workers were not asked for
     Call decode, prefill;
-    uint32_t first_output = 0;                      // that its workers compute
+    uint32_t first_output = 0;                      // first output that its workers compute
     std::map<uint32_t, uint32_t> next_from_decode;  // output index, [choice]
   };
 
@@ -72,7 +72,7 @@ class RequestHarness {
   internal::v1::OutputToken Right(uint32_t choice, uint32_t index) const;
 
   MachineHarness harness_;
-  size_t read_ = 0;  // of the harness's actions
+  size_t read_ = 0;  // number of the harness's actions that were read
   bool ended_ = false;
   std::vector<uint32_t> asks_;  // attempts that wait for their workers
   std::map<uint32_t, Attempt> attempts_;

@@ -48,7 +48,7 @@ class Browser:
         self.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width <= NARROW)
 
     def open(self, address):
-        """Loads the page anew, also where only the part behind # differs, and without a chat that was kept."""
+        """Loads the page anew, also if only the part behind # differs, and without a chat that was kept."""
         self.driver.get("about:blank")
         added = self.command("Page.addScriptToEvaluateOnNewDocument", source="sessionStorage.clear()")
         self.driver.get(address)
@@ -75,7 +75,7 @@ class Browser:
         self.find(selector).send_keys(text)
 
     def text(self, selector):
-        """The text of the first such element, as it is in the document; None where there is none."""
+        """The text of the first such element, as it is in the document; None if there is none."""
         return self.js("return document.querySelector(arguments[0])?.textContent ?? null", selector)
 
     def shown(self, selector):

@@ -18,7 +18,7 @@ from disturb import Disturber
 
 TRACE = pathlib.Path(__file__).parent.parent / "data" / "traces" / "mooncake_conversation_scaled.csv"
 PAGE = 8  # tokens of one page number of the trace
-VOCABULARY = 49152  # of the tests' model
+VOCABULARY = 49152  # tokens of the tests' model
 CLIENTS = 12  # requests that run at once, unless the load is given as a rate
 DEADLINE_S = 300
 GAP_S = 0.5  # shorter gaps between tokens are ignored
@@ -111,7 +111,7 @@ class Load:
 
 
 def what_is_wrong(number, made, right, seen):
-    """Nothing where the request has all that it should."""
+    """Nothing if the request has all that it should."""
     if right.failure or seen.failure:
         return f"request {number} failed: {right.failure or seen.failure}"
     if seen.ids != right.ids or len(seen.ids) != made.sampling_params.max_tokens:

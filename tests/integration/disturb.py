@@ -17,7 +17,7 @@ class Disturber(threading.Thread):
     """Every `every_s` seconds `how`, one of:
       kill     a worker, drawn at random, is killed (SIGKILL) and started again at once
       restart  it is ended (SIGTERM, and its exit code must be 0) and started again
-      stop     it is stopped (SIGSTOP) for stopped_s seconds; for ever where that is None, as long as another one of its
+      stop     it is stopped (SIGSTOP) for stopped_s seconds; for ever if that is None, as long as another one of its
                kind runs, and woken at the end
       rolling  every worker in turn is restarted, each once it and the router are ready again; then it is over
       router   the router is killed and started again

@@ -23,7 +23,7 @@ SAMPLINGS = {
 WAYS = {"handed off": 4, "local": 4, "killed": 4, "16 at once": 16}  # requests at once
 ENOUGH = 20  # guesses that a cell accepts at least, and refuses
 REFERENCE = pathlib.Path(__file__).resolve().parent.parent / "data" / "reference" / "smollm2.json"
-WIDE_MARGIN = 0.5  # between the reference's two likeliest tokens; where it is less, our arithmetic may choose otherwise
+WIDE_MARGIN = 0.5  # between the reference's two likeliest tokens; if it is less, our arithmetic may choose otherwise
 
 
 def make_request(ids, max_tokens, sampling, seed, form):
@@ -55,7 +55,7 @@ class Goldens:
                 for number, case in enumerate(self.cases)]
 
     def faults(self, answers):
-        """What is wrong with greedy answers: they may leave the reference only where it has a token as good as its own."""
+        """What is wrong with greedy answers: they may leave the reference only if it has a token as good as its own."""
         faults = []
         for case, done in zip(self.cases, answers):
             for token, step, right in zip(done.token_ids, case["steps"], case["greedy"]):

@@ -25,7 +25,7 @@ REFUSED = {400, 403, 404, 405, 408, 413, 415, 417, 431, 501, 505}
 class Malformed(typing.NamedTuple):
     kind: str
     data: bytes
-    statuses: frozenset  # that its answer may have
+    statuses: frozenset  # allowed statuses of its answer
     may_be_unfinished: bool = False  # it is not answered then, since more could come
 
 

@@ -10,7 +10,7 @@ import pytest
 
 A_RECORD, IN, TTL_S = 1, 1, 1
 ANSWER, NO_SUCH_NAME = 0x8180, 0x8183
-PORT = 53  # that programs ask
+PORT = 53  # port that programs ask
 
 
 class NameServer:

@@ -27,7 +27,7 @@ def own_address():
 def _link(process):
     """Joins the namespace of `process` to this one by a cable of their own; the address of this end, if that may be done."""
     pid = process.pid
-    network = f"198.18.{pid // 64 % 256}.{{}}"  # of the networks for benchmarks, of four addresses each
+    network = f"198.18.{pid // 64 % 256}.{{}}"  # in the range for benchmarks; four addresses each
     here, there = network.format(pid % 64 * 4 + 1), network.format(pid % 64 * 4 + 2)
     cable = f"baton{pid}"
     steps = (f"ip link add {cable} type veth peer name outside netns {pid}",
@@ -52,7 +52,7 @@ def another_machine():
         yield Outside(own_address())
         return
     try:
-        namespace.stdin.write(b"\n")  # which comes back once the namespace is there
+        namespace.stdin.write(b"\n")  # comes back once the namespace is there
         namespace.stdin.flush()
         address = _link(namespace) if namespace.stdout.readline() else None
         enter = ("nsenter", "-t", str(namespace.pid), "-n")

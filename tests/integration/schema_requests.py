@@ -11,7 +11,7 @@ from disturb import Disturber
 from stubs import pb
 
 SEEDS = (1, 2, 3)
-OTHER_TOKENS = 150  # of answers by a schema that has no instance
+OTHER_TOKENS = 150  # tokens of an answer whose schema has no instance
 LENGTHS = 3  # an answer may be so many times as long as the longest instance
 
 
@@ -47,7 +47,7 @@ def asked(stub, case, seeds=SEEDS):
 
 
 def fault(case, done):
-    """What is wrong with an answer; None where it is valid, or was cut by its limit."""
+    """What is wrong with an answer; None if it is valid, or was cut by its limit."""
     if done.finish_reason == pb.FINISH_REASON_LENGTH:
         return None
     if done.finish_reason != pb.FINISH_REASON_STOP:

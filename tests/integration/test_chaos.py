@@ -17,7 +17,7 @@ def test_workers_that_stop_for_ever_are_not_missed():
 
 
 def test_a_router_that_was_killed_is_whole_again_with_its_next_start():
-    """Whoever had a stream there asks again; the workers free what the dead router left."""
+    """Clients that had a stream there ask again; the workers free what the dead router left."""
     report = chaos(60, "router", 2, prefill=2, decode=2)
     assert not report["wrong"] and report["router"]["router"] >= 1, report
     assert report["router_back_s"]["max"] < 15, "2 s where the machine does nothing else; docs/benchmarks/chaos.md has figures"

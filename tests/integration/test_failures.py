@@ -1,5 +1,5 @@
 """The only worker of its kind is missing or dies: a typed error in bounded time, and the next request works once it is back.
-What happens where there are others is in test_resume.py."""
+The case with other workers is in test_resume.py."""
 import time
 
 import grpc

@@ -316,7 +316,7 @@ def test_who_asks_too_much_in_a_second_loses_the_connection_and_is_let_in_later(
 
 
 def test_who_resets_all_that_he_asks_for_loses_the_connection_too(fronted):
-    """Or it takes no more from him, where HAProxy may drop it without a word."""
+    """Or HAProxy takes no more from this client, and may drop the connection without a word."""
     with connect(fronted.front.host_port[1], fronted.ours, "127.0.2.3", timeout_s=2) as flooding, pytest.raises(OSError):
         flooding.sendall(HELLO)
         for part in FLOODS["rapid_reset"](range(1, 2 * 1000 * REQUESTS_PER_S, 2)):

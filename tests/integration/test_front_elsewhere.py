@@ -20,7 +20,7 @@ from programs import bearer, channel_credentials, issue, make_authority, new_key
 from stubs import rpc
 from test_front import forged, generate
 
-PLACES = ("127.0.0.1", "127.0.0.2")  # of the routers, which have one port
+PLACES = ("127.0.0.1", "127.0.0.2")  # hosts of the routers, which share one port
 CLOSED_S = 20
 
 
@@ -71,7 +71,7 @@ class FrontElsewhere(Cluster):
         wait_until(lambda: self.probe("ready") == 200, 20, "the front knows a router")
 
     def probe(self, path):
-        """The HTTP status; None where nobody listens."""
+        """The HTTP status; None if no server listens."""
         try:
             with urllib.request.urlopen(f"http://{self.health}/{path}", timeout=5) as response:
                 return response.status

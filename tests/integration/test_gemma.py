@@ -26,7 +26,7 @@ TEXTS = ["The capital of France is", "def quicksort(items):\n    ", "Once upon a
          "Die Relativitätstheorie besagt, dass", "1, 1, 2, 3, 5, 8, 13,", "東京は日本の", "To make pancakes you need\n\n*   ",
          "Q: Why is the sky blue?\nA:",
          (ROOT / "LICENSE").read_text()[:3600]]  # longer than the window
-TOKENS = 64  # of each answer
+TOKENS = 64  # tokens of each answer
 TOP = 20
 WINDOW = 512
 PARTS = [" ", "  ", "     ", "\t", "\t\t", "\n", "\n\n", "\n\n\n\n", "\r\n", "a", "Z", "the", " the", "HTTPServer", "naïve", "É", "e\u0301",
@@ -81,7 +81,7 @@ def answers(stub, **sampling):
 
 def test_log_probabilities_are_near_those_of_float32(reference, gemma):
     distances, divergences, wide = [], [], 0
-    likelihoods = np.zeros(2)  # of the sampled tokens: ours and the reference's
+    likelihoods = np.zeros(2)  # for the sampled tokens: ours and the reference's
     for sampling in ({"temperature": 0}, {"temperature": 1, "seed": 5}):
         for prompt, done in answers(gemma, **sampling):
             tokens = [entry.token_id for entry in done.logprobs]

@@ -1,4 +1,4 @@
-"""scripts/gpu_check.sh where it has no GPU: what it can run it runs, and it names the rest with the reason."""
+"""scripts/gpu_check.sh if it has no GPU: what it can run it runs, and it names the rest with the reason."""
 import json
 import os
 import pathlib

@@ -113,7 +113,7 @@ def test_malformed_requests_are_refused_and_others_served(router):
         seen.update(future.result() for future in done)
     print("\n".join(f"{count:6d}  {kind} {status}" for (kind, status), count in sorted(seen.items(), key=str)))
     assert not wrong, "\n".join(wrong.values())
-    # Of very many short connections the system resets one or another, which then has no answer.
+    # Among very many short connections the system resets a few, which then have no answer.
     assert sum(count for (_, how), count in seen.items() if how == "reset") <= 2 + REQUESTS // 10_000, seen
     assert len({kind for kind, _ in seen}) == len(maker.kinds), "each kind was tried"
     assert router.process.poll() is None, router.log_text()

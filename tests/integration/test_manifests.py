@@ -99,7 +99,7 @@ def test_a_client_with_a_key_gets_an_answer_through_the_ingress_and_one_without_
     components = [str(tree.KUBERNETES / "components" / name) for name in ("api-keys", "ingress")]
     (overlay / "kustomization.yaml").write_text(json.dumps({"resources": [str(OVERLAYS / "one-gpu")], "components": components}))
     (ingress,) = tree.objects(overlay, "Ingress")
-    host = ingress["spec"]["rules"][0]["host"]  # which the controller passes on
+    host = ingress["spec"]["rules"][0]["host"]  # the controller passes it on
     key = new_key(tmp_path / "keys.toml", "--tenant=acme")
     with fleet(overlay, tmp_path) as router:
         forwarded = {"X-Forwarded-For": "192.0.2.9", "X-Forwarded-Proto": "https"}

@@ -104,7 +104,7 @@ def test_refusals_that_are_held_keep_no_message(router):
 
 def test_long_answers_that_nobody_reads_are_bounded_and_leave_room_to_other_tenants(router):
     before, connections = resident(router), []
-    body = json.dumps({"content": "a b " * (MB // 2), "with_pieces": True}).encode()  # whose ids take 4 MB
+    body = json.dumps({"content": "a b " * (MB // 2), "with_pieces": True}).encode()  # its ids take 4 MB
     try:
         for _ in range(10):
             connection = begin(router, "heavy", len(body), 0, path="/tokenize")

@@ -18,7 +18,7 @@ from cluster import MODEL, READY_TIMEOUT_S, Cluster, Server, complete, is_servin
 from programs import assert_one_clear_line, run
 from stubs import pb, rpc
 
-CUT = 74  # the exit code where the file was cut
+CUT = 74  # the exit code if the file was cut
 # BATON_CUTS: how many random moments each test tries.
 CUTS = int(os.environ.get("BATON_CUTS", "3"))
 SIZE = os.path.getsize(MODEL) if MODEL else 0
@@ -120,7 +120,7 @@ class Fleet:
             return answer(rpc.GenerationServiceStub(channel)) == self.right
 
     def serves(self, server):
-        """Whether the answers are right where the server is a part of the fleet."""
+        """Whether the answers are right if the server is a part of the fleet."""
         if "baton-router" in server.argv[0]:
             return self.gets_it_right(server)
         router = start("baton-router", MODEL, *self.arguments(prefill=server.address))

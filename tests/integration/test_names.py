@@ -14,7 +14,7 @@ from stubs import rpc
 FORMS = ("host:port", "dns:///", "file")
 ROLES = {"p": "prefill", "d": "decode"}
 MOST_SILENCE_S = 3  # without an answer, when the only worker of a role comes back elsewhere
-END_S = 5  # of a router after SIGTERM
+END_S = 5  # time for a router to end after SIGTERM
 
 
 class NamedFleet:

@@ -157,7 +157,7 @@ def test_a_killed_worker_is_seen_and_its_request_keeps_its_broken_try(served):
         while b"text" not in response.readline():
             pass
 
-        def decoding():  # which the first token may come before
+        def decoding():  # the first token may come before it
             record = get(served, "/page/requests/broken")
             return record["state"] == "decode" and record
 

@@ -32,7 +32,7 @@ all:
 
 After the code.
 """
-# What each would do where it is not kept from it.
+# What each would do if it is not kept from it.
 HOSTILE = [
     "<script>document.title='broken'</script>",
     "<img src=x onerror=document.title='broken'>",

@@ -1,4 +1,4 @@
-"""Where requests go: to whoever holds their beginning, and to the decode worker where a hand-off does not pay."""
+"""Where requests go: to whoever holds their beginning, and to the decode worker if a hand-off does not pay."""
 import contextlib
 
 import grpc

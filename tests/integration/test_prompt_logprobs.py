@@ -52,7 +52,7 @@ def test_an_answer_begins_with_its_prompt(fleet):
     made = request(prompt="Once upon a time", temperature=0, max_tokens=8, stream=True)
     plain = "".join(r.chunk.text for r in fleet.stub.Generate(made, timeout=60))
     made.echo = True
-    made.sampling_params.stop.append("upon")  # which only the prompt has
+    made.sampling_params.stop.append("upon")  # only the prompt has it
     assert "".join(r.chunk.text for r in fleet.stub.Generate(made, timeout=60)) == "Once upon a time" + plain
 
 

@@ -32,7 +32,7 @@ PROXIES = {  # the file, where its address stands in it and what is written ther
 PROGRAMS = {name: shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") for name in PROXIES}
 INSTALLED = [pytest.param(name, marks=pytest.mark.skipif(PROGRAMS[name] is None, reason=f"{name} is not installed"))
              for name in PROXIES]
-OWN_ADDRESSES = ("127.0.0.1:8080", "127.0.0.1:50051")  # of HTTP and gRPC, as the files have them
+OWN_ADDRESSES = ("127.0.0.1:8080", "127.0.0.1:50051")  # for HTTP and gRPC, as in the files
 PROMPT = "The capital of France is"
 
 

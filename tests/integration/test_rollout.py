@@ -10,7 +10,7 @@ import pytest
 from cluster import Cluster, failure, request, wait_until
 
 MODELS = pathlib.Path(__file__).resolve().parents[1] / "data/tiny"
-OLD, NEW = 0, 1  # of one tokenizer, with other weights
+OLD, NEW = 0, 1  # models with one tokenizer and different weights
 CLIENTS, TOKENS = 4, 200
 
 

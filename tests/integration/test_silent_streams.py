@@ -18,7 +18,7 @@ from cluster import SOON_S, Cluster, free_port, new_log, wait_until
 HAPROXY = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
 SILENCE_S = 3
 COMMENTS = SILENCE_S + 2  # a silent stream gets one each second
-SEQUENCES = 2  # that the decode worker computes at a time
+SEQUENCES = 2  # sequences that the decode worker computes at a time
 MB = 1 << 20
 CONFIG = """global
   tune.sndbuf.client 4096
@@ -125,7 +125,7 @@ def test_a_stream_that_waits_for_its_first_token_is_not_cut_and_what_is_no_strea
 
 
 def test_an_answer_that_stalls_is_not_cut(balanced):
-    # Its last token comes long after its first, also where small buffers let the balancer fall behind.
+    # Its last token comes long after its first, even if small buffers let the balancer fall behind.
     body = {"prompt": PROMPT, "max_tokens": 8000, "ignore_eos": True, "stream": True}
     worker = balanced.decode[0].process
     with asked(balanced.balancer, "/v1/completions", body) as answer:

@@ -12,8 +12,8 @@ PROMPT_TOKENS = 700
 LENGTH = 800
 IN_CHUNKS = ["--max-num-batched-tokens=128"]  # a worker's flags: it computes a prompt in several
 TOKEN_BYTES = {"gpt-oss-f16": 256, "gemma3-f16": 128}  # K and V of a token in one layer, in f16
-# Of each layer without a window all tokens are sent, and of one with a window of 16 these: 64 more than the window, from the
-# begin of a page on.
+# A layer without a window sends all tokens. A layer with a window of 16 sends these: 64 more than the window, from the begin of
+# a page on.
 SENT = {"gpt-oss-f16": [PROMPT_TOKENS, PROMPT_TOKENS - 608], "gemma3-f16": [PROMPT_TOKENS] + 5 * [PROMPT_TOKENS - 608]}
 
 

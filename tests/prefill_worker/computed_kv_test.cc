@@ -62,7 +62,7 @@ TEST(ComputedKv, WhatTheReceiverHoldsIsNotSent) {
   EXPECT_EQ(piece->first, (LayerTokens{0, {32, 64}}));
 }
 
-// Of 200 tokens layers 0 and 2 carry all, layer 1 those from 112 on.
+// Layers 0 and 2 carry all 200 tokens, layer 1 the tokens from 112 on.
 KvLayout LayoutWithWindow() {
   KvLayout layout = kSmallLayout;
   layout.groups = KvLayerGroups({0, 16, 0});

@@ -168,7 +168,7 @@ class LayerStagerTest : public testing::Test {
   std::optional<SendMachine> sender_;
   std::vector<SendEvent::Any> told_;
   std::vector<internal::v1::KvDataHeader> sent_;
-  std::vector<std::vector<KvLayerRows>> first_rows_;  // of all that was sent
+  std::vector<std::vector<KvLayerRows>> first_rows_;  // first rows of all messages
 };
 
 // Those that hold whatever the type on the wire.

@@ -210,7 +210,7 @@ TEST(SendDriver, RefusedJoinsMeanFewerStreams) {
   EXPECT_TRUE(pusher.ReleasedWithin(absl::Seconds(5)));
 }
 
-// Whoever waits for the push may end the process as soon as the callbacks are gone.
+// A thread that waits for the push may end the process as soon as the callbacks are destroyed.
 TEST(SendDriver, ItsChannelsAreGoneBeforeItsCallbacks) {
   FakeDecodeWorker decode({});
   Pusher pusher(decode.address(), 2);

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 class RouterFlagsTest : public ::testing::Test {
  protected:
-  // The error's message; empty where there is none.
+  // The error's message; empty if there is none.
   std::string Parse(std::vector<const char*> arguments) {
     arguments.insert(arguments.begin(), {"baton-router", "--model=m.gguf"});
     FlagSet set("baton-router", "A test.");

@@ -153,7 +153,7 @@ class RouterThreads : public RouterFixture {
   }
 
   std::mt19937_64 random_{1};
-  std::vector<MockWorker*> fleet_;  // that are alive
+  std::vector<MockWorker*> fleet_;  // workers that are alive
 };
 
 TEST_F(RouterThreads, TokensAreRightWhileClientsLeaveAndWorkersDie) {

@@ -86,17 +86,13 @@ class Tests(unittest.TestCase):
 
 
 class Words(unittest.TestCase):
-    def beginnings(self, path, text):
-        return [words for _, words in house.comment_beginnings(path, text)]
+    def test_turns_of_phrase_are_counted_in_product_and_tests(self):
+        files = {"x.h": "int a;  // of b\nint c;  // often\n", "tests/y.cc": "int d;  // Of e\n", "tests/data/z.h": "int f;  // of g\n"}
+        (figure, *_) = house.voice_figures(files)
+        self.assertEqual((figure.now, figure.goal, figure.details), ("1 / 1", "< 20", ["x.h:1: of b", "tests/y.cc:1: Of e"]))
 
-    def test_a_line_that_continues_a_comment_begins_none(self):
-        self.assertEqual(self.beginnings("x.h", "// The size\n// of it.\nint a;  // of b\nint c;  // Of d\n"),
-                         ["The size", "of b", "Of d"])
-        self.assertEqual(self.beginnings("x.py", "x = 1  # of y\n# of z\n\n# a\n"), ["of y", "a"])
-
-    def test_only_the_word_counts(self):
-        (figure, *_) = house.word_figures({"x.h": "int a;  // of b\nint c;  // often\nint d;  // Of e\n"})
-        self.assertEqual((figure.now, figure.details), ("2", ["x.h:1: of b", "x.h:3: Of e"]))
+    def test_every_goal_is_that_of_a_marker(self):
+        self.assertLessEqual(set(house.VOICE_GOALS), set(house.voice.MARKERS))
 
 
 class Sizes(unittest.TestCase):
@@ -106,18 +102,26 @@ class Sizes(unittest.TestCase):
     def test_a_limit_itself_is_allowed(self):
         body = "int F() {\n" + "\n" * 68 + "}\n"
         now = self.figures(house.size_figures({"a.cc": body, "b.cc": body.replace("{\n", "{\n\n"), "c.py": "\n" * 401}))
-        self.assertEqual(now, {"classes over 300 lines": "0", "functions over 70 lines": "1", "files over 400 lines": "1"})
+        self.assertEqual(now, {"classes over 300 lines": "0 / 0", "functions over 70 lines": "1 / 0", "files over 400 lines": "1 / 0"})
+
+    def test_tests_are_counted_apart_from_the_product(self):
+        body = "int F() {\n" + "\n" * 69 + "}\n"
+        now = self.figures(house.size_figures({"a.cc": body, "tests/a_test.cc": body, "tests/b_test.cc": body}))
+        self.assertEqual(now["functions over 70 lines"], "1 / 2")
 
     def test_folders_stand_beside_their_tests_and_count_only_their_own_files(self):
-        files = {f"a/{i}.cc": "\n" for i in range(21)} | {"a/b/x.h": "\n\n", "tests/a/b/x_test.cc": "\n", "docs/a.md": "\n"}
+        files = {f"a/{i}.cc": "\n" for i in range(41)} | {"a/b/x.h": "\n\n", "tests/a/b/x_test.cc": "\n", "docs/a.md": "\n"}
         now = self.figures(house.folder_figures(files))
-        self.assertEqual(now["folders with over 20 files"], "1")
-        self.assertEqual(now["lines of product / of tests"], "23 / 1")
-        self.assertEqual((now["  a"], now["  a/b"]), ("21 / 0", "2 / 1"))
+        self.assertEqual(now["folders with over 40 files"], "1 / 0")
+        self.assertEqual(now["lines of product / of tests"], "43 / 1")
+        self.assertEqual((now["  a"], now["  a/b"]), ("41 / 0", "2 / 1"))
 
     def test_pages_are_counted_in_words(self):
-        figures = house.word_figures({"docs/architecture.md": "one two\nthree"})
-        self.assertEqual((figures[-1].now, figures[-1].goal), ("3", "<= 1,200"))
+        files = {"docs/architecture.md": "one two\nthree", "docs/planted_bugs.md": "four", "README.md": "five six", "x.py": "seven"}
+        total, page, _, readme = house.page_figures(files)
+        self.assertEqual((total.now, total.goal), ("3", "<= 45,000"))
+        self.assertEqual((page.now, page.goal), ("3", "<= 1,200"))
+        self.assertEqual((readme.now, readme.goal), ("2", "<= 900"))
 
 
 if __name__ == "__main__":

@@ -250,7 +250,7 @@ class Committed(unittest.TestCase):
 
     def test_a_product_too_small_for_tiles_is_modelled_by_parts(self):
         step = model.Step(self.kernels, model.Q4_0, 64)
-        # Of 32 column tiles each block has at least two: 3 tiles by 16 parts are too few blocks, 4 are enough.
+        # Each block has at least two of 32 column tiles: 3 tiles by 16 parts are too few blocks, 4 are enough.
         self.assertEqual([step.takes_tiles(outputs, 4096) for outputs in (3 * 128, 4 * 128)], [False, True])
         # So many tiles that their columns are whole.
         self.assertTrue(step.takes_tiles(200 * 128, 128))

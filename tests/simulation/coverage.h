@@ -38,7 +38,7 @@ struct Coverage {
   uint64_t resumed_choices = 0;    // choices resumed alone after their first tokens
   uint64_t stopped_choices = 0;    // by the router, while others go on
   uint64_t audits = 0;
-  uint64_t audits_wrong = 0;        // that found forged KV
+  uint64_t audits_wrong = 0;        // audits that found forged KV
   uint64_t distrusted = 0;          // Decode calls that were ended because of it
   uint64_t refused_pushers = 0;     // Decode calls that named a quarantined pusher
   uint64_t refused_commits = 0;     // pushes whose pusher was quarantined meanwhile
@@ -51,10 +51,10 @@ struct Coverage {
   uint64_t told_kills = 0;             // workers that died of an output, and the router knew where
   uint64_t untold_kills = 0;           // such deaths of which the router did not know where
   uint64_t opening_kills = 0;          // workers that died of opening a request
-  uint64_t opened_alone = 0;           // of these, workers that had nothing else to open
+  uint64_t opened_alone = 0;           // workers among them that had nothing else to open
   uint64_t spent_links = 0;            // links on which two hand-offs of one request failed
   uint64_t standstills = 0;            // requests ended because two workers stood still of them
-  uint64_t runs_by_grammar = 0;        // of a sequence that is held to one
+  uint64_t runs_by_grammar = 0;        // runs of a sequence with a grammar
   uint64_t replayed_grammars = 0;      // attempts that begin with outputs held to a grammar
   uint64_t scored = 0;                 // answers with the prompt's log probabilities
   uint64_t scored_again = 0;           // attempts behind the first that compute them

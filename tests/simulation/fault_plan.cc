@@ -5,7 +5,7 @@ namespace {
 
 struct Kind {
   const char* name;
-  int most;  // in a thousand, in a seed where it is on; 0: timed
+  int most;  // in a thousand, in a seed if it is on; 0: timed
 };
 
 constexpr std::array<Kind, kFaultKinds> kKinds = {{

@@ -40,9 +40,9 @@ enum class Fault {
   kForgetfulDecode,
   // These strike a request, by chance.
   kDeadline,
-  kDeadlyPrompt,  // whoever computes it dies
+  kDeadlyPrompt,  // a worker that computes it dies
   kDeadlyOutput,
-  kDeadlyOpening,  // whoever opens it dies
+  kDeadlyOpening,  // a worker that opens it dies
   kCostlyOutput,   // the engine that computes it stands still
   // At a time, on a worker or a request.
   kCut,
@@ -118,8 +118,8 @@ struct FaultPlan {
   Disaggregation disaggregation = Disaggregation::kAuto;
   uint32_t queue = 0;  // requests
   // How the decode workers are run.
-  double audit_share = 0;  // of the pushes
-  int guessed_steps = 0;   // in a thousand, of the steps
+  double audit_share = 0;  // share of the pushes
+  int guessed_steps = 0;   // steps with guesses in a thousand
 };
 
 }  // namespace baton

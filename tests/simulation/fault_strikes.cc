@@ -6,7 +6,7 @@ namespace baton {
 namespace {
 
 constexpr Micros kTryAgain = 5'000;
-constexpr Micros kRepairTime = 1'000'000;  // of a worker
+constexpr Micros kRepairTime = 1'000'000;  // for a worker
 
 bool IsOfPrefillWorker(Fault fault) {
   switch (fault) {

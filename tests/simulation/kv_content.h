@@ -99,7 +99,7 @@ class KvContent {
       }
     }
   }
-  // Who forged rows of these tokens; none where a row is neither the right one nor forged, or has
+  // Who forged rows of these tokens; none if a row is neither the right one nor forged, or has
   // no block.
   std::optional<Forgers> ForgersOf(const KvBlocks& blocks, int layer, int first_token,
                                    int end_token) const {

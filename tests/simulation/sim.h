@@ -51,7 +51,7 @@ struct SimRequest {
   std::vector<int32_t> prompt;
   int max_tokens = 0;
   uint64_t seed = 0;
-  std::string grammar;          // that the choices are held to, in bytes; empty: any text
+  std::string grammar;          // grammar of the choices, in bytes; empty: any text
   bool scored = false;          // the client wants the prompt's log probabilities
   std::vector<Choice> choices;  // [n]
   // Computing this kills the worker: the output with that index of one choice, a chunk of the
@@ -59,7 +59,7 @@ struct SimRequest {
   int deadly_output = -1;
   uint32_t deadly_choice = 0;
   int deadly_chunk = -1;
-  bool deadly_opening = false;  // whoever opens it dies
+  bool deadly_opening = false;  // a worker that opens it dies
   // The output of `deadly_choice` that takes an engine so long that it stands still; -1: none does.
   int costly_output = -1;
   std::set<uint32_t> stopped;  // attempts in which an engine has begun to compute it
@@ -98,7 +98,7 @@ struct SimAttempt {
   const KvContent* content = nullptr;  // content of its first choice; for token_ids, of all
   internal::v1::AttemptKey key;
   std::string capability;
-  internal::v1::Pusher pusher;  // who may push, as the router says to the decode worker
+  internal::v1::Pusher pusher;  // the pusher that the router names to the decode worker
   // From then on its worker does and says nothing of it; at first never.
   Micros forgotten_at = std::numeric_limits<Micros>::max();
 

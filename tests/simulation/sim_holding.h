@@ -18,14 +18,14 @@ namespace baton {
 // span of tokens, one with a window has those that are still read.
 struct SimHolding {
   BlockPool::Reservation reservation;
-  std::vector<BlockPool::Block> blocks;  // [spans][groups]; empty where there is none
-  KvBlocks memory;                       // of the blocks
+  std::vector<BlockPool::Block> blocks;  // [spans][groups]; empty if there is none
+  KvBlocks memory;                       // bytes of the blocks
   std::vector<uint32_t> generations;     // [spans][groups]
   size_t entered_spans = 0;              // in the prefix cache, never written any more
-  // Of a prefill worker: its own blocks that gave way to equal ones of the prefix cache; the peer
+  // A prefill worker's own blocks that were replaced by equal ones of the prefix cache. The peer
   // reads them.
   std::vector<BlockPool::Block> replaced;
-  // Of a decode worker: who wrote the blocks that it has given back behind a window.
+  // At a decode worker: the writers of blocks that it has given back behind a window.
   std::set<std::string> former_sources;
 
   int groups() const { return memory.layout.groups.count(); }

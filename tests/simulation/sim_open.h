@@ -96,7 +96,7 @@ inline float SimLogprob(const SimRequest& right, size_t place) {
   return -static_cast<float>(Mix64(right.seed ^ place) % 4096) / 64;
 }
 
-// Those that computing the tokens [first, end) gives: each of the token behind it. None where the
+// Those that computing the tokens [first, end) gives: each of the token behind it. None if the
 // attempt tells none.
 inline std::optional<internal::v1::PromptLogprobs> ScoresOf(const SimAttempt& attempt, int first,
                                                             int end) {

@@ -60,7 +60,7 @@ class GemmaReference:
         return x @ self.weights[name + ".weight"].T
 
     def log_probabilities(self, tokens, first):
-        """Of each next token, after tokens[:first + 1] and so on: [len(tokens) - first, vocabulary]."""
+        """The values for each next token, after tokens[:first + 1] and so on: [len(tokens) - first, vocabulary]."""
         x = self.weights["token_embd.weight"][tokens] * np.float32(math.sqrt(self.key("embedding_length")))
         size = self.key("attention.key_length")
         for layer in range(self.key("block_count")):
@@ -87,7 +87,7 @@ class GemmaReference:
             self.fields["tokenizer.ggml.unknown_token_id"]))
 
 
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4  # of a GGUF and of SentencePiece alike
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4  # the same in GGUF and SentencePiece
 
 
 def varint(number):

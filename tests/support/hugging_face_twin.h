@@ -21,9 +21,9 @@ struct TwinName {
   };
   std::string theirs;
   Form form = Form::kSame;
-  // Of kSame: a tensor of GGUF whose rows follow these, matrix by matrix, in one tensor.
+  // For kSame: a tensor of GGUF whose rows follow these, matrix by matrix, in one tensor.
   std::string second = "";
-  bool in_turns = false;  // of kSame and kMxfp4: each row of `second` follows one of these
+  bool in_turns = false;  // for kSame and kMxfp4: each row of `second` follows one of these
 };
 
 struct TwinOptions {
@@ -36,7 +36,7 @@ struct TwinOptions {
 // The names that most architectures have.
 std::map<std::string, TwinName> CommonTwinNames(bool pairs);
 
-// Of tests/data/arch/gpt-oss-mxfp4.gguf.
+// Returns the options of tests/data/arch/gpt-oss-mxfp4.gguf.
 TwinOptions GptOssTwin();
 
 // Writes the folder's files into `folder`, which is there. F32, F16 and BF16 stay as they are.

@@ -20,7 +20,7 @@
 
 namespace baton {
 
-// The state of a worker that its calls share. Belongs to the loop's thread, except where it says
+// The state of a worker that its calls share. Belongs to the loop's thread, except if it says
 // so.
 struct MockState {
   MockState(const MockWorker::Options& o, MockHandOff& h) : options(o), hand_off(h) {}
@@ -55,7 +55,7 @@ struct MockState {
   mutable absl::Mutex mutex;
   MockBehaviour behaviour_now ABSL_GUARDED_BY(mutex);
   std::atomic<bool> saw_pause = false;
-  std::string trace_parent ABSL_GUARDED_BY(mutex);  // of the last call
+  std::string trace_parent ABSL_GUARDED_BY(mutex);  // header of the last call
   std::atomic<int> active = 0;
   std::atomic<int> total = 0;
   uint64_t progress = 0;  // the worker's sign of life
@@ -216,7 +216,7 @@ class MockDecode final
   size_t unfinished_ = 0;
   bool started_ = false, paused_ = false;
   bool idle_ = false;     // no step is scheduled, since the call is paused or the outbox is full
-  uint32_t blocks_ = 0;   // that it holds
+  uint32_t blocks_ = 0;   // blocks that it holds
   bool steps_ = false;    // its unfinished choices are among state_.decoding
   bool expects_ = false;  // the call waits for its hand-off
 };

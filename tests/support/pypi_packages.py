@@ -13,7 +13,7 @@ import unittest
 
 
 def lacking():
-    """Why this machine cannot run the pinned wheels, None where it can."""
+    """Why this machine cannot run the pinned wheels, None if it can."""
     here = (platform.system(), platform.machine(), platform.python_implementation(), *sys.version_info[:2])
     if here != ("Linux", "x86_64", "CPython", 3, 11):
         return f"the requirements pin wheels for CPython 3.11 on Linux x86-64, and this is {here}"

@@ -1,4 +1,4 @@
-"""Tests that take packages from PyPI skip, and say so, where it cannot be reached."""
+"""Tests that take packages from PyPI skip, and say so, if it cannot be reached."""
 import os
 import pathlib
 import re

@@ -14,7 +14,7 @@ SUITES = ("written", "json_schema_test_suite", "datamodel_code_generator")
 
 
 def install(otherwise):
-    """jsonschema and llguidance are modules from now on. `otherwise`: `or_skip` or `or_end` of pypi_packages, where that cannot be."""
+    """jsonschema and llguidance are modules from now on. `otherwise`: `or_skip` or `or_end` of pypi_packages, if that cannot be."""
     otherwise(pypi_packages.install, pathlib.Path(__file__).resolve().parent / "schema_requirements.txt")
 
 

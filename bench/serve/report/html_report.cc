@@ -56,7 +56,7 @@ class Bins {
   int64_t width_ns_;
 };
 
-// Each sample, or evenly chosen ones and the largest of all where there are too many.
+// Each sample, or evenly chosen ones and the largest of all if there are too many.
 ChartSeries Dots(const std::string& name, const SampleSeries& series, const Bins& bins) {
   ChartSeries dots{.name = name, .kind = ChartSeries::Kind::kDots, .points = {}};
   const size_t step = std::max<size_t>(1, (series.size() + kMostDots - 1) / kMostDots);

@@ -22,7 +22,7 @@ enum class LimitedTime {
 struct LoadLimit {
   std::string name;  // as it was given: "ttft", "itl", "itl_p95", "tpot", "e2e"
   LimitedTime time = LimitedTime::kTtft;
-  int percent = 100;  // which percentile of the request's own gaps; 100: each gap
+  int percent = 100;  // percentile of the request's own gaps; 100: each gap
   int64_t most_ns = 0;
 };
 

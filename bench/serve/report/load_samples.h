@@ -36,19 +36,19 @@ struct LoadSamples {
   uint64_t cut = 0;
   uint64_t good = 0;            // requests completed within the objective
   uint64_t shorter = 0;         // requests completed with fewer tokens than were asked for
-  uint64_t tokens = 0;          // that came inside the window
-  uint64_t messages = 0;        // that they came in
+  uint64_t tokens = 0;          // tokens that came inside the window
+  uint64_t messages = 0;        // messages with these tokens
   uint64_t input_tokens = 0;    // those of prompts whose first token came inside the window
   uint64_t resumed = 0;         // requests completed after more than one attempt
   uint64_t local_prefills = 0;  // requests completed whose prompt the decode worker computed
-  uint64_t spread = 0;          // requests completed with tokens told only as a sum (kSpread)
-  uint64_t uncounted = 0;       // requests completed with tokens not told at all (kMessages)
-  // From when a request was due, also where it was sent later; `from_sent`: from when it was sent.
+  uint64_t spread = 0;          // completed requests with only the sum of tokens (kSpread)
+  uint64_t uncounted = 0;       // completed requests without a number of tokens (kMessages)
+  // From when a request was due, even if it was sent later; `from_sent`: from when it was sent.
   SampleSeries ttft, ttft_from_sent, e2e, e2e_from_sent, refusal;
   SampleSeries itl;       // gaps between two messages with tokens, however many they have
   SampleSeries tpot;      // completed requests with at least two messages
   SampleSeries send_lag;  // from when a request was due until it was sent
-  std::array<SampleSeries, kStages> stages{};  // what the server tells of completed requests
+  std::array<SampleSeries, kStages> stages{};  // reported by the server for completed requests
   std::vector<int64_t> good_at_ns{};           // due times of the good requests
   std::map<std::string, uint64_t> failures{};  // message -> count; see kOtherFailures
   std::map<std::string, uint64_t> kinds{};     // kind of refusals and failures -> count

@@ -5,7 +5,7 @@
 // which is not in it; where it is missing the run was broken off. Each line between them is a
 // request, in the order in which they ended: "id", "class", "intended_ns", "sent_ns", "end_ns",
 // "messages" ([[time in ns, tokens], ...]), "asked_input_tokens", "asked_output_tokens",
-// "input_tokens", "count" ("ids", "usage", "spread" or "messages": what told the tokens of
+// "input_tokens", "count" ("ids", "usage", "spread" or "messages": the source of the tokens of
 // messages), "outcome" ("completed", "refused", "failed" or "cut"), "attempts", "local_prefill",
 // "stages_ns", and of refusals and failures "kind" and "error". Times are whole nanoseconds since
 // the load began.

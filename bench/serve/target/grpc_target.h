@@ -23,7 +23,7 @@ class GrpcTarget : public LoadTarget {
   struct Options {
     std::string server;                           // host:port
     absl::Duration timeout = absl::Seconds(120);  // deadline of each request
-    int connections = 4;                          // that the requests go over in turn
+    int connections = 4;                          // connections that requests use in turn
     ClientKey key{};                              // shown in every request
   };
   // Opens the connections. The error names the server's address.

@@ -35,7 +35,7 @@ class HttpTarget : public LoadTarget {
     absl::Duration timeout = absl::Seconds(120);  // deadline of each request
     ClientKey key{};                              // shown in every request
   };
-  // Asks for the model where there is none. An error names --http, --extra-body or a flag of TLS.
+  // Asks for the model if there is none. An error names --http, --extra-body or a flag of TLS.
   static absl::StatusOr<std::unique_ptr<HttpTarget>> Create(const Options& options,
                                                             const TlsFlags& tls,
                                                             const Credentials& credentials);

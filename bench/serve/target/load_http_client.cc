@@ -144,7 +144,7 @@ class LoadHttpClient::Call : public std::enable_shared_from_this<Call> {
     if (secure == nullptr) return Write();
     Error is_no_address;
     asio::ip::make_address(client_.name_, is_no_address);
-    if (is_no_address) {  // names alone are told to servers (RFC 6066)
+    if (is_no_address) {  // only names are sent to servers (RFC 6066)
       SSL_set_tlsext_host_name(secure->native_handle(), client_.name_.c_str());
     }
     secure->set_verify_callback(asio::ssl::host_name_verification(client_.name_));

@@ -38,7 +38,7 @@ struct LoadHttpResult {
 // A request that meets a connection which the server has just closed is sent once again.
 class LoadHttpClient {
  public:
-  // Looks the host up. `tls` holds where the URL says https; without --tls-ca the system's
+  // Looks the host up. `tls` holds if the URL says https; without --tls-ca the system's
   // authorities count. INVALID_ARGUMENT or UNAVAILABLE name flag or host.
   static absl::StatusOr<std::unique_ptr<LoadHttpClient>> Create(const HttpUrl& url,
                                                                 const TlsFlags& tls,
@@ -65,7 +65,7 @@ class LoadHttpClient {
 
   const HttpUrl url_;
   const Credentials credentials_;
-  std::string name_;  // that the server's certificate must have
+  std::string name_;  // required name in the server's certificate
   boost::asio::io_context io_{1};
   std::unique_ptr<boost::asio::ssl::context> tls_;  // null: plain text
   boost::asio::ip::tcp::resolver::results_type endpoints_;

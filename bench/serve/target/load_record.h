@@ -33,7 +33,7 @@ struct TokenMessage {
   uint32_t tokens = 0;
 };
 
-// What tells how many tokens a message had.
+// The source of a message's number of tokens.
 enum class TokensTold {
   kIds,       // the messages, by their token ids
   kUsage,     // the messages, by a running usage
@@ -41,7 +41,7 @@ enum class TokensTold {
   kMessages,  // nothing; each message counts as one token
 };
 
-// The stages of an answer that a server may tell, in the order of kStageNames.
+// The stages of an answer that a server may report, in the order of kStageNames.
 inline constexpr std::array kStageNames = {"queue",       "prefill_queue",       "prefill",
                                            "kv_transfer", "exposed_kv_transfer", "decode_queue",
                                            "decode",      "server_ttft",         "server_total"};

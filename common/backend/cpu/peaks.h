@@ -33,7 +33,7 @@ struct CpuPeakOptions {
 // best of several runs. RESOURCE_EXHAUSTED without memory to read. REQUIRES: CpuHas(isa).
 absl::StatusOr<CpuPeaks> MeasureCpuPeaks(const CpuPeakOptions& options);
 
-// Memory far larger than the caches, to be read again and again. Where a host has other guests, its
+// Memory far larger than the caches, to be read again and again. If a host has other guests, its
 // speed changes from second to second. So a rate is compared with reads just before and after.
 class MemoryReader {
  public:

@@ -161,8 +161,8 @@ class CudaBackend final : public Backend {
   const InputToken* tokens_ = nullptr;  // the tokens in pass_arrays_
   int32_t* token_ids_ = nullptr;        // the room for their ids in pass_arrays_
   AttentionPlan plan_;
-  std::optional<AttentionTiles> planned_tiles_;  // that plan_ is for; none: it is of another pass
-  // The words of plan_ where the pass is not recorded; those of a recorded one are in pass_arrays_.
+  std::optional<AttentionTiles> planned_tiles_;  // tiles of plan_; none: it is another pass's
+  // The words of plan_ if the pass is not recorded; those of a recorded one are in pass_arrays_.
   BackendBuffer plan_words_;
   std::vector<AttentionWork> work_;  // its parts
   // Partial results that ReservePasses has taken memory for.

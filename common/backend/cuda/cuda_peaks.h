@@ -23,7 +23,7 @@ struct CudaPeakOptions {
 };
 
 // Measures the device that is current on the calling thread (MakeCudaBackend leaves it so). Returns
-// the errors of MakeCudaBackend where there is none, and RESOURCE_EXHAUSTED without memory for the
+// the errors of MakeCudaBackend if there is none, and RESOURCE_EXHAUSTED without memory for the
 // copy and the matrices.
 absl::StatusOr<CudaPeaks> MeasureCudaPeaks(const CudaPeakOptions& options);
 

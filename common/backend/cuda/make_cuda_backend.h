@@ -10,7 +10,7 @@
 
 namespace baton {
 
-// True where the build has CUDA and the machine has a GPU of a kind that the build supports.
+// True if the build has CUDA and the machine has a GPU of a kind that the build supports.
 bool CudaAvailable();
 
 struct MakeCudaOptions {
@@ -19,8 +19,8 @@ struct MakeCudaOptions {
   PoolThreads load_threads = {};  // see CudaBackendOptions
 };
 
-// UNIMPLEMENTED where this build has no CUDA.
-// INVALID_ARGUMENT where the machine has no driver, no GPU, no GPU of that number, or one that this
+// UNIMPLEMENTED if this build has no CUDA.
+// INVALID_ARGUMENT if the machine has no driver, no GPU, no GPU of that number, or one that this
 // build has no code for; the message says what was found and the remedy. Leaves the device current
 // on the calling thread.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const MakeCudaOptions& options);

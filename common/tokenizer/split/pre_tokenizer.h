@@ -23,7 +23,7 @@ struct SplitRule {
     kMergedWithNext,      // it begins the piece after it
     kContiguous,          // matches in a row are one piece
   };
-  std::string expression;  // of Oniguruma (regex_dialect.h)
+  std::string expression;  // in Oniguruma's syntax (regex_dialect.h)
   Behavior behavior = Behavior::kIsolated;
   bool invert = false;  // the text between matches takes their place
 };

@@ -9,7 +9,7 @@
 namespace baton {
 
 struct PreTokenizerScheme {
-  // Of Oniguruma; each splits the pieces of the one before it. Null: no more.
+  // Expressions in Oniguruma's syntax; each splits the pieces of the previous one. Null: no more.
   std::array<const char*, 4> expressions;
   bool takes_known_pieces_whole;
   bool adds_bos_by_default;

@@ -15,8 +15,8 @@ namespace baton {
 
 // How many steps an expression may still take for one text, and how much CPU time of the thread that
 // made the budget, so that a text takes linear time whatever the expression. PCRE2 counts no step for
-// the bytes that a repeat of one class takes, and none for each place where it begins again: only the
-// clock tells those.
+// the bytes that a repeat of one class takes, and none for each place where it begins again: only
+// the clock counts those.
 class SplitBudget {
  public:
   explicit SplitBudget(size_t text_bytes, absl::Duration free_time = absl::Seconds(1))
@@ -41,7 +41,7 @@ class SplitBudget {
 // Immutable and thread-safe; movable.
 class SplitExpression {
  public:
-  // `expression` is of Oniguruma (regex_dialect.h). If `use_jit`, it becomes machine code where
+  // `expression` is of Oniguruma (regex_dialect.h). If `use_jit`, it becomes machine code if
   // that is possible; it matches the same. INVALID_ARGUMENT or UNIMPLEMENTED quotes it.
   static absl::StatusOr<SplitExpression> Create(absl::string_view expression, bool use_jit = true);
   SplitExpression(SplitExpression&&) noexcept;

@@ -1,4 +1,4 @@
-// How many workers of each role the load needs, as the router advises, and why.
+// Shows the router's advice: the number of workers of each role that the load needs, and the reason.
 
 import {make, setText, syncList} from "./dom.js";
 import {count, counted, percent} from "./format.js";
@@ -27,7 +27,7 @@ export function adviceView() {
   const colocated = make("p", {class: "note"});
   return {
     element: make("div", {}, list, colocated),
-    // Whether there is anything to show: routers of other versions tell nothing.
+    // Whether there is anything to show: routers of other versions have no advice.
     update(fleet) {
       const told = ROLES.filter((role) => fleet.advice?.[role]).map((name) => ({name, told: fleet.advice[name]}));
       syncList(list, told, (one) => one.name, roleRow, (row, one) => row.update(one));

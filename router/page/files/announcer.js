@@ -1,4 +1,4 @@
-// What a screen reader is told unasked. At most one sentence in a few seconds, the newest one: a fleet in trouble must not talk
+// Announcements for a screen reader. At most one sentence in a few seconds, the newest one: a fleet in trouble must not talk
 // without a pause.
 
 const PAUSE_MS = 4000;

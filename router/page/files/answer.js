@@ -30,7 +30,7 @@ export function addToChoice(choice, part) {
   choice.seed = part.seed ?? choice.seed;
 }
 
-// Of a choice what is kept over a reload: all but its tokens. restoredChoice() makes a choice of it.
+// Returns the parts of a choice that are kept over a reload: all but its tokens. restoredChoice() is the inverse.
 export function keptChoice({text, reasoning, calls, tokenCount, finish, timings, seed}) {
   const {time_to_first_token_ms, decode_ms} = timings ?? {};
   return {text, reasoning, calls, tokenCount, finish, timings: {time_to_first_token_ms, decode_ms}, seed};

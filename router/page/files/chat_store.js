@@ -11,7 +11,7 @@ export function forgetChat() {
   } catch { /* storage is switched off */ }
 }
 
-// Whether the chat is kept. An older one is forgotten where it is not.
+// Whether the chat is kept. An older one is forgotten if it is not.
 export function keepChat(chat) {
   try {
     const text = JSON.stringify({version: VERSION, ...chat});
@@ -24,7 +24,7 @@ export function keepChat(chat) {
   return false;
 }
 
-// The chat that was kept; undefined where there is none, or one of another version of the page.
+// The chat that was kept; undefined if there is none, or one of another version of the page.
 export function keptChat() {
   try {
     const chat = JSON.parse(sessionStorage.getItem(KEY));

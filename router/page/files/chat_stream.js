@@ -1,4 +1,4 @@
-// One streamed chat completion: the events of the answer as they come, and an end that is told once.
+// One streamed chat completion: the events of the answer as they come, and an end that is reported once.
 
 import {errorOf} from "./router_api.js";
 

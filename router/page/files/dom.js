@@ -1,4 +1,4 @@
-// Helpers for the document. What is shown enters as text nodes, never as markup.
+// Helpers for the document. Shown texts become text nodes, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 

@@ -91,7 +91,7 @@ export function fleetView() {
 
   const minute = [];  // fleets of the last minute, oldest first
   let said;
-  let fleetNow;  // the fleet as it was told last
+  let fleetNow;  // the last report about the fleet
   let history = {};  // the router's last answer
   let historyAt = -Infinity;  // when it was asked for
 

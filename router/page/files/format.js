@@ -1,4 +1,4 @@
-// Numbers as people read them: always with their unit, in figures of one width. What is unknown is a dash.
+// Numbers as people read them: always with their unit, in figures of one width. An unknown number is a dash.
 
 const UNKNOWN = "–";
 const known = (value) => typeof value === "number" && Number.isFinite(value);

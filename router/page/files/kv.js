@@ -40,7 +40,7 @@ function blocksPicture() {
         const x = 10 * (index % ROW);
         const y = 10 * Math.floor(index / ROW);
         const cell = draw("rect", {class: state, x: x + 1, y: y + 1, width: 8, height: 8, rx: 1.5});
-        // A cached cell has a hole: it can be told from a used one without its colour.
+        // A cached cell has a hole: it differs from a used one even without its colour.
         if (state !== "cached") return cell;
         return draw("g", {}, cell, draw("rect", {class: "hole", x: x + 3.5, y: y + 3.5, width: 3, height: 3}));
       }));

@@ -8,10 +8,10 @@ import {getDefaults, Lexer} from "./marked.js";
 
 const OPTIONS = {...getDefaults(), mangle: false};
 const MOST_NODES = 20000;
-const MOST_DEPTH = 24;  // what lies deeper is shown as it was written
+const MOST_DEPTH = 24;  // deeper text is shown as it was written
 const MOST_LANGUAGE = 40;  // characters
-const MOST_MARKS = 64;  // of quotes and lists before the text of a line: marked copies the rest of the text for each
-const MOST_CELLS = 50000;  // of a table: marked fills up short rows
+const MOST_MARKS = 64;  // marks of quotes and lists before a line's text: marked copies the rest of the text for each
+const MOST_CELLS = 50000;  // cells of a table: marked fills up short rows
 
 const NAMED = {amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", copy: "©", reg: "®", deg: "°", middot: "·",
   times: "×", ndash: "–", mdash: "—", hellip: "…", larr: "←", rarr: "→", le: "≤", ge: "≥", ne: "≠"};
@@ -65,7 +65,7 @@ function check(source) {
   }
 }
 
-// The address as a link has it; undefined where it is none of the web.
+// The address as a link has it; undefined if it is none of the web.
 function webAddress(href) {
   try {
     const address = new URL(decode(href));

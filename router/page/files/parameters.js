@@ -31,7 +31,7 @@ function jsonOf(control, name, wanted) {
   return value;
 }
 
-// A number field's value; undefined where it is empty, so that the server's default holds.
+// A number field's value; undefined if it is empty, so that the server's default holds.
 function numberOf(control, name) {
   if (control.validity.badInput) throw new Error(`${name} is no number`);
   return control.value === "" ? undefined : Number(control.value);

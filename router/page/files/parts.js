@@ -7,7 +7,7 @@ export function tableHead(names) {
   return make("thead", {}, make("tr", {}, ...names.map((name) => make("th", {scope: "col"}, name))));
 }
 
-// A cell that says its column's name itself where the window is too narrow for a head.
+// A cell that says its column's name itself if the window is too narrow for a head.
 export function cell(column, ...children) {
   return make("td", {"data-label": column}, make("div", {class: "cell"}, ...children));
 }

@@ -28,7 +28,7 @@ function row(key, name, ms, total) {
 }
 
 // What the stages leave of the total. It is negative where they overlap: a decode worker may begin while the prefill worker still
-// waits to hear that all has arrived.
+// waits for the report that all has arrived.
 function restOf(timings, rest) {
   if (rest < 0) return "Decode beside the end of the transfer";
   return timings.attempts > 1 ? "The rest: lost attempts, network, router" : "The rest: network, router";
@@ -134,7 +134,7 @@ export function requestPanel() {
         return;
       }
       const request = answer.data;
-      if (request.id !== id) return;  // of the request that was looked at before
+      if (request.id !== id) return;  // a late answer about the previously shown request
       last = request;
       done = !isUnderWay(request.state);
       found.hidden = false;

@@ -17,7 +17,7 @@ const FILTERS = {
   page: {word: "sent from this page", keeps: (request) => sentFromHere(request.id) !== undefined},
 };
 
-// Of a request that this page sent, how its question begins.
+// Returns the beginning of the question in a request that this page sent.
 function ofThisPage(id) {
   const record = sentFromHere(id);
   if (!record) return "";

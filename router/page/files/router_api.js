@@ -1,4 +1,4 @@
-// What the page asks the router for. An answer is {data}, or {trouble: "gone" | "denied" | "missing" | "failed", ...}.
+// The page's requests to the router. An answer is {data}, or {trouble: "gone" | "denied" | "missing" | "failed", ...}.
 
 const PATIENCE_MS = 4000;
 

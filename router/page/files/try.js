@@ -70,14 +70,14 @@ async function streamInto(answers, signal, onProgress) {
   return outcome;
 }
 
-// Of an answer what is kept over a reload; one that was running is one that was stopped by then.
+// Returns the parts of an answer that are kept over a reload. A running answer is kept as a stopped one.
 function keptAnswer({name, record, choice, outcome, running, chosen}) {
   return {name, id: record.id, firstMs: record.firstMs, isJson: record.isJson, choice: keptChoice(choice), chosen,
     outcome: running ? {stopped: true} : outcome};
 }
 
 export function tryView() {
-  const messages = [];  // of the conversation, as the API has them
+  const messages = [];  // messages of the conversation in the API's form
   const entries = [];  // as they are shown: {who, text}, or {answers} of one question
   let pendingCalls = [];  // calls of tools that wait for their result
   let running = [];  // AbortControllers
@@ -101,7 +101,7 @@ export function tryView() {
   const form = make("form", {class: "composer"}, draftLabel, draft, problem,
     make("div", {class: "buttons"}, send, stop, retry, clear,
       make("span", {class: "more"}, "Enter sends, Shift+Enter begins a line")), keeping);
-  const model = {};  // {id, grpc}, as the router tells them
+  const model = {};  // {id, grpc} from the router
 
   // What the next request would be; with an empty draft, that of the last question.
   function bodyNow() {
@@ -193,7 +193,7 @@ export function tryView() {
     buttons();
   }
 
-  // The requests for `asked`; undefined, and the reason is shown, where a field is wrong.
+  // The requests for `asked`; undefined, and the reason is shown, if a field is wrong.
   function bodiesFor(asked) {
     problem.replaceChildren();
     try {

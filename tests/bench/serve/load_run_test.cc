@@ -142,7 +142,7 @@ class QuickTarget : public LoadTarget {
   void Cancel(LoadRecord&) override {}
 
  private:
-  const std::vector<RequestOutcome> outcomes_;  // of the first requests; the last one for the rest
+  const std::vector<RequestOutcome> outcomes_;  // by request; the last one is repeated
   std::vector<Seen>& seen_;
   std::vector<LoadRecord*> ended_;
 };

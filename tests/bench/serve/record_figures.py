@@ -48,7 +48,7 @@ def tpot(request):
 
 
 def duration_ns(text):
-    """Of one number and its unit."""
+    """Reads one number and its unit."""
     number = text.rstrip("numsh")
     return int(fractions.Fraction(number) * UNITS_NS[text[len(number):]])
 

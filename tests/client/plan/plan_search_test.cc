@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A load of 1,000 requests, all good where `keeps` is so, else half of them.
+// A load of 1,000 requests, all good if `keeps` is so, else half of them.
 template <typename Keeps>
 auto LoadKeptBy(Keeps keeps) {
   return [keeps](FleetSize size) {

@@ -191,7 +191,7 @@ TEST(PlannedFleet, ComputesAndSendsOnlyWhatTheWorkersDoNotHold) {
   EXPECT_EQ(result.sent_bytes, 512'000u + 32'000u);
   ASSERT_EQ(result.prefill_ns.size(), 2u);
   EXPECT_EQ(result.prefill_ns[1], 32 * 100'000);
-  // Of many workers the router finds the one that holds it.
+  // Among many workers the router finds the one that holds it.
   const PlanResult many = Replayed(RoundFleet(50, 50), LoadOf({request, again}));
   EXPECT_EQ(many.cached_tokens, 480u);
   EXPECT_EQ(many.sent_bytes, 512'000u + 32'000u);

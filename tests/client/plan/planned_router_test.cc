@@ -69,7 +69,7 @@ TEST_F(PlannedRouterTest, SpreadsRequestsOverTheLeastBusy) {
     ++prefill[lease.prefill];
     ++decode[lease.decode];
   }
-  // Of 8 that are drawn the least busy: nearly all get one.
+  // The least busy of 8 drawn workers is chosen: nearly all get one.
   EXPECT_GT(prefill.size(), 30u);
   EXPECT_GT(decode.size(), 30u);
 }

@@ -33,7 +33,7 @@ class Seen {
 };
 
 // A watcher changes its thread's signals, so each test has a process of its own, which ends with 0
-// where all is well.
+// if all is well.
 TEST(SignalWatcherDeathTest, CallsForEverySignalWithItsNumberAndEndsByItself) {
   EXPECT_EXIT(
       {

@@ -21,8 +21,8 @@ struct EventLog {
   std::vector<OutputToken> tokens;
   std::vector<LayerComputed> layers;  // without their block tables
   std::vector<int> chunk_ends;
-  std::vector<TokenLogprobs> scores;  // of the prompt's tokens from the second on
-  std::vector<int32_t> block_table;   // granted, or of the last LayerComputed
+  std::vector<TokenLogprobs> scores;  // for the prompt's tokens from the second on
+  std::vector<int32_t> block_table;   // granted, or from the last LayerComputed
   bool admitted = false;
   bool granted = false;
   int start_token = 0;  // first token that the grant left to be pushed
@@ -41,7 +41,7 @@ struct EventLog {
 class EngineHarness {
  public:
   struct Options {
-    std::string model = "tiny-llama-f32.gguf";  // of tests/data/tiny, or a whole path
+    std::string model = "tiny-llama-f32.gguf";  // file in tests/data/tiny, or a whole path
     std::string draft = {};                     // as `model`; empty: no draft model
     std::string device = "cpu";
     bool deterministic = false;

@@ -48,7 +48,7 @@ TEST(EngineRefusals, AFullWaitingLineRefusesAndServesAgainOnceItMoves) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   harness.Run();
   harness.RunAlone(request);
-  // Whoever is released while waiting makes room too.
+  // A sequence that is released while it waits makes room, too.
   for (int i = 0; i < 5; ++i) {
     const SequenceId id = harness.Submit(request);
     harness.engine().Release(id);

@@ -251,7 +251,7 @@ class Simulation {
       CheckChoice(logs[choice], job.first.empty() ? nullptr : &job.first[choice],
                   expected_[job.request][choice]);
     }
-    // Whoever computes the prompt tells its log probabilities, as far as it comes.
+    // The worker that computes the prompt reports its log probabilities, as far as it comes.
     if (job.handed_off && job.prefill_id == 0) return;
     const EventLog& computes =
         job.handed_off ? prefill_.log(job.prefill_id) : decode_.log(job.decode_id);

@@ -121,7 +121,7 @@ class Steps {
     DoneUntil(1);
   }
 
-  // Whoever else has a block that is written is about to copy it, and has no use for what comes
+  // Another sequence that has a written block is about to copy it, and has no use for what comes
   // behind the tokens of both.
   void CheckWritesAlone(const Sequence& sequence, const ScheduledTokens& scheduled) {
     for (int index = scheduled.first_token / kBlockSize; index * kBlockSize < scheduled.end_token();

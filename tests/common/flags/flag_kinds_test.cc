@@ -11,7 +11,7 @@ namespace {
 
 class FlagKindsTest : public testing::Test {
  protected:
-  // The error of --flag=text, without what names the flag; "" where it was taken.
+  // The error of --flag=text, without what names the flag; "" if it was taken.
   std::string Set(const std::string& text) {
     const absl::Status status = flags_.Set("flag", text);
     EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status)) << status;

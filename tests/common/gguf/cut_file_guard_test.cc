@@ -93,7 +93,7 @@ TEST(CutFileGuardDeathTest, AnotherBusErrorDoesWhatItDid) {
   const CutFile other;
   const CutFileGuard guard(guarded.bytes(), "guarded");
   { const CutFileGuard gone(other.bytes(), "gone"); }
-#if !defined(__SANITIZE_ADDRESS__)  // which reports and exits instead
+#if !defined(__SANITIZE_ADDRESS__)  // ASan reports and exits instead
   EXPECT_EXIT(other.ReadTheEnd(), testing::KilledBySignal(SIGBUS), "^$");
   EXPECT_EXIT(raise(SIGBUS), testing::KilledBySignal(SIGBUS), "^$");
 #endif

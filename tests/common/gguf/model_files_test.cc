@@ -98,7 +98,7 @@ TEST(ModelFiles, TheSampleDigestReadsASmallModelWholeAndPartsOfALargeOne) {
   }
   EXPECT_NE(digest(small + "x"), of_small) << "the size counts";
 
-  // Of 33 MiB every second 64 KiB are read.
+  // In 33 MiB every second 64 KiB are read.
   constexpr size_t kSampleBytes = size_t{64} << 10;
   std::string large(size_t{33} << 20, 'x');
   const std::string of_large = digest(large);

@@ -15,7 +15,7 @@ namespace baton {
 namespace {
 
 struct SchemaCase {
-  const char* keywords;  // that the case is about
+  const char* keywords;  // keywords that the case is about
   const char* schema;
   std::vector<std::string> valid;
   std::vector<std::string> invalid;

@@ -67,7 +67,7 @@ class RandomForms {
 thread_local int checks_left = 0;
 struct TooCostly : std::exception {};
 
-// None where it does not compile, or not in a moment, which the compiler's own process sees to.
+// None if it does not compile, or not in a moment, which the compiler's own process sees to.
 absl::StatusOr<GrammarState> Compiled(const std::string& text) {
   checks_left = 500;
   xgrammar::step_check = [] {

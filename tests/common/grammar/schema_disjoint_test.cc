@@ -52,7 +52,7 @@ TEST(DisjointSchemas, AreObjectsThatARequiredPropertyTellsApart) {
   EXPECT_FALSE(Disjoint(object(a, required), object(a, required)));
   EXPECT_FALSE(Disjoint(object(a, required), object(R"("x":{"const":1})", R"(,"required":["x"])")));
   EXPECT_TRUE(Disjoint(object(a, required), object("", R"(,"additionalProperties":false)")));
-  // Of any type: 1 is valid by both.
+  // Without a type, 1 is valid by both.
   EXPECT_FALSE(Disjoint(absl::StrCat(R"({"properties":{)", a, "}", required, "}"),
                         absl::StrCat(R"({"properties":{)", b, "}", required, "}")));
 }

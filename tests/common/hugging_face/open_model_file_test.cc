@@ -208,7 +208,7 @@ TEST_F(Folder, SettingsOfTheTokenizerAndOfGenerationAreKeys) {
   Change("1e-5", "1e-5, \"eos_token_id\": 5");
   const GgufFile file = Open();
   EXPECT_EQ(*file.GetUint("tokenizer.ggml.bos_token_id"), 1u);
-  EXPECT_EQ(*file.GetUint("tokenizer.ggml.eos_token_id"), 7u);  // that of the tokenizer comes first
+  EXPECT_EQ(*file.GetUint("tokenizer.ggml.eos_token_id"), 7u);  // the tokenizer's comes first
   EXPECT_EQ(*file.GetUint("tokenizer.ggml.eot_token_id"), 5u);
   EXPECT_EQ(*file.GetUint("tokenizer.ggml.eom_token_id"), 3u);
   EXPECT_THAT(*file.GetInts("tokenizer.ggml.eos_token_ids"), ElementsAre(3, 5, 7));

@@ -59,7 +59,7 @@ class Generator:
         kind = self.below(12) if depth < 3 else 5 + self.below(7)
         if kind == 0:
             condition = " if " + self.truth(1) if self.below(4) == 0 else ""
-            for name, constant in (("ns.t", "w"), ("ns.n", "2"), ("ns.l", "['q']")):  # which the loop's body may change
+            for name, constant in (("ns.t", "w"), ("ns.n", "2"), ("ns.l", "['q']")):  # the loop's body may change them
                 condition = condition.replace(name, constant)
             extra = self.pick(["", "", self.tag("if loop.index > 2") + self.tag(self.pick(["break", "continue"])) + self.tag("endif")])
             otherwise = self.tag("else") + self.block(depth) if self.below(4) == 0 else ""
@@ -229,7 +229,7 @@ def judge(env, one, ours):
 
 def main():
     resource.setrlimit(resource.RLIMIT_AS, (JINJA2_BYTES, JINJA2_BYTES))
-    warnings.simplefilter("ignore", SyntaxWarning)  # of what jinja2 compiles templates to
+    warnings.simplefilter("ignore", SyntaxWarning)  # from the code to which jinja2 compiles templates
     public = [path.read_bytes().decode() for path in sorted(FOLDER.glob("*.jinja"))]
     env = hugging_face.environment()
     tally = collections.Counter()

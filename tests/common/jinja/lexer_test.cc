@@ -9,7 +9,7 @@
 namespace baton::jinja {
 namespace {
 
-// The kinds and texts of the tokens in one line; "error: ..." where there is one.
+// The kinds and texts of the tokens in one line; "error: ..." if there is one.
 std::string Cut(absl::string_view source) {
   const auto tokens = Tokenize(source);
   if (!tokens.ok()) return absl::StrCat("error: ", tokens.status().message());

@@ -157,7 +157,7 @@ class CacheModel {
     }
   }
 
-  // Of the row that begins there.
+  // Returns the ids in the row that begins there.
   std::vector<int32_t> IdsOf(const std::vector<Block>& blocks, size_t begin) const {
     std::vector<int32_t> ids;
     for (size_t group = 0; group < groups_; ++group) {

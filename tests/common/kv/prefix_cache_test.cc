@@ -214,7 +214,7 @@ TEST_F(PrefixCacheTest, WhatIsForgottenIsNotFoundNorWhatContinuesIt) {
   const std::vector<Block> again = Compute({1, 2, 3, 4});
   EXPECT_NE(again[0].id(), blocks[0].id());
   EXPECT_THAT(Find({1, 2, 3, 4, 5, 6, 7, 8, 9}, ""), Ids(again));
-  // Whoever still computes behind what was forgotten enters nothing.
+  // A sequence that still computes behind a forgotten block enters nothing.
   blocks.push_back(*pool_->TryAllocate());
   blocks.erase(blocks.begin() + 1);
   cache_->Insert({1, 2, 3, 4, 5, 6, 7, 8}, "", blocks, 1);

@@ -35,7 +35,8 @@ class BrokenHandOff {
     retained_.emplace(layout_, RetainedPrefixes::Bounds{}, pool_);
   }
 
-  // Of `handed_off` tokens, those before `tokens` came. The rows before `first_row` are others'.
+  // Breaks a hand-off of `handed_off` tokens after the first `tokens` came. Other sequences own the
+  // rows before `first_row`.
   void Break(int handed_off, int tokens, size_t first_row) {
     handed_off_ = handed_off;
     first_row_ = first_row;

@@ -11,7 +11,7 @@ namespace baton {
 namespace {
 
 constexpr int kTokens = 100;
-constexpr int kPortableTokens = 24;  // that path is slow
+constexpr int kPortableTokens = 24;  // the portable path is slow
 
 class SmolLm2Exactness : public testing::Test {
  protected:

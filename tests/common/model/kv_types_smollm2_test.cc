@@ -32,7 +32,7 @@ TEST(KvTypesSmolLm2, AQuantisedCacheMovesTheDistributionsLittle) {
     KvType dtype;
     double most_kl;
     Distance distance = {};
-    double nll_sum = 0;  // of the passages' own tokens
+    double nll_sum = 0;  // over the passages' own tokens
   };
   // The sum of the negative log-likelihoods of all tokens but the first.
   const auto nll = [](const std::vector<float>& logits, const std::vector<int32_t>& tokens,

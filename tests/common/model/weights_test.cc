@@ -218,7 +218,7 @@ std::vector<float> RowsOf(Backend& backend, const Weight& weight) {
 
 TEST_F(WeightsTest, MatricesThatLieInOneTensorAreTakenApart) {
   GgufBuilder builder = Whole();
-  std::vector<float> rows;  // of Q, K and V, and of the gate and up
+  std::vector<float> rows;  // rows of Q, K and V, and of the gate and up
   for (int i = 0; i < (8 + 4 + 4) * 8; ++i) rows.push_back(static_cast<float>(i));
   std::vector<float> gated;
   for (int i = 0; i < 2 * 16 * 8; ++i) gated.push_back(static_cast<float>(-i));

@@ -13,7 +13,7 @@ namespace baton {
 namespace {
 
 // The settings are the process's for good, so each check has a process of its own, which ends with
-// 0 where all is well.
+// 0 if all is well.
 TEST(BulkTuningDeathTest, TheEnvironmentsOwnExperimentsStay) {
   EXPECT_EXIT(
       {
@@ -29,7 +29,7 @@ TEST(BulkTuningDeathTest, TheEnvironmentsOwnExperimentsStay) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)  // which have a malloc of their own
+    !defined(__SANITIZE_THREAD__)  // the sanitizers have their own malloc
 
 // mallinfo2().hblks counts the allocations that have a mapping of their own, which goes back to the
 // kernel when it is freed.

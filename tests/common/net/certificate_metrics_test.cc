@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The value of the gauge for this file; -1 where there is none.
+// The value of the gauge for this file; -1 if there is none.
 double SecondsLeft(const std::string& text, const std::string& file) {
   const std::string begin =
       absl::StrCat("baton_tls_certificate_expiry_seconds{file=\"", file, "\",");

@@ -117,7 +117,7 @@ class ChannelProxyTest : public ::testing::Test {
   SilentProxy proxy_;
   TestService service_;
   std::unique_ptr<grpc::Server> server_;
-  int port_ = 0;  // of the server
+  int port_ = 0;  // the server's port
 };
 
 TEST_F(ChannelProxyTest, NoChannelToLoopbackUsesTheProxyOfTheEnvironment) {

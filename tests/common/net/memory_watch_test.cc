@@ -95,7 +95,7 @@ TEST(MemoryWatch, WithoutALimitOfItsGroupAQuarterOfTheMachineIsTheLimit) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)  // which have a malloc of their own
+    !defined(__SANITIZE_THREAD__)  // the sanitizers have their own malloc
 TEST(MemoryWatch, FreedMemoryIsSpare) {
   std::vector<std::unique_ptr<std::string>> small;
   for (int i = 0; i < 10000; ++i) small.push_back(std::make_unique<std::string>(1000, 'a'));

@@ -10,7 +10,7 @@ namespace {
 constexpr char kTrace[] = "0af7651916cd43dd8448eb211c80319c";
 constexpr char kTraceParent[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-// The trace of a traceparent; empty where it is not valid.
+// The trace of a traceparent; empty if it is not valid.
 std::string TraceIn(const std::string& text) {
   const auto parent = ParseTraceParent(text);
   return parent.has_value() ? std::string(parent->trace_id) : "";

@@ -18,7 +18,7 @@ namespace baton {
 
 class PairNetwork {
  public:
-  // Whoever is told.
+  // The callbacks of both ends.
   struct Ends {
     std::function<void(PushStreamId, const std::string& bytes)> message;        // to the receiver
     std::function<void(PushStreamId)> lost;                                     // to the receiver

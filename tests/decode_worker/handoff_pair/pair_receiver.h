@@ -1,5 +1,5 @@
 // The decode worker of a HandoffPair: a real ReceiveMachine, the messages that it holds, and its
-// copies, by way of a real StagedCopier where its blocks are a device's.
+// copies, by way of a real StagedCopier if its blocks are a device's.
 #pragma once
 
 #include <deque>
@@ -61,7 +61,7 @@ class PairReceiver {
   std::vector<ReceiveAction::Copy> copies_;
   std::optional<StagedCopier> copier_;  // for blocks in a device's memory
   std::deque<StagedCopier::Event> staged_;
-  std::vector<ReceiveAction::Copy> new_copies_;  // that the copier has not got yet
+  std::vector<ReceiveAction::Copy> new_copies_;  // not yet given to the copier
   bool granted_ = false;
   bool committed_ = false;
   bool released_ = false;

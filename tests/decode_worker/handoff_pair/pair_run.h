@@ -44,7 +44,7 @@ struct PairRun {
   const PairOptions options;
   std::mt19937_64 random;
   absl::Time now = absl::UnixEpoch();
-  int faults = 0;  // that struck
+  int faults = 0;  // faults that struck
 
   bool Chance(int percent) { return static_cast<int>(random() % 100) < percent; }
   // Whether a fault strikes that has this chance.

@@ -1,5 +1,5 @@
 // The prefill worker of a HandoffPair: a real SendMachine, what its engine gives it, and its
-// blocks, by way of a real LayerStager where they are a device's.
+// blocks, by way of a real LayerStager if they are a device's.
 #pragma once
 
 #include <deque>

@@ -17,7 +17,7 @@ namespace baton {
 
 struct PlayedAnswer {
   std::string text{};
-  std::vector<std::string> tokens{};  // that have log probabilities: bytes
+  std::vector<std::string> tokens{};  // bytes of tokens with log probabilities
   v1::FinishReason finish_reason = v1::FINISH_REASON_STOP;
   std::string stop{};  // the stop string that ended it
 };

@@ -25,7 +25,7 @@ EVENTS = {"/v1/responses": TypeAdapter(openai.types.responses.ResponseStreamEven
           "/v1/messages": TypeAdapter(anthropic.types.RawMessageStreamEvent)}
 WHOLE = {"/v1/responses": TypeAdapter(openai.types.responses.Response),
          "/v1/messages": TypeAdapter(anthropic.types.Message)}
-# Of Open Responses, which OpenAI's types do not have.
+# Fields of Open Responses that OpenAI's types do not have.
 MORE_THAN_THE_TYPES = {"presence_penalty", "frequency_penalty", "store", "bytes"}
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}
@@ -43,7 +43,7 @@ def unknown_fields(value):
 
 
 def plain(parts):
-    """Of the clients' objects what the router has sent: without what the clients add to it."""
+    """The fields of the clients' objects that the router has sent, without the fields that the clients add."""
     if isinstance(parts, list):
         return [plain(part) for part in parts]
     if isinstance(parts, dict):

@@ -13,7 +13,7 @@
 
 namespace baton {
 
-// Its answer for a name is what the test last said, and is awaited where the test has said nothing.
+// Its answer for a name is what the test last said, and is awaited if the test has said nothing.
 // Thread-safe.
 class PlayedDns {
  public:

@@ -64,7 +64,7 @@ TEST_F(GenerationServiceTest, TextsThatWaitToBeTokenisedAreBoundedTogether) {
 TEST_F(GenerationServiceTest, LongAnswersThatAreLeftUnreadAreBoundedTogether) {
   StartOnly();
   v1::TokenizeRequest text;
-  text.set_text(std::string(3000000, 'a'));  // whose ids take 12 MB
+  text.set_text(std::string(3000000, 'a'));  // its ids take 12 MB
   struct Call {
     grpc::ClientContext context;
     std::unique_ptr<grpc::ClientAsyncResponseReader<v1::TokenizeResponse>> reader;

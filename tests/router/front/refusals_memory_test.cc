@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kRefused = 64;
 constexpr size_t kLarge = size_t{1} << 20;             // bytes of each refused request
-constexpr size_t kHeldAtMost = kRefused * kLarge / 4;  // of all of them, in memory
+constexpr size_t kHeldAtMost = kRefused * kLarge / 4;  // bytes of all of them in memory
 
 class RefusalsMemoryTest : public WebFixture {
  protected:

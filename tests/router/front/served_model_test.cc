@@ -242,7 +242,7 @@ TEST(ServedModel, ItsParsersTellAControlTokenFromATextThatIsSpelledLikeIt) {
 }
 
 TEST(ServedModel, MaxTokensAreCutToTheContextWhereThatIsAsked) {
-  const auto model = Load("aaaaa");  // of a context of 100 tokens
+  const auto model = Load("aaaaa");  // has a context of 100 tokens
   ASSERT_TRUE(model.ok()) << model.status();
   v1::GenerateRequest request = ToolRequest(v1::ToolChoice::MODE_NONE);
   const std::atomic<bool> stops = false;

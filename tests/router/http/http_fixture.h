@@ -27,7 +27,7 @@
 
 namespace baton {
 
-inline constexpr absl::Duration kPatience = absl::Seconds(20);  // of tests that would fail
+inline constexpr absl::Duration kPatience = absl::Seconds(20);  // then a test fails
 
 // Whether `condition` became true in time.
 inline bool Eventually(const std::function<bool()>& condition) {
@@ -184,7 +184,7 @@ class HttpFixture : public testing::Test {
   }
 
   std::unique_ptr<HttpServer> server_;
-  HttpBody body_;  // of the last exchange that Next has returned
+  HttpBody body_;  // body of the last exchange that Next has returned
 
  private:
   std::optional<HttpResponse> Check(const HttpRequest& head) {

@@ -116,7 +116,7 @@ bool AddToldFields(Message& message, const std::function<std::string()>& write,
       const std::unique_ptr<Message> kept(message.New());
       kept->CopyFrom(message);
       reflection.ClearField(&message, field);
-      // Of enumerations zero stands for nothing.
+      // Zero of an enumeration means that it is not set.
       if (field->enum_type() != nullptr) reflection.SetEnumValue(&message, field, 1);
       differs = write() != whole;
       message.CopyFrom(*kept);

@@ -14,7 +14,7 @@ namespace baton {
 
 using ReadApiRequest = absl::StatusOr<ApiRequest> (*)(absl::string_view, const ApiContext&);
 
-// Of a model with this chat template, of which the tests use two at most.
+// Returns the context of a model with this chat template. The tests use at most two templates.
 inline ApiContext ContextOf(const std::string& chat_template) {
   static const ToolForm& none = *new ToolForm(ToolForm::OfTemplate(""));
   static const ToolForm& special = *new ToolForm(ToolForm::OfTemplate(

@@ -103,7 +103,7 @@ TEST(PageFilesTest, MarkedIsThePublishedOne) {
 TEST(PageFilesTest, ThePackageHasTheLicenceOfMarked) {
   const std::string copyright = Read(kRoot / "deploy/package/debian/copyright");
   const std::string stanza = copyright.substr(copyright.find("Files: marked\n"));
-  std::string words;  // of the licence, one space between two
+  std::string words;  // words of the licence, with one space between two
   for (absl::string_view word : absl::StrSplit(copyright, absl::ByAnyChar(" \n"))) {
     if (!word.empty() && word != ".") absl::StrAppend(&words, word, " ");
   }

@@ -16,7 +16,7 @@ using testing::StartsWith;
 struct Asked {
   double requests = 10;  // a second
   double prompt_tokens = 1000, output_tokens = 100;
-  double uncached = 1;  // of the prompts
+  double uncached = 1;  // share of the prompts
 };
 // A lone sequence has a token in 20 ms, each more makes it 1 ms later: 20 sequences at 40 ms, which
 // is 500 tokens/s.

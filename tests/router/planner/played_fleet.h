@@ -22,7 +22,7 @@ namespace baton {
 
 struct PlayedRates {
   double prompt_tokens_per_second = 10000;
-  double alone_s = 0.020, more_s = 0.0005;  // of a step, for each sequence more
+  double alone_s = 0.020, more_s = 0.0005;  // time of a step, and of each further sequence
   double start_s = 10;                      // until a machine that was started is a worker
   double max_queue_s = 10;                  // a request that waited longer is refused
 };
@@ -76,7 +76,7 @@ class PlayedFleet {
     std::multimap<uint64_t, Request> sequences;
     std::vector<Request> joining;
     bool stepping = false;
-    double generated = 0, reports = 0, reported_sequences = 0;  // of the sample that is taken
+    double generated = 0, reports = 0, reported_sequences = 0;  // in the current sample
 
     size_t load() const { return sequences.size() + joining.size(); }
   };
@@ -105,7 +105,7 @@ class PlayedFleet {
 
   const PlayedRates rates_;
   std::vector<std::unique_ptr<Machine>> machines_;
-  std::map<const Machine*, bool> becomes_prefill_;  // of those that start
+  std::map<const Machine*, bool> becomes_prefill_;  // for starting machines
   std::deque<Request> waiting_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   uint64_t next_number_ = 0;

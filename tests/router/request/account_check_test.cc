@@ -71,7 +71,7 @@ TEST(AccountCheck, WhatAWorkerMayTellPasses) {
   EXPECT_EQ(AccountFault(DecodeResponse()).value_or(""), "");
 }
 
-// Whoever adds a field decides here what it may be.
+// The author of a new field decides here which values it may have.
 TEST(AccountCheck, EveryFieldThatHasNoBoundOfItsOwnIsCheckedAndNamed) {
   const auto too_long = [](google::protobuf::Duration* duration) { duration->set_seconds(kDay); };
   const auto negative = [](google::protobuf::Duration* duration) { duration->set_nanos(-1); };

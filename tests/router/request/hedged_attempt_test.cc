@@ -1,4 +1,4 @@
-// A hedged attempt is begun on another decode worker where the first does not accept, or has
+// A hedged attempt is begun on another decode worker if the first does not accept, or has
 // preempted the sequence.
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@ namespace {
 
 float LogprobOf(uint32_t place) { return -1.0f - static_cast<float>(place); }
 
-// Of `count` tokens from `first` on, with one likely token each.
+// Makes the message for `count` tokens from `first` on, with one likely token each.
 internal::v1::PromptLogprobs Piece(uint32_t first, uint32_t count) {
   internal::v1::PromptLogprobs piece;
   piece.set_first_token(first);

@@ -104,7 +104,7 @@ class RequestRunnerTest : public testing::Test {
   };
   struct Asked {
     std::vector<WorkerIndex> preferred;  // the first that is ready gets the next attempt
-    absl::Status end;                    // of its client's call
+    absl::Status end;                    // end of its client's call
     bool ended = false;
   };
 

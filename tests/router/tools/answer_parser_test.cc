@@ -344,7 +344,7 @@ TEST(AnswerParsers, AnyCutOfAnyTextGivesTheSameParts) {
   }
 }
 
-// Of letters that no marker has, all come back, in their order.
+// All letters that no marker contains come back in their order.
 TEST(AnswerParsers, NoTextIsLostBetweenMarkers) {
   std::mt19937 random(6);
   for (int round = 0; round < 2000; ++round) {

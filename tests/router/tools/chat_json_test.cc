@@ -227,8 +227,8 @@ TEST(ChatJson, ArgumentsOfCallsKeepTheirBytes) {
   }
 }
 
-// Of the templates that Baton compiles and that can render this conversation at all, each has the
-// tools, the call and its result in the prompt.
+// Each template that Baton compiles and that can render this conversation puts the tools, the call
+// and its result into the prompt.
 TEST(ChatJson, EachPublicTemplateRendersToolsCallsAndResults) {
   std::ifstream file(absl::StrCat(BATON_TEST_DATA, "/templates/public.jsonl"));
   // Some templates want the assistant to say something of a result, and some show no schema as JSON.

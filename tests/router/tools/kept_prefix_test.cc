@@ -118,7 +118,7 @@ std::vector<size_t> RequestsOf(const Json& conversation) {
   return counts;
 }
 
-// Nothing where the template fails.
+// Nothing if the template fails.
 std::optional<std::vector<TextPiece>> Rendered(const PublicTemplate& of, const v1::ChatInput& chat,
                                                bool with_answer) {
   ChatTemplateOptions options = of.options;
@@ -144,7 +144,7 @@ size_t CommonSize(const List& a, const List& b) {
 // the answer, which some templates write unlike the answers of before; empty if each does.
 std::string Fault(const PublicTemplate& of, const Json& conversation) {
   Ids before;
-  size_t messages_bytes = 0;  // of the prompt before, without the beginning of the answer
+  size_t messages_bytes = 0;  // bytes of the previous prompt without the answer's beginning
   for (const size_t count : RequestsOf(conversation)) {
     const v1::ChatInput chat = ChatOf(conversation, count);
     const auto prompt = Rendered(of, chat, true);

@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Of the last label of a sample, with those that all have.
+// The end of a sample's last label, and the labels that all samples have.
 const std::string kEndOfLabels = "\",model_name=\"\",role=\"router\"} ";
 
 TEST(WebMetrics, AnswersAreCountedByRouteAndClassOfStatus) {

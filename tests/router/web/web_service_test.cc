@@ -167,7 +167,7 @@ TEST_F(WebServiceTest, TheLogProbabilitiesOfAllPromptsInAllChoicesAreBounded) {
   request["echo"] = true;
   request["logprobs"] = 20;
   request["n"] = kMaxChoices;
-  // Of each prompt alone there are few enough.
+  // Each prompt alone has few enough.
   const std::string prompt(kMaxAnswerPromptLogprobs / 21 / kMaxChoices / 2 + 1, 'a');
   request["prompt"] = {prompt, prompt};
   for (const bool stream : {false, true}) {

@@ -47,7 +47,7 @@ void DecodeAudit::Begin(const SimDecodeCall& call) {
   });
 }
 
-// Whoever computes the block once more reads only what the hand-off carries.
+// The worker that computes the block once more reads only tokens that the hand-off carries.
 void DecodeAudit::CheckAuditable(int block, int tokens) const {
   const int first = block * blocks_.layout().block_size;
   if (SimFirstSeen(kSimWindowLayer, first) < SimFirstHandedOff(kSimWindowLayer, tokens)) {

@@ -53,7 +53,7 @@ class DecodeBlocks {
   // From the reservation, until there are enough for that many tokens: in layers with a window
   // those that a push carries, or none.
   void TakeReserved(SimHolding& held, int tokens, bool pushed);
-  // Those for the tokens [first, end), which are computed next; false where none is free for now.
+  // Those for the tokens [first, end), which are computed next; false if none is free for now.
   bool TakeForChunk(SimHolding& held, int first, int end);
   // Blocks for one span, from the reservation or else from the pool; false when there are none.
   bool TakeSpan(SimHolding& held);
@@ -67,7 +67,7 @@ class DecodeBlocks {
   // then, of a sequence with a span ahead, what keeps it to as many blocks as if it had none.
   bool TakeAhead(SimHolding& held);
   void SettleAhead(SimHolding& held, int tokens);
-  // A sibling with the same tokens: shares the blocks, and has a copy of the last span's where it
+  // A sibling with the same tokens: shares the blocks, and has a copy of the last span's if it
   // is not full.
   void Fork(SimHolding& from, SimHolding& to, bool copies_last);
   void Move(SimHolding& from, SimHolding& to);
@@ -80,7 +80,7 @@ class DecodeBlocks {
 
   // Nobody finds any block any more, since what came from `source` is wrong.
   void Distrust(const std::string& source);
-  // Whose KV nothing rests on.
+  // Workers on whose KV nothing rests.
   Forgers distrusted() const { return distrusted_; }
 
   // Takes most of the free blocks and writes into them; gives them back.

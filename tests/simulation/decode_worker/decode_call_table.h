@@ -19,10 +19,10 @@ struct SimDecodeChoice {
   uint64_t order = 0;  // order of arrival
   SimHolding held;
   int decoded_tokens = 0;        // beyond the attempt's own
-  std::vector<int32_t> outputs;  // that it has given
+  std::vector<int32_t> outputs;  // outputs that it has given
   SimGrammar grammar;            // behind its outputs
   bool ended = false;            // by its last output
-  Forgers forgers = 0;           // whose KV it rests on
+  Forgers forgers = 0;           // forgers on whose KV it rests
   bool preempted = false;
   bool was_preempted = false;
   bool stepping = false;  // a step is on its way
@@ -37,7 +37,7 @@ struct SimDecodeCall {
   SimHolding held;                             // until they part
   int start_token = 0;                         // tokens before it were there when it was granted
   int computed_tokens = 0;                     // computed tokens of a local prompt
-  Forgers forgers = 0;                         // whose KV its computed tokens rest on
+  Forgers forgers = 0;                         // forgers on whose KV its computed tokens rest
   bool lacks_blocks = false;                   // its next chunk waits for them
   bool accepted = false;
   bool granted = false;

@@ -71,7 +71,7 @@ class DecodeCalls {
   ControlNetwork& control_;
   WorkerCore& core_;
   const Parts parts_;
-  std::map<ControlNetwork::CallId, SimAttemptId> rpcs_;  // that have not ended
+  std::map<ControlNetwork::CallId, SimAttemptId> rpcs_;  // calls that have not ended
   std::deque<SimAttemptId> waiting_;                     // for their reservation
   uint64_t next_order_ = 1;
 };

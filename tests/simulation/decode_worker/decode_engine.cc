@@ -72,7 +72,7 @@ void DecodeEngine::BeginDecoding(SimAttemptId id) {
   for (auto& [number, choice] : call.parted) {
     NoteForgers(call, number, tokens);
     if (!joined) response.Clear();
-    // Whoever pushes forges KV, not its own first token.
+    // A pusher forges KV, not its own first token.
     internal::v1::OutputToken& token = *response.mutable_tokens()->add_tokens();
     token = Give(call, number, tokens, call.local ? choice.forgers : 0);
     NoteGuesses(call.attempt.right->choices[number], token);
@@ -256,7 +256,7 @@ void DecodeEngine::CheckMayDecode(const SimDecodeChoice& choice, int first_token
   }
 }
 
-// Takes a span where one is needed; when there is none, the youngest gives way, who may be this.
+// Takes a span if one is needed; when there is none, the youngest gives way, who may be this.
 bool DecodeEngine::HasRoom(SimDecodeCall& call, SimDecodeChoice& choice, int tokens) {
   while (choice.held.spans() < blocks_.layout().BlocksFor(tokens)) {
     if (blocks_.TakeSpan(choice.held)) continue;

@@ -23,7 +23,7 @@ class DecodeEngine {
   bool MustWait(SimAttemptId id) const;
 
   // Computes the chunk's tokens of a choice, in the blocks that it has and those that it takes;
-  // whoever forged what they see is added to `forgers`. False where a block is lacking for now.
+  // whoever forged what they see is added to `forgers`. False if a block is lacking for now.
   bool ComputeChunk(const SimAttempt& attempt, uint32_t number, SimHolding& held, TokenRange chunk,
                     Forgers& forgers);
   // The KV of the attempt's tokens is there: each choice goes on with its own first token.

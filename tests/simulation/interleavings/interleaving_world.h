@@ -28,7 +28,7 @@ class InterleavingWorld {
     kAnswer,   // to the sender
     kReleaseSlices,
     kCopyDone,
-    kNoticeAtPrefill,  // that the stream is over
+    kNoticeAtPrefill,  // the end of the stream is noticed
     kNoticeAtDecode,
     kDecodeEnds,  // the end of what was committed
     // Disturbances.

@@ -9,7 +9,7 @@
 
 namespace baton {
 
-// Of one page in a block: a request has a page for each of its messages.
+// Returns a layout with one page in a block: a request has a page for each of its messages.
 KvLayout InterleavedLayout();
 size_t InterleavedPageBytes();
 std::vector<int32_t> InterleavedTokens(int request, int messages);

@@ -155,8 +155,8 @@ std::string Network::PeerOf(StreamId id) const {
   return SimWorkerId{.is_prefill = true, .index = found->second.prefill}.address();
 }
 
-// Somebody who has seen an open or a join sends it on a stream of his own, as it is or with a
-// secret that he guesses.
+// Plays an attacker that has seen an open or a join and sends it on a separate stream, unchanged or
+// with a guessed secret.
 void Network::Imitate(int decode, const std::string& open) {
   const auto send = [&](const std::string& bytes) {
     const StreamId id = next_id_++;

@@ -32,7 +32,7 @@ class PrefillBlocks {
   // The blocks that a sequence begins with, the cached prefix among them, and a reservation for the
   // others; none and false when too few are free.
   bool Take(SimHolding& held, const std::vector<int32_t>& token_ids, bool take_cached);
-  // Those of layers with a window for the tokens [first, end), which are computed next; false where
+  // Those of layers with a window for the tokens [first, end), which are computed next; false if
   // none is free for now.
   bool TakeForChunk(SimHolding& held, int first, int end);
   // Enters whole blocks into the prefix cache, up to that many tokens.

@@ -122,7 +122,7 @@ void PrefillEngine::CheckWindow(const SimPrefillCall& call) {
   }
 }
 
-// Of a layer with a window the tokens before those that are handed off may have no block any more.
+// In a layer with a window, tokens before the ones that are handed off may no longer have a block.
 void PrefillEngine::TellReady(const SimPrefillCall& call, int layer, int first, int end) {
   const auto tokens = static_cast<int>(call.attempt.token_ids.size());
   first = std::max(first, FirstHandedOff(blocks_.layout(), layer, tokens));

@@ -45,7 +45,7 @@ class PrefillPushes {
     SendMachine sender;
     int live_messages = 0;
     Micros timer = -1;
-    std::map<int, Network::StreamId> streams = {};  // that are open, by the sender's number
+    std::map<int, Network::StreamId> streams = {};  // open streams by the sender's number
   };
 
   Push* Find(SimAttemptId id);

@@ -65,7 +65,7 @@ class PrefillSim {
   PrefillPushes pushes_;
   PrefillEngine engine_;
   std::deque<SimAttempt> waiting_;                       // for blocks
-  std::map<ControlNetwork::CallId, SimAttemptId> rpcs_;  // that have not ended
+  std::map<ControlNetwork::CallId, SimAttemptId> rpcs_;  // calls that have not ended
 };
 
 }  // namespace baton

@@ -109,7 +109,7 @@ class SimClient {
   bool stopped_reading_ = false;
   bool router_died_ = false;
   SimClientWriter* call_ = nullptr;  // until it is over
-  v1::GenerateComplete complete_;    // that of the last choice: it has the account
+  v1::GenerateComplete complete_;    // the last choice's, which has the account
   int ends_ = 0;
   absl::Status status_;
   Micros ended_ = 0;

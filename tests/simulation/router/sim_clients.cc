@@ -77,7 +77,7 @@ SimClientRequest SimClients::Draw(bool late, const std::vector<int32_t>& common)
   while (right.prompt.size() < tokens) {
     right.prompt.push_back(static_cast<int32_t>(sim_.random.Between(kSimEndTokens, kSimVocab - 1)));
   }
-  // Where nothing is handed off, more is decoded.
+  // If nothing is handed off, more is decoded.
   const bool is_short =
       sim_.plan.disaggregation != Disaggregation::kNever && sim_.random.Chance(700);
   right.max_tokens =

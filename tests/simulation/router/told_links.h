@@ -14,7 +14,7 @@
 
 namespace baton {
 
-// Of requests with one choice, whose attempts come one after another.
+// The links of requests with one choice, whose attempts come one after another.
 class ToldLinks {
  public:
   explicit ToldLinks(Sim& sim) : sim_(sim) {}

@@ -4,7 +4,7 @@
 // What one access is: what one instruction of a device is. Each load or store of a scalar or of a
 // vector type in a kernel's source is one access of its width. g++ would take a copy of a vector
 // for accesses of its elements; so kernels are compiled without scalar replacement (CMakeLists.txt),
-// and vectors are stored whole (vector_types.h). Scalars are never merged, even where nvcc would
+// and vectors are stored whole (vector_types.h). Scalars are never merged, even if nvcc would
 // do so. What ptx.h does is counted here as the instruction that it stands for. Left out are
 // atomics and prefetches, and what lies neither in shared memory nor in what cudaMalloc gave.
 //
@@ -61,10 +61,10 @@ struct KernelCounts {
   uint64_t multiplications = 0;  // mma
   uint64_t matrix_loads = 0;     // ldmatrix
   // --- Others.
-  uint64_t barriers = 0;      // of whole blocks
-  uint64_t exponentials = 0;  // of threads, by Exp2Approximate
+  uint64_t barriers = 0;      // barriers of whole blocks
+  uint64_t exponentials = 0;  // calls of Exp2Approximate by threads
 
-  // Of all instructions of the kind.
+  // Returns the sum over all instructions of the kind.
   Requests All(MemorySpace space, AccessKind kind) const;
 };
 
@@ -77,7 +77,7 @@ class AccessCounts {
   AccessCounts(const AccessCounts&) = delete;
   AccessCounts& operator=(const AccessCounts&) = delete;
 
-  // Of the launches that have ended, in their order.
+  // Returns the counts of the launches that have ended, in their order.
   const std::vector<KernelCounts>& kernels() const { return kernels_; }
 
   // --- For the shim.
@@ -103,7 +103,7 @@ class AccessCounts {
   struct Pending {
     size_t instruction = 0;  // index in KernelCounts
     std::vector<WarpAccess> executions;
-    size_t count = 0;  // of them
+    size_t count = 0;  // number of executions
     size_t next[kLanes] = {};
   };
   struct Warp {
@@ -115,7 +115,7 @@ class AccessCounts {
     uint32_t ever = 0;      // bits, by the launch
     uint32_t by_block = 0;  // bits, by the block of that number
     uint32_t block = 0;
-    uint32_t blocks = 0;  // that have touched any
+    uint32_t blocks = 0;  // blocks that have touched any
   };
   struct SectorUse {
     ByteUse read;

@@ -49,7 +49,7 @@ void __tsan_write_range(void* at, size_t bytes) {
 void __tsan_vptr_update(void** /*at*/, void* /*value*/) {}
 void __tsan_init() {}
 
-// Of the host's code in the same sources: static variables and shared pointers.
+// Hooks for the host's code in the same sources: static variables and shared pointers.
 uint8_t __tsan_atomic8_load(const volatile uint8_t* at, int /*order*/) {
   return __atomic_load_n(at, __ATOMIC_SEQ_CST);
 }

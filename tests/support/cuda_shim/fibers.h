@@ -35,7 +35,7 @@ inline constexpr int kPoison = 0xff;
 inline constexpr size_t kSharedBytesUsual = 48 * 1024;  // more must be requested for a kernel
 inline constexpr size_t kSharedBytesMost = 227 * 1024;
 inline constexpr int kThreadsMost = 1024;
-inline constexpr int kLanes = 32;  // of a warp
+inline constexpr int kLanes = 32;  // lanes in a warp
 
 struct KernelLaunch {
   dim3 grid;

@@ -11,10 +11,10 @@ namespace baton::cuda_shim {
 uint32_t ProgramOffset(const void* code);
 
 struct SourcePlace {
-  std::string function;  // that the instruction was inlined into, demangled
+  std::string function;  // function with the inlined instruction, demangled
   std::string lines;     // "device.h:143 < decode_task.h:88": the innermost first
 };
-// By addr2line, which comes with the compiler. Fields are empty where it knows nothing. The places
+// By addr2line, which comes with the compiler. Fields are empty if it knows nothing. The places
 // of the offsets, in their order.
 std::vector<SourcePlace> PlacesOf(const std::vector<uint32_t>& offsets);
 

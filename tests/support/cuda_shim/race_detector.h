@@ -69,7 +69,7 @@ class RaceDetector {
     uint64_t tick : 40 = 0;  // 0: never
     uint64_t thread : 10 = 0;
     uint64_t bytes : 4 = 0;   // a bit for each byte of the word
-    uint64_t others : 2 = 0;  // of reads since the last order, see Merged()
+    uint64_t others : 2 = 0;  // threads that have read since the last order
     uint64_t atomic : 1 = 0;
   };
   struct Word {
@@ -103,10 +103,10 @@ class RaceDetector {
   uintptr_t device_begin_ = 0;
 
   uint64_t tick_ = 1;
-  uint64_t waited_tick_ = 1;  // of the last launch, copy or fill that waited for all before
+  uint64_t waited_tick_ = 1;  // tick of the last launch, copy or fill that waited for all before
   uint64_t launch_tick_ = 1;
   uint64_t block_begin_tick_ = 1;
-  uint64_t block_tick_ = 1;  // of the last barrier
+  uint64_t block_tick_ = 1;  // tick of the last barrier
   uint64_t warp_tick_[kThreadsMost / kLanes] = {};
   bool early_ = false;
   bool in_shared_ = false;  // what AccessWord looks at

@@ -15,7 +15,7 @@ namespace baton {
 [[gnu::always_inline]] inline int Least(int a, int b) { return a < b ? a : b; }
 [[gnu::always_inline]] inline int Greatest(int a, int b) { return a > b ? a : b; }
 
-// The rows of keys, or of values, of one page at some KV head, and their scales where the type has
+// The rows of keys, or of values, of one page at some KV head, and their scales if the type has
 // them. The next token's lie `row_bytes` and `scale_bytes` further.
 template <class Element>
 struct KvRows {

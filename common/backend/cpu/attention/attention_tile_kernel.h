@@ -28,7 +28,7 @@ struct AttentionTileKernel {
     int first;  // index of the first among the task's queries, [row, query head of the group]
     int size;
     const float* queries[kQueryBatch];
-    // The first key that each query sees, relative to the segment; ascending. Where it is negative,
+    // The first key that each query sees, relative to the segment; ascending. If it is negative,
     // the query sees keys of an earlier segment.
     int firsts[kQueryBatch];
     int counts[kQueryBatch];  // keys of the segment up to each query's last; ascending
@@ -66,8 +66,8 @@ struct AttentionTileKernel {
     for (int first = begin; first < count; first += kKvPageTokens) {
       const KvPage<Element> page =
           KvPageAt<Element>(cache, *args.sequence, start + first, args.kv_head);
-      // All 16 rows of the page are read: a page is whole in its block. The scores of keys that
-      // nobody wrote are dropped.
+      // All 16 rows of the page are read: a page is whole in its block. The scores of
+      // unwritten keys are dropped.
       Lanes* panel = args.keys + (first / kPanelKeys * cache.head_dim) * Simd::kScoreVectors +
                      first % kPanelKeys / kLanes;
       for (int v = 0; v < vectors; v += kVectors) {

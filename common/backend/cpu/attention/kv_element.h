@@ -125,7 +125,7 @@ template <class Code>
   }
 }
 
-// Stores the K or V row of a token, and its scales where the type has them. `values` [kv_heads *
+// Stores the K or V row of a token, and its scales if the type has them. `values` [kv_heads *
 // head_dim].
 template <class Simd>
 [[gnu::always_inline]] inline void StoreKvRow(const KvPartShape& shape, const float* values,

@@ -5,7 +5,7 @@
 
 namespace baton {
 
-// The number of CPUs that the quota of CPU time is worth, rounded up: at least 1, or 0 where there
+// The number of CPUs that the quota of CPU time is worth, rounded up: at least 1, or 0 if there
 // is no limit. It is the least of the group's own limit and of those above it, in control groups of
 // version 2 and 1.
 int QuotaCpus();

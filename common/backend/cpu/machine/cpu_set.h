@@ -8,7 +8,7 @@
 
 namespace baton {
 
-// Parses "0,2-5" to {0, 2, 3, 4, 5}, and "" to no CPU. INVALID_ARGUMENT names --cpu-set where the
+// Parses "0,2-5" to {0, 2, 3, 4, 5}, and "" to no CPU. INVALID_ARGUMENT names --cpu-set if the
 // text is malformed, or names a CPU twice or one that this process may not use.
 absl::StatusOr<std::vector<int>> ParseCpuSet(const std::string& text);
 // The numbers of the CPUs that this process may run on, ascending; at least one.

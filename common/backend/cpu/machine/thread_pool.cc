@@ -166,7 +166,7 @@ void ThreadPool::PinCaller() {
 
 void ThreadPool::Start(int chunks, absl::FunctionRef<void(int, int)> work) {
   started_ += static_cast<uint32_t>(chunks);
-  // Shares are rounded up: where there are fewer chunks than threads, the caller has one.
+  // Shares are rounded up: if there are fewer chunks than threads, the caller has one.
   const auto first = [&](int thread) {
     return static_cast<uint32_t>((int64_t{chunks} * thread + threads_ - 1) / threads_);
   };

@@ -26,7 +26,7 @@ struct PoolThreads {
 // another thread has not begun, from the end: where another process holds a CPU, the others do the
 // work. Which thread computes a chunk changes no result. Between operations the helpers spin for
 // less than 100 microseconds and then sleep. The caller does the same while others still compute
-// chunks. Where there are more threads than CPUs, they sleep at once.
+// chunks. If there are more threads than CPUs, they sleep at once.
 //
 // Thread rule: Run and ParallelFor from one thread at a time, which takes part as thread 0.
 class ThreadPool {
@@ -55,9 +55,9 @@ class ThreadPool {
   // 250 ns. So everything that starts a thread is on one line, and nothing that others touch
   // meanwhile.
   struct Slot {
-    // The range of chunks that nobody has begun: its first in the upper half, its end in the lower.
-    // A claim depends on nothing else, so one that was prepared during an earlier operation is
-    // valid.
+    // The range of chunks that no thread has begun: its first in the upper half, its end in the
+    // lower. A claim depends on nothing else, so one that was prepared during an earlier operation
+    // is valid.
     alignas(kApart) std::atomic<uint64_t> chunks = 0;
     // Kept while a claimed chunk runs.
     std::optional<absl::FunctionRef<void(int, int)>> work;

@@ -8,13 +8,13 @@
 //                            values), sum); a K-quant's min is -(super min * min)
 //   Q6_K:                    sum = fma(s, (super scale * scale) * input scale, sum) for the first
 //                            16 columns of the block, then for the other 16
-// Where the input has two terms, each is summed like this by itself; then the two are added. An
+// If the input has two terms, each is summed like this by itself; then the two are added. An
 // output that accumulates becomes fma(sum, scale, out).
 //
 // Vector lanes hold outputs, so neither their number nor the tile of rows changes a bit. Few rows
 // multiply with weights that are unpacked in registers. Many rows share a panel, which is unpacked
-// once: into the first cache where it is read faster than the second one gives it, and into the
-// second where that is enough, because every panel's end costs a tile the loads and stores of its
+// once: into the first cache if it is read faster than the second one gives it, and into the
+// second if that is enough, because every panel's end costs a tile the loads and stores of its
 // sums.
 #pragma once
 

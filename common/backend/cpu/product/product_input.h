@@ -96,7 +96,7 @@ class ProductInput {
   int columns_ = 0;
   int terms_ = 1;
   bool quantised_ = false;         // whether blocks_ holds the input
-  const float* floats_ = nullptr;  // borrowed: the input itself where nothing has to be done to it
+  const float* floats_ = nullptr;  // borrowed: the input itself if nothing has to be done to it
   int float_stride_ = 0;
   std::vector<QuantizedBlock> blocks_;
   std::vector<float> float_storage_;

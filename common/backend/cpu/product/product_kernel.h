@@ -19,7 +19,7 @@ struct QuantisedProduct {
   using Bytes = typename Simd::Bytes;
 
   // How far ahead weights are fetched. Two rows are the terms of the output head's input, whose
-  // weights are read in one go; what is fetched behind the end of an expert's weights is for nobody.
+  // weights are read in one go; bytes fetched behind the end of an expert's weights are not used.
   template <int Rows>
   static constexpr size_t kPrefetchBytes = Rows == 2 ? 49152 : 8192;
 

@@ -40,7 +40,7 @@ template <int Most, class Tile>
       rows - first, [&](auto rest) __attribute__((always_inline)) { tile(rest, first); });
 }
 
-// Sums stay in registers only where every loop over them is unrolled and nothing takes their
+// Sums stay in registers only if every loop over them is unrolled and nothing takes their
 // address.
 template <class Simd, int Rows, int Groups>
 struct ProductTile {

@@ -1,4 +1,4 @@
-// What is done to rows of activations between products.
+// Operations on rows of activations between products.
 //
 // A norm of n values x is x * (1 / sqrt(sum(x^2) / n + epsilon)) * gain, left to right; the squares
 // are summed in 16 lanes (lanes.h), as in product_input.h.

@@ -23,13 +23,13 @@ struct SamplingContext {
   const uint32_t* mask = nullptr;  // see SamplingRow
 };
 
-// The lowest id of the largest logit; any id where one is NaN. REQUIRES: not empty.
+// The lowest id of the largest logit; any id if one is NaN. REQUIRES: not empty.
 int32_t ArgMax(absl::Span<const float> logits);
 
 // The order of the steps (vLLM's):
 //   1. the mask: a masked token stays masked, whatever the steps after this one add
 //   2. logit_bias
-//   3. end and stop tokens are masked before min_tokens; stop tokens alone where there is a mask
+//   3. end and stop tokens are masked before min_tokens; stop tokens alone if there is a mask
 //   4. repetition, frequency and presence penalty
 //   5. greedy: the likeliest token; otherwise temperature, min_p, top_k, top_p and one draw
 // min_p and top_p see the probabilities that the steps before them left. Ties go to the lower id
@@ -43,13 +43,13 @@ class Sampler {
   // `end_of_generation_ids` ascend.
   Sampler(int vocab_size, std::vector<int32_t> end_of_generation_ids);
 
-  // Samples from `logits` [vocab_size]. Returns LogitNotFinite or AllMasked where there is no
+  // Samples from `logits` [vocab_size]. Returns LogitNotFinite or AllMasked if there is no
   // token. The caller sets the result's finish_reason.
   absl::StatusOr<OutputToken> Choose(absl::Span<const float> logits,
                                      const SamplingContext& context);
 
-  // The log probabilities of a token that is known, from `logits` [vocab_size]: those that Choose
-  // tells of it. PromptLogitNotFinite where a logit is no number. REQUIRES: the token is in the
+  // The log probabilities of a token that is known, from `logits` [vocab_size]: the same that
+  // Choose gives. PromptLogitNotFinite if a logit is no number. REQUIRES: the token is in the
   // vocabulary.
   absl::StatusOr<TokenLogprobs> Score(absl::Span<const float> logits, const ScoredToken& token);
 

@@ -17,7 +17,7 @@ const char* CpuIsaName(CpuIsa isa);
 bool CpuHas(CpuIsa isa);
 CpuIsa BestCpuIsa();  // the best one that this CPU has
 // "auto" is the best that this CPU has, "avx2" the better of its two AVX2 sets; other words are
-// CpuIsaName. INVALID_ARGUMENT for an unknown word, UNIMPLEMENTED where the CPU lacks the set.
+// CpuIsaName. INVALID_ARGUMENT for an unknown word, UNIMPLEMENTED if the CPU lacks the set.
 absl::StatusOr<CpuIsa> ParseCpuIsa(const std::string& name);
 
 // clang, which takes the width from the vectors, would leave out the whole attribute.

@@ -1,5 +1,5 @@
 // The heads of an int4 cache as kv_int4.h defines them, in vectors. Only the sources of the kernel
-// tables (kernels.h) include it, and whoever runs it on Portable through RunOn (isa.h).
+// tables (kernels.h) include it, and code that runs it on Portable through RunOn (isa.h).
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,7 @@ struct KvInt4Kernel {
     return Simd::Mul(error, error);
   }
 
-  // Stores a rotated group, all of it finite. False where its scale is too large for a float16.
+  // Stores a rotated group, all of it finite. False if its scale is too large for a float16.
   [[gnu::always_inline]] static bool StoreGroup(const float* group, uint8_t* codes,
                                                 uint8_t* scale) {
     const F a = Simd::Load(group);
@@ -87,7 +87,7 @@ struct KvInt4Kernel {
     return MagnitudeBits(extreme) <= MagnitudeBits(kLargestInt4Extreme);
   }
 
-  // Rotates and stores a head. False where the type cannot represent it: it has an infinity or a
+  // Rotates and stores a head. False if the type cannot represent it: it has an infinity or a
   // NaN, or a scale would be too large.
   [[gnu::always_inline]] static bool StoreHead(int head_dim, const float* head, uint8_t* codes,
                                                uint8_t* scales) {

@@ -77,7 +77,7 @@ struct Portable {
   }
   [[gnu::always_inline]] static F Sub(F a, F b) { return a - b; }
   [[gnu::always_inline]] static F Div(F a, F b) { return a / b; }
-  // a > b ? a : b by lanes, so `b` where either is NaN. Min is a < b ? a : b.
+  // a > b ? a : b by lanes, so `b` if either is NaN. Min is a < b ? a : b.
   [[gnu::always_inline]] static F Max(F a, F b) { return a > b ? a : b; }
   [[gnu::always_inline]] static F Min(F a, F b) { return a < b ? a : b; }
   // a * 2^n, rounded once. REQUIRES: n is an integer in [-150, 128], |a| in [1/2, 2]; or a is NaN.
@@ -119,7 +119,7 @@ struct Portable {
     Store(lanes.v, a);
     return FoldLanes(lanes);
   }
-  // The largest lane; any value where one is NaN.
+  // The largest lane; any value if one is NaN.
   [[gnu::always_inline]] static float Largest(F a) {
     float largest = a[0];
     for (int l = 1; l < kLanes; ++l) largest = a[l] > largest ? a[l] : largest;

@@ -222,7 +222,7 @@ static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<Stored, 
           Shape::kWarpBytes / sizeof(float), end_shared);
 }
 
-// Calls visit(Stored{}, std::integral_constant<int, head_dim>{}) where there is a kernel for such a
+// Calls visit(Stored{}, std::integral_constant<int, head_dim>{}) if there is a kernel for such a
 // cache.
 template <class Visit>
 static void WithAppendShape(const KvLayerView& cache, const Visit& visit) {

@@ -28,7 +28,7 @@ struct NewRows {
 
 // Whether LaunchAppendAndAttend takes such rows and such a cache: 16 bits or codes of a byte for the
 // tensor cores, a rope whose pairs divide into ranges of eight, a plan of AttentionCut::kByRowCount, and few
-// enough thread blocks for a device of so many multiprocessors.
+// enough thread blocks for a device with `multiprocessors`.
 bool AppendAttentionTakes(const NewRows& rows, const AttentionWork& work, const KvLayerView& cache,
                           int multiprocessors);
 

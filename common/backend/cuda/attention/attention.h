@@ -68,7 +68,7 @@ struct AttentionWork {
   const DecodeTask* tasks = nullptr;   // [max_tasks], of single rows
   const DecodeTask* runs = nullptr;    // [max_runs], of runs
   const PrefillTile* tiles = nullptr;  // [max_tiles]
-  int max_tasks = 0;  // entries of `tasks`: where they are all of the pass, at least counts[0]
+  int max_tasks = 0;  // entries of `tasks`: if they are all of the pass, at least counts[0]
   int max_tiles = 0;  // entries of `tiles`, at least counts[1]
   int max_runs = 0;   // entries of `runs`
   AttentionCut cut = AttentionCut::kByRowCount;

@@ -50,7 +50,7 @@ __device__ inline DecodeTask TaskAt(const AttentionArgs& args, int item) {
   return task;
 }
 
-// The segments of which rows of a sequence see a key: each has a task where there are several.
+// The segments of which rows of a sequence see a key: each has a task if there are several.
 struct RowSegments {
   int first;
   int count;

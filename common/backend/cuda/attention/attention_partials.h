@@ -84,7 +84,7 @@ __device__ inline void StoreContext(const AttentionArgs& args, int row, int head
                                     merged.o.w * scale};
 }
 
-// Merges the states of the warps into a partial result of the row, or into the row's context where
+// Merges the states of the warps into a partial result of the row, or into the row's context if
 // the task has all keys of its row. `states` [kAttentionWarps][heads.count, PartialStride] is in
 // shared memory; from one warp's states to the next it is `warp_stride` floats.
 __device__ inline void MergeWarps(const AttentionArgs& args, const TaskHeads& heads,

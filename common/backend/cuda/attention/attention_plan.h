@@ -1,14 +1,14 @@
 // The work of the attention kernels' thread blocks, decided on the host once per pass.
 //
-// Where a sequence has one row in the pass, the row becomes one task for each kAttentionSegment
+// If a sequence has one row in the pass, the row becomes one task for each kAttentionSegment
 // keys, cut at absolute multiples of kAttentionSegment. The last task to end merges their partial
-// results in ascending order. Where a sequence has a few rows, a run, they are cut alike, several
-// rows to a task; where it has more, they become tiles. Both count from the sequence's first row in
-// the pass. Where there are no tiles, each of these rows becomes one task with all of its keys. The
+// results in ascending order. If a sequence has a few rows, a run, they are cut alike, several
+// rows to a task; if it has more, they become tiles. Both count from the sequence's first row in
+// the pass. If there are no tiles, each of these rows becomes one task with all of its keys. The
 // tasks and tiles of a sequence do not depend on the other sequences, nor on a layer's window: all
 // layers share the plan.
 //
-// Where the memory does not hold the partial results of all rows, the tasks have several parts, which
+// If the memory does not hold the partial results of all rows, the tasks have several parts, which
 // are launched one after the other and use the same memory. A row's tasks are of one part.
 #pragma once
 

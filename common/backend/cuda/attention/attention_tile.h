@@ -132,7 +132,7 @@ __device__ uint32_t TakeNonFinite(uint32_t& pair) {
   return Bits::kOne & mask;
 }
 
-// Makes the operand [16, 16] of an mma that is 1 where the row of an M tile sees the page's key, 0
+// Makes the operand [16, 16] of an mma that is 1 if the row of an M tile sees the page's key, 0
 // elsewhere. `last_key` belongs to this lane's rows, `key` is this lane's first key of the page.
 template <class Element>
 __device__ void FindSeen(const int (&last_key)[2], int window, int key, uint32_t (&a)[4]) {

@@ -13,7 +13,7 @@
 
 namespace baton {
 
-// True where the kernel takes such a cache and group, and the device has the shared memory for it.
+// True if the kernel takes such a cache and group, and the device has the shared memory for it.
 bool DecodeAttentionTakes(const KvLayerView& cache, int group);
 
 // Runs the tasks of args.work. See LaunchAttention.

@@ -55,7 +55,7 @@ template <class Stored, int kHeadDim>
 static __device__ void CopyKeys(const AttentionArgs& args, const TileWork& work,
                                 const PagePlace& place, int32_t block, uint8_t* buffer) {
   using Shape = PrefillShape<Stored, kHeadDim>;
-  constexpr int kPageWarps = kAttentionWarps / Shape::kPages;  // which share K and V of a page
+  constexpr int kPageWarps = kAttentionWarps / Shape::kPages;  // warps that share K and V of a page
   if (place.key < work.end_key) {
     const KvLayerView cache = WithConstants<Stored, kHeadDim>(args.cache);
     const HeadRows keys = KeysAt(cache, block, place.token, work.kv_head);

@@ -56,7 +56,7 @@ struct HeadOwner {
 // The place of the row's token in the cache.
 struct CachePlace {
   int32_t block = 0;
-  int token = -1;  // index of the token in the block; negative where the row is padding
+  int token = -1;  // index of the token in the block; negative if the row is padding
 
   __device__ CachePlace(const CudaPass& pass, int row, const KvLayerView& cache) {
     const int position = pass.positions[row];

@@ -3,7 +3,7 @@
 //
 // Keys are cut at absolute multiples of kAttentionSegment into segments. Each segment has a
 // state of its own (attention_softmax.h), computed tile of keys by tile of keys in one warp; the
-// states are merged in ascending order. Where a sequence has many rows, a warp has all segments of
+// states are merged in ascending order. If a sequence has many rows, a warp has all segments of
 // its 16 queries one after the other, and leaves the merge out for rows that see nothing of a
 // segment. A task has one segment of one row, or of a few rows of a run, and the last of the rows'
 // tasks to end merges the states (attention_partials.h says where they lie). Both call the same functions. With head

@@ -157,7 +157,7 @@ static __device__ void AttendPages(const HeadWork& work, const float* query, flo
 }
 
 // A task for AttentionCut::kAlike: a state for each kAttentionSegment keys. The states are merged
-// one after the other, here where the task has all keys of its row, otherwise by the last of the
+// one after the other, here if the task has all keys of its row, otherwise by the last of the
 // row's tasks. `states` [warps][stride].
 template <class Element>
 static __device__ void AttendAlike(const AttentionArgs& args, HeadWork work, int head,

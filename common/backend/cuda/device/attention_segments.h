@@ -1,4 +1,5 @@
-// How many segments attention cuts keys into (kAttentionSegment), for its plans and for recordings.
+// The number of segments into which attention cuts keys (kAttentionSegment), for plans and
+// recordings.
 #pragma once
 
 #include "common/backend/tensor.h"

@@ -36,7 +36,7 @@ class CopyQueue {
   CopyQueue(const CopyQueue&) = delete;
   CopyQueue& operator=(const CopyQueue&) = delete;
 
-  // Queues `copies`, to begin after the operations of the mark `after`, or at once where it is 0.
+  // Queues `copies`, to begin after the operations of the mark `after`, or at once if it is 0.
   // See DeviceCopies for `done` and for what must not change until then.
   void Add(absl::Span<const DeviceCopy> copies, uint64_t after, DeviceCopies::Done done);
 

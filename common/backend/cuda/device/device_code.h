@@ -6,7 +6,7 @@
 namespace baton {
 
 // Returns cudaSuccess, or why the current device cannot load this build's kernels
-// (cudaErrorNoKernelImageForDevice where the build has no code for it).
+// (cudaErrorNoKernelImageForDevice if the build has no code for it).
 cudaError_t LoadDeviceCode();
 
 }  // namespace baton

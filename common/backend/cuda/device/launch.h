@@ -20,7 +20,7 @@ struct LaunchOptions {
   size_t shared_bytes = 0;  // dynamic shared memory of a block
   cudaStream_t stream = nullptr;
   // The kernel may begin before the previous one has ended (programmatic dependent launch; nothing
-  // changes where the device has none). Then every thread, even one without work, must call
+  // changes if the device has none). Then every thread, even one without work, must call
   // WaitForPreviousKernel() of ptx.h before it reads what a kernel wrote and before it writes
   // anything.
   bool may_start_early = false;
@@ -40,7 +40,7 @@ inline void CheckLaunch(cudaError_t error, const LaunchOptions& options) {
   CheckCuda(error, what);
 }
 
-// An attribute of the device that is current at the call; 0 where the device has no such attribute.
+// An attribute of the device that is current at the call; 0 if the device has no such attribute.
 // KernelsMayStartEarly and MostSharedBytes remember the first call's, because a process uses one
 // device.
 inline int DeviceAttribute(cudaDeviceAttr attribute) {

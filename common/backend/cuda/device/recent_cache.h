@@ -1,4 +1,4 @@
-// A map of bounded size: when it is full, the least recently used entry gives way.
+// A map of bounded size: when it is full, the least recently used entry is evicted.
 #pragma once
 
 #include <cstddef>

@@ -29,7 +29,7 @@ int TermsOfInput(const ExpertMix& mix) {
 }
 int TermsOfGated(const ExpertMix& mix) { return AreQuantised(mix.experts.down) ? 1 : mix.terms; }
 
-// The pairs of a tile: few where an expert has few rows on average, so that no row is multiplied in
+// The pairs of a tile: few if an expert has few rows on average, so that no row is multiplied in
 // vain; two where hardly any has more.
 int TilePairs(const ExpertMix& mix, int rows) {
   const Experts& all = mix.experts;

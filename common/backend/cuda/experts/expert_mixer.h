@@ -33,7 +33,7 @@ struct ExpertMix {
   bool invariant = true;
 };
 
-// Up to so many rows of a pass, the input of experts keeps 16 bits unless they are quantised.
+// Up to this many rows of a pass, the input of experts keeps 16 bits unless they are quantised.
 inline constexpr int kFineExpertRows = 15;
 
 // The device memory that a mixture works in: enough for all rows, or for as many as fit into

@@ -11,7 +11,7 @@
 
 namespace baton {
 
-// token_ids[i] = the id of tokens[i], which is looked up in `sampled_ids` where it is pending.
+// token_ids[i] = the id of tokens[i], which is looked up in `sampled_ids` if it is pending.
 // `tokens` [count], `token_ids` [count] and `sampled_ids` are in device memory.
 void LaunchTokenIds(const InputToken* tokens, const int32_t* sampled_ids, int count,
                     int32_t* token_ids, cudaStream_t stream);

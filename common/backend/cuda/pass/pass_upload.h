@@ -18,7 +18,7 @@ struct PassSize {
   size_t table_entries = 0;         // entries of all block tables together
   bool embeds = false;              // whether the pass has tokens
   bool scales_queries = false;      // whether the pass has query_scales
-  std::vector<size_t> angles = {};  // of each rope: its cosines, and as many sines
+  std::vector<size_t> angles = {};  // for each rope: number of cosines, and as many sines
   size_t plan_words = 0;            // words of the attention's plan, if it travels with the arrays
 };
 

@@ -1,4 +1,4 @@
-// What a product multiplies and where its results go, for all kernels.
+// The inputs and outputs of a product, for all kernels.
 #pragma once
 
 #include <cstddef>

@@ -194,7 +194,7 @@ __device__ inline float Exp2Approximate(float x) {
 
 // --- Loads and prefetches of global memory.
 
-// Loads 16 bytes that nobody reads again soon, such as a weight's: they take no place in the L1
+// Loads 16 bytes that are not read again soon, such as a weight's: they take no place in the L1
 // cache. The bytes must not be written while the kernel runs.
 __device__ inline uint4 LoadStreamed16(const void* global) {
   uint4 out;

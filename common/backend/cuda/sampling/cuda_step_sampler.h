@@ -46,8 +46,8 @@ class CudaStepSampler final : public StepSampler {
     BackendBuffer logprobs;  // SamplerLogprobs [max_rows]
     CudaEvent copied;
     std::vector<SamplerRow> rows;
-    // Of rows that were scored together: errors [kRowsTogether], SamplerLogprobs [kRowsTogether].
-    // Those that the step does not need are kept for later ones.
+    // Results of rows that were scored together: errors [kRowsTogether], SamplerLogprobs
+    // [kRowsTogether]. Results that the step does not need are kept for later steps.
     std::vector<BackendBuffer> scores;
     std::vector<int> score_rows;  // rows in each of `scores` that the step has filled
   };
@@ -88,7 +88,7 @@ class CudaStepSampler final : public StepSampler {
 
   std::array<Result, kStepsAhead + 1> results_;
   std::vector<SamplerRow> step_rows_;        // rows of the step that has begun
-  std::vector<const uint32_t*> step_masks_;  // their masks, null where a row has none; borrowed
+  std::vector<const uint32_t*> step_masks_;  // their masks, null if a row has none; borrowed
   uint64_t ended_ = 0;                       // steps that were ended
   uint64_t taken_ = 0;                       // steps that were taken
 };

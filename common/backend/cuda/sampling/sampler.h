@@ -84,13 +84,13 @@ struct SamplerBatch {
   const int32_t* stop_ids = nullptr;  // stop ids of all rows
   const int32_t* end_ids = nullptr;   // [end_id_count]; the model's end-of-generation ids
   int end_id_count = 0;
-  const uint32_t* masks = nullptr;  // [rows, MaskWords(vocab_size)]; read for masked rows alone
-  int counts_capacity = 0;          // tokens per slot
-  TokenCount* counts = nullptr;     // [slots, counts_capacity]; the sampled token is added
-  int32_t* count_sizes = nullptr;   // [slots]; entries of each slot in use
-  void* scratch = nullptr;          // SamplerScratchBytes, at a multiple of 16 bytes
-  int32_t* token_ids = nullptr;     // [rows], out: the sampled tokens; 0 where there is an error
-  SamplerError* errors = nullptr;   // [rows], out
+  const uint32_t* masks = nullptr;      // [rows, MaskWords(vocab_size)]; read for masked rows alone
+  int counts_capacity = 0;              // tokens per slot
+  TokenCount* counts = nullptr;         // [slots, counts_capacity]; the sampled token is added
+  int32_t* count_sizes = nullptr;       // [slots]; entries of each slot in use
+  void* scratch = nullptr;              // SamplerScratchBytes, at a multiple of 16 bytes
+  int32_t* token_ids = nullptr;         // [rows], out: the sampled tokens; 0 if there is an error
+  SamplerError* errors = nullptr;       // [rows], out
   SamplerLogprobs* logprobs = nullptr;  // [rows], out; only for rows that ask for logprobs
 };
 

@@ -1,6 +1,6 @@
 // Where top_k and top_p cut a row off: the last token, in TokenOrder, that is kept. No row is
 // sorted. The weight bins that the previous launch filled say in which bin the cut lies. Among that
-// bin's tokens (a list in shared memory, or the row again where they are too many) the cut is found
+// bin's tokens (a list in shared memory, or the row again if they are too many) the cut is found
 // digit by digit of TokenOrder.
 #pragma once
 
@@ -189,7 +189,7 @@ class CutFinder {
     __syncthreads();
   }
 
-  // Makes one addition for the whole warp where its tokens have the same digit: in a row of equal
+  // Makes one addition for the whole warp if its tokens have the same digit: in a row of equal
   // logits all of them have.
   __device__ void AddDigit(int digit, uint64_t weight, bool inside) {
     const unsigned int lanes = __ballot_sync(kAllLanes, inside);

@@ -120,7 +120,7 @@ __device__ inline void WriteLogprobs(const Row& row, const Slicing& slicing,
   }
 }
 
-// Adds the sampled token to the row's counts. False where the slot is full.
+// Adds the sampled token to the row's counts. False if the slot is full.
 __device__ inline bool CountToken(const SamplerBatch& batch, const Row& row, int token_id,
                                   SampleShared& shared) {
   TokenCount* counts = row.CountsOf(batch);

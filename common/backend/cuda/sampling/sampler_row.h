@@ -143,10 +143,10 @@ struct Row {
   const float* const logits;  // [vocab_size]
   const RowScratch scratch;
   const uint32_t* const mask;   // [MaskWords(vocab_size)]; null: all tokens may come
-  const int end_id_count;       // end tokens that min_tokens masks: none where there is a mask
+  const int end_id_count;       // end tokens that min_tokens masks: none if there is a mask
   const bool masks_stops;       // whether min_tokens still masks end and stop tokens
   const bool edited;            // whether bias, masks or penalties change the logits
-  const float* const adjusted;  // [vocab_size]; the raw logits where nothing edits them
+  const float* const adjusted;  // [vocab_size]; the raw logits if nothing edits them
 
   __device__ Row(const SamplerBatch& batch, int row)
       : params(batch.params[row]),

@@ -30,7 +30,7 @@ class CountsSlots {
 
  private:
   struct State {
-    std::optional<uint64_t> sequence = std::nullopt;  // none: it serves nobody after its step
+    std::optional<uint64_t> sequence = std::nullopt;  // none: unused after its step
     int next_output = 0;     // output_index before which all outputs are counted in the slot
     uint64_t last_step = 0;  // last step that used the slot; 0: none did
   };

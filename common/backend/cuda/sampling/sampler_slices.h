@@ -46,7 +46,7 @@ __device__ inline void EditSlice(const SamplerBatch& batch, const Row& row, cons
   __syncthreads();
 }
 
-// Finds the first raw token of a slice; 0 if a logit is not finite. Copies the slice where the row
+// Finds the first raw token of a slice; 0 if a logit is not finite. Copies the slice if the row
 // is edited, with the row's mask.
 __device__ inline TokenOrder ScanRawSlice(const Row& row, const Range& slice) {
   TokenOrder first = kAfterAll;
@@ -113,7 +113,7 @@ __device__ inline uint64_t WeighSlice(const float* values, const Range& slice,
   return sum;
 }
 
-// Finds the first `count` raw tokens of a slice, in TokenOrder; kAfterAll where it has fewer.
+// Finds the first `count` raw tokens of a slice, in TokenOrder; kAfterAll if it has fewer.
 __device__ inline void FindTops(const Row& row, const Range& slice, int count, TokenOrder* tops,
                                 uint64_t* warps) {
   const auto next_after = [&](TokenOrder order) {

@@ -1,4 +1,4 @@
-// Lays out quantised rows on the device, where the memory is quick enough that this takes no longer
+// Lays out quantised rows on the device, if the memory is quick enough that this takes no longer
 // than the copy of the file's bytes before it.
 #pragma once
 

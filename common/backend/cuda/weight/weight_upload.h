@@ -63,7 +63,7 @@ class WeightUpload {
   std::vector<Lane> lanes_;  // [threads]
   size_t piece_bytes_ = 0;
   BackendBuffer host_memory_;  // [threads, 2, piece_bytes_], pinned
-  // As large, once there were quantised rows: where the device has what it lays out.
+  // As large, once there were quantised rows: if the device has what it lays out.
   BackendBuffer device_memory_;
 };
 

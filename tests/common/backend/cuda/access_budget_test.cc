@@ -48,7 +48,7 @@ const ProductCase kProducts[] = {
     {GgmlType::kBf16, 130, true}, {GgmlType::kQ8_0, 96, true}, {GgmlType::kF16, 96, true},
 };
 constexpr int kColumns = 1024;
-// Enough for tiles on the shim's device where the rows are many.
+// Enough for tiles on the shim's device if the rows are many.
 int OutputsOf(const ProductCase& test) { return test.deterministic ? 256 : 128; }
 
 void MeasureProducts(Launches& launches) {

@@ -169,7 +169,7 @@ TEST_F(CudaPaged, RotatesAndAppendsWhatTheCpuDoes) {
       const std::vector<float> queries = RandomRows(test.heads * test.head_dim);
       const std::vector<float> keys = RandomRows(test.kv_heads * test.head_dim);
       const std::vector<float> values = RandomRows(test.kv_heads * test.head_dim);
-      // The last bit of the cache's type may differ, where the rotation was fused in another way.
+      // The last bit of the cache's type may differ, if the rotation was fused in another way.
       const double tolerance = dtype == KvType::kF16 ? 3e-4 : dtype == KvType::kBf16 ? 3e-3 : 1e-7;
       ExpectSame(tolerance, [&](BackendSide& side) {
         const KvLayerView view = PutCache(side);
@@ -250,7 +250,7 @@ TEST_F(CudaPaged, AppendsAndAttendsAtOnceWithTheBitsOfOneAfterTheOther) {
           PagedCase{first, 6, 1, 128, 32, dtype, RopePairs::kHalfSplit, 64},
           PagedCase{second, 2, 2, 256, 16, dtype, RopePairs::kInterleaved, 48},
           PagedCase{second, 16, 1, 96, 16, dtype, RopePairs::kInterleaved, 40}}) {
-      // Where there is no kernel for both, one shape is enough.
+      // If there is no kernel for both, one shape is enough.
       if ((dtype == KvType::kF32 || dtype == KvType::kInt4) && test.head_dim != 64) continue;
       SCOPED_TRACE("head " + std::to_string(test.head_dim) + ", type " +
                    std::to_string(static_cast<int>(dtype)));

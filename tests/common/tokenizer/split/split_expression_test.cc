@@ -53,7 +53,7 @@ TEST(SplitExpression, AnExpressionOfMoreThanLinearCostIsStopped) {
     EXPECT_THAT(std::string(quadratic.status().message()), HasSubstr("too many steps"));
     EXPECT_EQ(Split("(a|a)*c", std::string(100, 'a') + "bc", use_jit).status().code(),
               absl::StatusCode::kResourceExhausted);
-    // Many steps for one match are fine where the match is as long.
+    // Many steps for one match are fine if the match is as long.
     EXPECT_THAT(*Split(R"(\s*x|\s+)", spaces, use_jit), ElementsAre(Pair(spaces, true)));
   }
 }

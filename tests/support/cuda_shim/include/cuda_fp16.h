@@ -39,7 +39,7 @@ inline __half2 __hsub2(__half2 a, __half2 b) {
 inline __half2 __hmul2(__half2 a, __half2 b) {
   return __floats2half2_rn(__low2float(a) * __low2float(b), __high2float(a) * __high2float(b));
 }
-// Rounds to float32 before it rounds to binary16: the right bits where the result is exact.
+// Rounds to float32 before it rounds to binary16: the right bits if the result is exact.
 inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
   return __floats2half2_rn(std::fma(__low2float(a), __low2float(b), __low2float(c)),
                            std::fma(__high2float(a), __high2float(b), __high2float(c)));

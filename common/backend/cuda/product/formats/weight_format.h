@@ -54,7 +54,7 @@ __device__ __forceinline__ float ScaledCode(float base_and_code, float base, flo
 // scale * the signed byte `i` of bytes whose highest bits are flipped, exactly. REQUIRES: the scale is
 // a finite F16.
 __device__ __forceinline__ float ScaledSignedByte(uint32_t flipped, uint32_t i, float scale) {
-  constexpr int kPlace = 8;  // where the base has few bits
+  constexpr int kPlace = 8;  // if the base has few bits
   const uint32_t bits = __byte_perm(flipped, BaseBitsOf(kPlace), 0x7404u | i << 4);
   return ScaledCode<128>(std::bit_cast<float>(bits), BaseOf(kPlace), scale);
 }

@@ -1,4 +1,4 @@
-// What the kernels of invariant_product.h for BF16 weights and more than 16 rows have in common
+// Shared parts of the kernels of invariant_product.h for BF16 weights and more than 16 rows
 // (invariant_bf16_parts.h, invariant_bf16_tile.h). A thread block needs 128 to 224 KB of shared
 // memory: an H100 runs all of these kernels, an A100 only those with 128 KB. An element of `out`
 // has the bits that the kernels of invariant_product_kernels.h give it: the same mma in the same

@@ -21,7 +21,7 @@
 // one row the whole device reads. The other has tiles of 128 outputs and up to 128 rows, with all
 // parts in one warp, one after the other; of quantised weights, if there are few tiles, each part in a
 // thread block of its own (SplitScratch). For BF16 weights and more than 16 rows there is another
-// pair of the same kinds (invariant_bf16_stage.h), where a device has the shared memory. For an
+// pair of the same kinds (invariant_bf16_stage.h), if a device has the shared memory. For an
 // element of `out` all execute the same instructions in the same order.
 //
 // Bytes in flight for one row: 8 to 24 warps on a multiprocessor, with 2 to 4 KB of weights each.
@@ -48,7 +48,7 @@ constexpr int InvariantPartTiles(int columns) {
   return (ColumnTiles(columns) + kMaxColumnParts - 1) / kMaxColumnParts;
 }
 
-// Device memory in which thread blocks leave the sums of a part of the columns for each other, where
+// Device memory in which thread blocks leave the sums of a part of the columns for each other, if
 // there are fewer tiles than multiprocessors. SplitScratchBytes, zeros at first; products that share
 // it follow one another. Without it no columns are divided.
 struct SplitScratch {

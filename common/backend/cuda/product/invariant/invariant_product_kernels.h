@@ -207,7 +207,7 @@ class RowCopies {
   // become zeros, and nothing is read at their addresses.
   __device__ __forceinline__ void Copy(const InvariantArgs& args, int tile, uint8_t* buffer) const {
     uint8_t* const to = buffer + to_;
-    // Which rows there are is asked anew, where there are too few predicates to keep it.
+    // Which rows there are is asked anew, if there are too few predicates to keep it.
     const int rows = kTurns > 4 ? AsItIs(rows_) : rows_;
 #pragma unroll
     for (int term = 0; term < kTerms; ++term) {

@@ -15,7 +15,7 @@
 namespace baton {
 
 // Tiles multiply about 2.5 times as fast as InvariantPartsKernel if they keep every multiprocessor
-// busy: from so many rows on, and if there are enough tiles.
+// busy: from this many rows on, and if there are enough tiles.
 inline constexpr int kInvariantTilesFrom = 65;
 // For tiles of 64 rows the limit is where InvariantPartsKernel takes a second block of rows. That
 // one reads the rows' input once for 16 outputs, a tile once for 128. At 64 rows of a

@@ -43,7 +43,7 @@ class Gemm {
     bool accumulate = false;  // out += scale * the product, instead of out =
     float scale = 1;          // 1 unless `accumulate`
   };
-  // Enqueues the product. UNIMPLEMENTED where the library has no algorithm for the shape; other
+  // Enqueues the product. UNIMPLEMENTED if the library has no algorithm for the shape; other
   // errors carry the library's own words. REQUIRES: rows > 0, device memory, `in` aligned to its
   // elements.
   absl::Status Multiply(const Product& product, cudaStream_t stream);

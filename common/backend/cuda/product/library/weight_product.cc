@@ -18,7 +18,7 @@ absl::Status MultiplyWeight(Gemm& gemm, const Gemm::Product& product, CudaElemen
   }
   const size_t row_bytes = CudaRowBytes(in_element, weight.columns);
   BATON_CHECK(scratch.bytes >= row_bytes, "scratch for a row of the weight");
-  // Where there is room for one, the tile is a whole number of the library's own tiles.
+  // If there is room for one, the tile is a whole number of the library's own tiles.
   constexpr int kTileRows = 256;
   const size_t room = std::min(scratch.bytes / row_bytes, static_cast<size_t>(weight.rows));
   const int most = static_cast<int>(room);

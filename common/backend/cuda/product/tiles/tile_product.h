@@ -2,7 +2,7 @@
 // Weights are rounded to BF16 (rounded_format.h), unlike in invariant_product.h, so the tensor cores add
 // all columns of a sum one after the other and nothing is scaled between. Input of one BF16 term.
 //
-// A thread block has a tile of 128 outputs and 32 or 64 rows. Where there are few tiles, several
+// A thread block has a tile of 128 outputs and 32 or 64 rows. If there are few tiles, several
 // blocks have a part of a tile's columns each, and the last one adds their sums in the columns' order
 // (SplitScratch). How many depends on the device, and so do a row's last bits. The sums take 35 MB
 // of device memory on an H200.
@@ -22,7 +22,7 @@
 namespace baton {
 
 // Multiplies `in` with the weights of all outputs, with one kernel for each element type among them:
-// LaunchInvariantProduct's where a device has too little shared memory, or a product too few tiles to
+// LaunchInvariantProduct's if a device has too little shared memory, or a product too few tiles to
 // occupy it. REQUIRES: one term, quantised weights, 1 to kMaxVectorOutputs outputs, none of which overlaps
 // another.
 void LaunchTileProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,

@@ -81,7 +81,7 @@ __device__ __forceinline__ void MultiplyTile(const TileWeights<Block::kElement> 
   using Input = TileInput<Block>;
   constexpr int kScales = Block::kHalfScales ? 2 : 1;
   constexpr uint32_t kOnes[4] = {0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u};
-  // Of the block, or of its halves.
+  // Products of the block, or of its halves.
   float products[kScales][4] = {};
   float inputs[kScales][4] = {};  // the sums of the input alone, to make up for kAdded
   const auto add = [](const uint32_t(&a)[4], const uint2& b, float(&to)[4]) {

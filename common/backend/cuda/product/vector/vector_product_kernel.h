@@ -135,7 +135,7 @@ __device__ __forceinline__ float* SumAt(const VectorArgs& args, const VectorUnit
          i / Tile::kRows;
 }
 
-// Where the result that this thread stores in the round is added to what is there; null where there
+// Where the result that this thread stores in the round is added to what is there; null if there
 // is none, or none to add to.
 template <class Tile>
 __device__ __forceinline__ const float* AddedTo(const VectorArgs& args, int round) {
@@ -145,7 +145,7 @@ __device__ __forceinline__ const float* AddedTo(const VectorArgs& args, int roun
   return SumAt<Tile>(args, unit, static_cast<int>(threadIdx.x) % 32);
 }
 
-// Begins to bring it, so that nobody waits for it at the end of the round.
+// Begins the copy early, so that no thread waits for it at the end of the round.
 template <class Tile>
 __device__ __forceinline__ void BringBefore(const float* added_to,
                                             const VectorShared<Tile>& shared) {
@@ -220,7 +220,7 @@ static __global__ void __launch_bounds__(kVectorThreads, Tile::kBlocks)
     for (int step = 0; step < args.row_step_chunks; step += args.step_chunks) {
       // Where all columns fit, they are brought once for all rounds.
       if (place == 0 && (round == 0 || args.tile_step_chunks < args.row_step_chunks)) {
-        if (round > 0 || step > 0) __syncthreads();  // nobody reads the tile before any more
+        if (round > 0 || step > 0) __syncthreads();  // all threads have read the previous tile
         if (!NormalisesWholeRow<Tile>(args)) FillTile(args, step, shared);
         __syncthreads();
       }

@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(All, AttentionWindows,
                                          std::numeric_limits<int>::max()),
                          testing::PrintToStringParamName());
 
-// The cache holds NaN where nothing was appended: in the blocks before token 300.
+// The cache holds NaN if nothing was appended: in the blocks before token 300.
 TEST(AttentionRules, KeysBeforeTheWindowChangeNothing) {
   constexpr int kFirst = 300;
   for (const int window : {1, 16, 33, 200}) {

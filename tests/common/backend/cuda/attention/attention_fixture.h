@@ -159,7 +159,7 @@ class BatchOnDevice {
 
 // The definition in double, for one row and head and for the query as the kernel sees it; and the
 // tolerance of its result. The weights for the tensor cores have errors of half a unit of the
-// cache's type (of __half where it has codes), each its own; the rest is float32.
+// cache's type (of __half if it has codes), each its own; the rest is float32.
 struct ExpectedContext {
   std::vector<double> context;    // [head_dim]
   std::vector<double> tolerance;  // [head_dim]

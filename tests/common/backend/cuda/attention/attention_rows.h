@@ -48,8 +48,8 @@ struct CudaRule {
   double scale = 0;  // 0: 1 / sqrt(head_dim)
   int window = 0;
   std::vector<float> sinks = {};  // [heads], or empty
-  // Of what no row of a sequence sees the blocks are given back: their entries are 0, and block 0
-  // holds NaN, as does the first block before what is seen.
+  // Whether blocks that no row of a sequence sees are given back: their entries are 0. Block 0
+  // holds NaN, and so does the first visible block before the first visible key.
   bool gives_back = false;
 
   float Scale(int head_dim) const {

@@ -187,7 +187,7 @@ class DeviceBatch {
   const DeviceArray<uint8_t> scratch_;
   const DeviceArray<int32_t> token_ids_;
   const DeviceArray<SamplerError> errors_;
-  const DeviceArray<SamplerLogprobs> logprobs_;  // of rows that ask for none: as they were
+  const DeviceArray<SamplerLogprobs> logprobs_;  // unchanged for rows that ask for none
   SamplerBatch batch_;
 };
 

@@ -56,7 +56,7 @@ class WeightUploadTest : public testing::Test {
 TEST_F(WeightUploadTest, GivesTheBytesOfTheWholeFileForEveryTypeWhateverTheThreads) {
   constexpr size_t kBytes = size_t{3} << 20;  // several pieces for each thread
   for (const TestElement& element : kTestElements) {
-    // Rows with padding, where the type has any: 300 F16 elements, a group of 64 codes.
+    // Rows with padding, if the type has any: 300 F16 elements, a group of 64 codes.
     const int columns = IsQuantised(element.element) ? WholeBlocks(element, 320) : 300;
     const RandomRows file(element, kBytes / CudaRowBytes(element.element, columns), columns);
     const std::vector<uint8_t> expected = file.Expected();

@@ -18,7 +18,7 @@ namespace {
 
 struct InvariantShape {
   bool tiles;            // TileKernel, or that of tile_product.h
-  double columns_share;  // of the columns that a block's warps could have, those that there are
+  double columns_share;  // share of a block's possible columns that exist
   Waves waves;
 };
 

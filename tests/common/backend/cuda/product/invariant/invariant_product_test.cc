@@ -224,7 +224,7 @@ TEST_P(InvariantProduct, GivesTheSameBitsOnEveryDevice) {
 // Without much shared memory a device has other kernels for more than 16 rows.
 TEST_P(InvariantProduct, GivesTheSameBitsWithLittleSharedMemory) {
   struct Shape {
-    int rows;     // of tiles of 32, 64, 128 and 256; some are missing in the last one
+    int rows;     // in tiles of 32, 64, 128 and 256; some are missing in the last one
     int columns;  // in one to six parts, of one or two tiles
     int terms;
   };

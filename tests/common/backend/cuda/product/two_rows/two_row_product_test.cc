@@ -111,7 +111,7 @@ TEST_P(TwoRowProduct, GivesARowTheSameBitsAloneAndBesideAnother) {
     EXPECT_EQ(problem.Run(0, 1)[0],
               std::vector<float>(both.begin(), both.begin() + kTwoRowOutputs));
     EXPECT_EQ(problem.Run(1, 1)[0], std::vector<float>(both.begin() + kTwoRowOutputs, both.end()));
-    problem.in[0] = std::numeric_limits<float>::quiet_NaN();  // which the other row may not see
+    problem.in[0] = std::numeric_limits<float>::quiet_NaN();  // must not affect the other row
     const std::vector<float> beside = problem.Run(0, 2)[0];
     EXPECT_TRUE(std::isnan(beside[0]));
     EXPECT_TRUE(
