@@ -75,6 +75,7 @@ absl::StatusOr<std::unique_ptr<CompiledGrammar>> CompiledGrammar::Parse(
   if (parts[1] != vocabulary.digest()) {
     return absl::FailedPreconditionError("a grammar was compiled for another tokenizer");
   }
+  // tests/planted_bugs: grammar_checksum_ignored
   if (parts[2] != Checksum(parts[3])) {
     return absl::DataLossError("a compiled grammar does not have its checksum");
   }

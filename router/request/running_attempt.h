@@ -73,6 +73,7 @@ class RunningAttempt {
   }
   // The call was opened, or a message came in it.
   void HeardDecode() {
+    // tests/planted_bugs: router_misses_what_it_does_not_read
     if (request_.paused) return;
     attempt_.calls.decode_silence.Heard(request_.now, request_.options.silence_timeout);
   }
