@@ -70,6 +70,18 @@ def line_comments(text):
     return found
 
 
+def string_literals(text):
+    """The literals outside comments, without their quotation marks. Neighbouring ones are one, as they are to the compiler."""
+    found, end = [], None
+    for match in TOKEN.finditer(text):
+        if match.group().startswith('"'):
+            if end is None or text[end : match.start()].strip():
+                found.append("")
+            found[-1] += match.group()[1:-1]
+            end = match.end()
+    return found
+
+
 def code_tokens(text, begin=0):
     """Yields (begin, end) of each token of the code from `begin` on: comments, blanks and line breaks are left out."""
     for match in PIECE.finditer(text, begin):
