@@ -36,6 +36,7 @@ std::vector<size_t> TableIndices(const KvLayout& layout, const LayerTokens& kv) 
   std::vector<size_t> indices;
   const int block_size = layout.block_size;
   for (int block = kv.tokens.begin / block_size; block * block_size < kv.tokens.end; ++block) {
+    // tests/planted_bugs: blocks_of_another_group_sent
     indices.push_back(layout.TableIndex(kv.layer, block * block_size));
   }
   return indices;

@@ -335,6 +335,7 @@ void SendMachine::Finish(absl::Status status) {
 }
 
 void SendMachine::CleanUp() {
+  // tests/planted_bugs: blocks_released_once
   if (finished_ && !released_ && !data_.slices_alive()) {
     released_ = true;
     actions_.emplace_back(SendAction::ReleaseBlocks{});

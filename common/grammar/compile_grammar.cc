@@ -245,6 +245,7 @@ absl::StatusOr<std::string> CompileOrThrow(const GrammarSpec& spec,
   if (GrammarRules(rules).RefersToItsRoot()) rules = xgrammar::Grammar::Union({rules});
   xgrammar::GrammarCompiler compiler(vocabulary.info(), /*max_threads=*/1, /*cache_enabled=*/false);
   const xgrammar::CompiledGrammar compiled = compiler.CompileGrammar(rules);
+  // tests/planted_bugs: schema_warning_ignored
   if (const std::string text = ignored.text(); !text.empty()) {
     return absl::InvalidArgumentError(PlainMessage(text));
   }

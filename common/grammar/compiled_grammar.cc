@@ -77,6 +77,7 @@ absl::StatusOr<std::unique_ptr<CompiledGrammar>> CompiledGrammar::Parse(
         "a grammar was compiled for another tokenizer; start router and workers with the same "
         "model file");
   }
+  // tests/planted_bugs: grammar_checksum_ignored
   if (parts[2] != Checksum(parts[3])) {
     return absl::DataLossError("a compiled grammar does not have its checksum");
   }

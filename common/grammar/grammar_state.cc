@@ -102,6 +102,7 @@ GrammarState::GrammarState(const CompiledGrammar& grammar)
       vocab_size_(vocabulary_->GetVocabSize()) {}
 GrammarState::GrammarState(GrammarState&&) noexcept = default;
 GrammarState& GrammarState::operator=(GrammarState&&) noexcept = default;
+// tests/planted_bugs: grammar_copies_share_a_state
 GrammarState::GrammarState(const GrammarState& other)
     : grammar_(std::make_unique<xgrammar::CompiledGrammar>(*other.grammar_)),
       vocabulary_(std::make_unique<xgrammar::TokenizerInfo>(*other.vocabulary_)),
@@ -208,6 +209,7 @@ absl::Status GrammarState::Restore(absl::Span<const int32_t> tokens) {
   }
   open_bytes_.clear();
   failure_ = absl::OkStatus();
+  // tests/planted_bugs: mask_restored_behind_the_prompt
   return Replay(tokens);
 }
 
@@ -262,6 +264,7 @@ size_t GrammarState::CountAllowed(absl::Span<const int32_t> guesses) {
     if (IsTerminated()) break;
     ++allowed;
   }
+  // tests/planted_bugs: grammar_guess_kept
   Rollback(accepted);
   return allowed;
 }
@@ -339,6 +342,7 @@ int32_t GrammarState::ForcedToken(absl::Span<const uint32_t> mask) const {
     }
     return true;
   });
+  // tests/planted_bugs: forced_text_not_guessed
   return one_way ? longest : shortest;
 }
 

@@ -91,6 +91,7 @@ class SchemaChecker {
 
   // XGrammar takes two schemas for one that differ only in a property's name or a constant's key
   // such as "title". A member that it ignores keeps them apart.
+  // tests/planted_bugs: schemas_taken_for_one
   void KeepApart(Json& schema) { schema["x-apart"] = schemas_apart_++; }
 
   Json schema_;                                                  // the whole
@@ -116,6 +117,7 @@ absl::Status SchemaChecker::CheckKeywords(const Json& schema, const std::string&
         name == "$defs" || name == "definitions") {
       continue;
     }
+    // tests/planted_bugs: schema_keyword_beside_ignored
     if (deciding != "type") {
       return SchemaNotSupported(
           at, absl::StrCat("it cannot be combined with ", deciding, "; use one of them"));
@@ -173,6 +175,7 @@ absl::StatusOr<Json> SchemaChecker::Nodes(const Json& schemas, const std::string
 absl::Status SchemaChecker::CheckDisjoint(const Json& schemas, const std::string& pointer) const {
   for (size_t i = 0; i < schemas.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
+      // tests/planted_bugs: schema_one_of_not_compared
       if (AreDisjoint(schemas[i], schemas[j], schema_)) continue;
       return SchemaNotSupported(
           pointer, absl::StrCat("its schemas ", j, " and ", i,
@@ -293,6 +296,7 @@ absl::Status SchemaChecker::Object(const Json& schema, const std::string& pointe
   // An object with named properties has no others: a key can be written in several ways, and an
   // answer could say a named one again.
   const bool unsaid = !schema.contains("additionalProperties");
+  // tests/planted_bugs: schema_object_left_open
   const bool closed = given == false || (any_others && !properties.empty()) ||
                       (unsaid && schema.contains("properties"));
   if (!closed && !properties.empty()) {

@@ -135,6 +135,7 @@ absl::Status CheckString(const SchemaJson& schema, const std::string& pointer, S
         {.pointer = ChildPointer(pointer, bounded ? "maxLength" : "minLength"),
          .states = static_cast<double>(bounded ? most : least)});
     // The class says what JSON escapes, since long repetitions forget it (string_pattern.h).
+    // tests/planted_bugs: schema_long_string_has_quotes
     out["pattern"] =
         absl::StrCat(R"(^[^"\\\x00-\x1f]{)", least, ",", bounded ? absl::StrCat(most) : "", "}$");
   }

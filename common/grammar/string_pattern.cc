@@ -79,6 +79,7 @@ class PatternWriter {
         break;
       case '?':
         ++at_;
+        // tests/planted_bugs: schema_optional_part_cut
         out_ += "{0,1}";
         break;
       case '{':

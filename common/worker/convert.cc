@@ -148,6 +148,7 @@ SamplingParams ReadSampling(const v1::SamplingParams& params) {
   return result;
 }
 
+// tests/planted_bugs: grammar_replay
 absl::StatusOr<GrammarState> ReadGrammar(const internal::v1::SequenceSpec& spec,
                                          const SequenceRequest& request, const EngineLimits& limits,
                                          const GrammarReader* grammars) {

@@ -120,6 +120,7 @@ absl::Status NotBelieved(const std::string& what) {
 }
 
 absl::Status AttemptSilent(absl::Duration silence) {
+  // tests/planted_bugs: router_takes_silence_for_a_death
   return WithErrorInfo(absl::UnavailableError(absl::StrCat("it gave no sign of life for ",
                                                            absl::FormatDuration(silence))),
                        {.reason = kReasonAttemptSilent});
