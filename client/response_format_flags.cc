@@ -57,7 +57,7 @@ void AddResponseFormatFlags(FlagSet& flags, ResponseFormatFlags& format) {
   flags.SetGroup(FlagGroup::kRequest);
   flags.AddBool("json-object", format.json_object, "Let the answer be a JSON object");
   flags.AddString("json-schema=FILE", format.json_schema,
-                  "Let the answer be JSON that matches the JSON schema in this file");
+                  "Let the answer be JSON that matches this JSON schema");
   flags.AddString("regex=REGEX", format.regex,
                   "Let the answer match this regular expression from beginning to end");
   flags.AddString("grammar=FILE", format.grammar,

@@ -142,9 +142,7 @@ void RunCommand::AddOutputFlags(FlagSet& flags) {
 }
 
 void RunCommand::AddFlags(FlagSet& flags) {
-  flags.AddPositional("MODEL", first_,
-                      "GGUF file or Hugging Face folder, as for --model. An argument that is "
-                      "neither, and has no other after it, is the prompt");
+  flags.AddPositional("MODEL", first_, "GGUF file or Hugging Face folder, as for --model");
   flags.AddPositional("PROMPT", second_,
                       "Text to answer. Piped standard input is appended after an empty line, or "
                       "ignored if it stays silent for 10 s. Without a prompt, on a terminal, a "
@@ -156,8 +154,8 @@ void RunCommand::AddFlags(FlagSet& flags) {
   AddModelFlags(flags);
   AddTlsFlags(flags, tls_);
   AddApiKeyFlag(flags, api_key_file_);
-  flags.ShowFirst({"model", "server", "system", "max-tokens", "temperature", "seed", "json-schema",
-                   "n", "json", "stats"});
+  flags.ShowFirst({"model", "server", "system", "max-tokens", "temperature", "json-schema", "n",
+                   "json", "stats"});
   flags.AddExample("baton run \"Why is the sky blue?\"", "Ask the server at 127.0.0.1:50051");
   flags.AddExample("baton run model.gguf \"Why is the sky blue?\"",
                    "Load a model for a single answer");

@@ -89,12 +89,12 @@ void AddSamplingFlags(FlagSet& flags, v1::SamplingParams& params) {
             "probability; 0: no limit. Without it, the model file's value counts",
             Number(0, 1, [p](float value) { p->set_min_p(value); }));
   flags.Add("presence-penalty=X",
-            "Lower the score of tokens that already occur in the answer, by this much (-2 to 2); "
-            "0: no change",
+            "Amount, -2 to 2, by which the score of tokens that already occur in the answer is "
+            "lowered; 0: no change",
             Number(-2, 2, [p](float value) { p->set_presence_penalty(value); }));
   flags.Add("frequency-penalty=X",
-            "Lower the score of tokens by this much for each time they already occur in the answer "
-            "(-2 to 2); 0: no change",
+            "Amount, -2 to 2, by which a token's score is lowered for each time it occurs in the "
+            "answer; 0: no change",
             Number(-2, 2, [p](float value) { p->set_frequency_penalty(value); }));
   flags.Add("repetition-penalty=X",
             "Factor by which tokens that occur in the prompt or the answer become less likely; 1: "

@@ -299,7 +299,7 @@ void BenchEngineCommand::AddFlags(FlagSet& flags) {
   flags.AddExample("baton bench engine --model model.gguf",
                    "Measure a prompt of 512 tokens and 64 decode steps");
   flags.AddExample("baton bench engine --model model.gguf -p 512 -n 64 -d 0,4096 -b 1,16",
-                   "Measure with empty and with full KV cache, alone and in a batch");
+                   "Measure with an empty and a filled KV cache, and with 1 and 16 sequences");
   flags.AddExample("baton bench engine --shape llama-3.2-1b --weights q4_k --json",
                    "Measure random weights, for a script");
 }

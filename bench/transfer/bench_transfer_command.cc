@@ -174,7 +174,7 @@ void BenchTransferCommand::AddFlags(FlagSet& flags) {
                 "Numbers of connections to try for a push");
   flags.AddInt(
       "rounds", options_.rounds, 1, kMaxRounds,
-      "Number of rounds, in each of which all is measured in turn; the report has medians");
+      "Number of rounds, each of which measures everything in turn; the report shows medians");
   flags.AddBool("json", options_.json, kJsonHelp);
   flags.AddExample("baton bench transfer", "Measure with the KV cache of an 8B model");
   flags.AddExample("baton bench transfer --shape llama-3.2-1b --bytes 64MiB --rounds 9",

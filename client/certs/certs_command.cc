@@ -37,7 +37,7 @@ void CertsInitCommand::AddFlags(FlagSet& flags) {
                   "Name of the fleet in its certificates, in the form of a DNS name");
   flags.AddExample("baton certs init", "Create an authority in the folder `certs`");
   flags.AddExample("baton certs init --folder pki --trust-domain baton.example.org",
-                   "Create one elsewhere, for a fleet with a name of its own");
+                   "Create an authority in the folder `pki`, for a fleet with a name of its own");
 }
 
 int CertsInitCommand::Run(const FlagSet&) {

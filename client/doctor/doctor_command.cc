@@ -102,10 +102,10 @@ Findings CheckWorkersOf(const ServerConfig& config, size_t& left) {
 void DoctorCommand::AddFlags(FlagSet& flags) {
   flags.SetGroup(FlagGroup::kGeneral);
   flags.AddPositionals("CONFIG", config_files_,
-                       "TOML files of servers to check, each as a server's --config names it");
+                       "Configuration files (TOML) to check, as servers take them by --config");
   flags.AddString("model=FILE", model_,
-                  "GGUF file or Hugging Face folder to check, beside the models that the TOML "
-                  "files name");
+                  "GGUF file or Hugging Face folder to check, besides the models that the "
+                  "configuration files name");
   flags.AddBool("json", json_, kJsonHelp);
   flags.SetGroup(FlagGroup::kConnection);
   flags.AddAddress("server", server_, "Router to reach by gRPC");

@@ -178,8 +178,8 @@ void PlanCommand::AddFlags(FlagSet& flags) {
   flags.AddExample("baton plan --rates rates.json --request-rate 20 --objective ttft=2s",
                    "Find how few workers answer 20 requests per second");
   flags.AddExample(
-      "baton plan --rates rates.json --trace load.jsonl --prefill-workers 4 --decode-workers 3",
-      "Replay a trace on a fleet of 4 and 3 workers");
+      "baton plan --rates rates.json --trace load.jsonl --objective ttft=2s,itl_p95=50ms",
+      "Find how few workers answer the requests of a trace");
 }
 
 void PlanCommand::AddFleetFlags(FlagSet& flags) {
