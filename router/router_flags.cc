@@ -231,15 +231,10 @@ void RouterFlags::AddTo(FlagSet& flags) {
   flags.AddInt("tokenizer-threads", router.tokenizer_threads, 1, 64, "Threads that tokenise text");
   flags.ShowFirst({"model", "prefill", "decode", "workers-file", "listen", "http-listen",
                    "api-keys", "tls-cert", "tls-key", "tls-ca"});
-  flags.AddExample(
-      "baton-router --model model.gguf --prefill 127.0.0.1:50052 --decode 127.0.0.1:50053 "
-      "--http-listen 127.0.0.1:8080",
-      "Serve gRPC and HTTP with two workers on this machine");
-  flags.AddExample(
-      "baton-router --model model.gguf --prefill dns:///prefill:50051 --decode "
-      "dns:///decode:50051 --listen 0.0.0.0:50051 --tls-cert router.crt --tls-key router.key "
-      "--tls-ca ca.crt",
-      "Serve other machines with TLS, with all workers that DNS names");
+  flags.AddExample("baton-router -m model.gguf --prefill localhost:50052 --decode localhost:50053",
+                   "Serve gRPC with two workers on this machine");
+  flags.AddExample("baton-router -m model.gguf --workers-file workers.txt --port 8080",
+                   "Serve HTTP too, with the workers that a file lists");
 }
 
 absl::Status RouterFlags::Finish() {

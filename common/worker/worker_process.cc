@@ -40,14 +40,11 @@ void ShowWorkerHelp(FlagSet& flags, const std::string& program, bool prefills) {
   flags.ShowFirst({"model", "listen", prefills ? "metrics-listen" : "advertise", "device",
                    "threads", "max-model-len", "kv-cache-memory-bytes", "tls-cert", "tls-key",
                    "tls-ca"});
-  const absl::string_view role = prefills ? "prefill" : "decode";
   flags.AddExample(absl::StrCat(program, " --model model.gguf --listen 127.0.0.1:",
                                 prefills ? "50052" : "50053"),
                    "Work for a router on the same machine");
-  flags.AddExample(absl::StrCat(program, " --model model.gguf --device cuda --listen ",
-                                "0.0.0.0:50051 --tls-cert ", role, ".crt --tls-key ", role,
-                                ".key --tls-ca ca.crt"),
-                   "Compute on a GPU and work for a router on another machine");
+  flags.AddExample(absl::StrCat(program, " -m model.gguf --device cuda --kv-cache-dtype fp8"),
+                   "Compute on a GPU, with a KV cache of half the usual size");
 }
 
 }  // namespace
