@@ -90,9 +90,7 @@ make_files() {
   scripts/build_images.sh --programs "$build/bin" --oci "$work" --bills "$work" ${toolkit:+--cuda "$toolkit"} "$@"
 }
 make_files CPU "" "${cpu_images[@]}"
-if [[ -z $cpu_only ]]; then  # not after ||, where an error within the function would not end this script
-  make_files CUDA "$cuda" baton prefill-worker decode-worker
-fi
+[[ -n $cpu_only ]] || make_files CUDA "$cuda" baton prefill-worker decode-worker
 
 part "checksums"
 sums=$(cd "$work" && sha256sum -- *)
