@@ -210,7 +210,8 @@ void RouterFlags::AddTo(FlagSet& flags) {
                  "Maximum size of all requests that wait in the router; further ones are rejected");
   AddAdviceFlags(flags, router.advice, advice_workers);
   flags.SetGroup(FlagGroup::kHttp);
-  flags.AddAddress("http-listen", http_listen, absl::StrCat(kHttpListenHelp, "Empty: no HTTP"));
+  flags.AddAddress("http-listen", http_listen,
+                   absl::StrCat(kHttpListenHelp, "Port 0: any free port; empty: no HTTP"));
   AddHttpAccessFlags(flags, http.cors_origins, http_allow_hosts);
   flags.AddInt("http-threads", http.threads, 1, 16, "Threads that read and write HTTP");
   flags.SetGroup(FlagGroup::kConnection);

@@ -168,7 +168,7 @@ void ServeCommand::AddFlags(FlagSet& flags) {
                                 .otlp_sample_ratio = otlp_sample_ratio_});
   AddFleetSecretFlag(flags, fleet_secret_file_);
   flags.ShowFirst({"model", "served-model-name", "max-model-len", "device", "threads",
-                   "kv-cache-memory-bytes", "http-listen", "listen", "serve-key-file", "insecure"});
+                   "http-listen", "listen", "serve-key-file", "insecure"});
   flags.AddExample("baton serve model.gguf", "Serve HTTP and gRPC on this machine");
   flags.AddExample("baton serve model.gguf --device cuda:1 --max-model-len 8192",
                    "Compute on the second GPU, with at most 8192 tokens per sequence");

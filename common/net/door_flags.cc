@@ -7,11 +7,11 @@ namespace baton {
 void AddServerKeyFlags(FlagSet& flags, std::string& api_keys, std::string& serve_key_file) {
   flags.SetGroup(FlagGroup::kSecurity);
   flags.AddString("api-keys=FILE", api_keys,
-                  "File of tenants, their API keys and limits, written by `baton keys`. With it "
-                  "every client needs a key or a certificate. Read again every second");
+                  "File of tenants, API keys and limits, written by `baton keys`; every client "
+                  "then needs a key or a certificate");
   flags.AddString("serve-key-file=FILE", serve_key_file,
-                  "File with API keys of your own, one per line, mode 0600. With it every client "
-                  "needs a key or a certificate. Read again every second");
+                  "File with your own API keys, one per line, mode 0600; every client then needs "
+                  "a key or a certificate");
   flags.AddForeign("api-key",
                    "others can read a key on a command line; write it to a file of mode 0600 and "
                    "give --serve-key-file FILE");

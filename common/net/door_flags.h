@@ -13,8 +13,7 @@ namespace baton {
 
 // Beginning of the help of --http-listen. The special values differ between the programs.
 inline constexpr char kHttpListenHelp[] =
-    "Address of the HTTP API and the web page; port 0: any free port. --host HOST and --port PORT "
-    "set it too. ";
+    "Address of the HTTP API and web page; --host and --port set it too. ";
 
 // Adds --api-keys and --serve-key-file. Other servers take the key itself as --api-key, which is an
 // error that names --serve-key-file.

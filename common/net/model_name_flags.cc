@@ -74,8 +74,7 @@ void AddModelFileFlags(FlagSet& flags, std::string& model, std::string& sha256,
 void AddServedModelNameFlag(FlagSet& flags, std::vector<std::string>& names) {
   flags.SetGroup(FlagGroup::kModel);
   flags.Add("served-model-name=NAME",
-            "Name by which clients call the model. May be repeated; answers and metrics show the "
-            "first name. Empty: the name of the file",
+            "Name by which clients call the model. May be repeated. Empty: the file's name",
             NamesValue(names, /*patterns=*/false));
 }
 

@@ -62,8 +62,7 @@ void AddMemoryFlags(FlagSet& flags, MemoryOptions& memory) {
 void AddEngineFlags(FlagSet& flags, EngineOptions& engine) {
   flags.SetGroup(FlagGroup::kEngine);
   flags.AddInt("max-model-len", engine.max_model_len, 0, kMaxContextTokens,
-               "Maximum number of tokens of prompt plus output; 0: the model's context length. "
-               "Models with LongRoPE scale positions by it");
+               "Maximum tokens of prompt plus output; 0: the model's context length");
   flags.AddInt("max-num-seqs", engine.max_num_seqs, 1, 4096,
                "Maximum number of sequences in a batch");
   flags.SetGroup(FlagGroup::kKvCache);
@@ -126,7 +125,7 @@ void AddComputeFlags(FlagSet& flags, BackendOptions& backend, EngineOptions& eng
                   "Instruction set for computing on the CPU; auto: the best one available",
                   {"auto", "avx512", "avx2", "portable"});
   flags.AddBool("deterministic", backend.deterministic,
-                "Give bit-identical results on CUDA for every batch, chunk and step, at some cost "
+                "Make results on CUDA bit-identical for every batch, chunk and step, at some cost "
                 "in speed; results on CPUs always are");
   flags.AddInt("max-num-batched-tokens", engine.max_num_batched_tokens, kChunkTokens, 1 << 20,
                "Maximum number of tokens in a step. A step that prefills takes as many as fit "
