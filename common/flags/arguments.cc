@@ -114,6 +114,7 @@ absl::Status CheckShortFlags(const CLI::App& command, const std::vector<std::str
 // Returns what --help with `word` after it asks for. A word that is no group is an argument, unless
 // it was likely meant for a group.
 absl::StatusOr<HelpRequest> HelpAbout(const std::string& word, const CommandFacts& facts) {
+  if (word.empty()) return HelpRequest();
   std::vector<std::string> names;
   for (const FlagFacts& flag : facts.flags) names.push_back(FlagGroupName(flag.group));
   if (std::find(names.begin(), names.end(), word) != names.end()) {

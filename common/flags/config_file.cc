@@ -26,7 +26,7 @@ std::optional<std::string> Text(const toml::node& node) {
 absl::Status Unsupported(const std::string& path, absl::string_view key, const toml::node& node) {
   return absl::InvalidArgumentError(absl::StrCat(
       path, ":", node.source().begin.line, ": '", key,
-      "' must be a string, a number, true or false, or an array of them; tables are not used"));
+      "' must be a string, a number, true or false, or an array of them; tables are not supported"));
 }
 
 }  // namespace

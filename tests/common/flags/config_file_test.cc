@@ -77,7 +77,7 @@ TEST_F(ConfigFileTest, AnEmptyFileSetsNothing) {
 
 TEST_F(ConfigFileTest, WhatIsNoValueIsRefusedWithItsLineAndKey) {
   const std::string remedy =
-      " must be a string, a number, true or false, or an array of them; tables are not used";
+      " must be a string, a number, true or false, or an array of them; tables are not supported";
   EXPECT_EQ(ErrorOf("a = 1\n[router]\nb = 2\n"), "PATH:2: 'router'" + remedy);
   EXPECT_EQ(ErrorOf("a = {b = 1}\n"), "PATH:1: 'a'" + remedy);
   EXPECT_EQ(ErrorOf("\n\na = [1, [2]]\n"), "PATH:3: 'a'" + remedy);

@@ -254,7 +254,7 @@ TEST_F(FlagsTest, AnArgumentMayStandForAFlagButNotBesideIt) {
   EXPECT_EQ(rest_, "more");
   EXPECT_THAT(flags_->GivenArguments(), ElementsAre("--text-value=here"));
   EXPECT_EQ(Message(Parse({"here", "--text-value=there"})),
-            "TEXT and --text-value say the same; give one of them");
+            "TEXT and --text-value set the same value; give one of them");
 }
 
 TEST_F(FlagsTest, HostAndPortOfOtherServersAreAnAddressTogether) {
@@ -272,7 +272,7 @@ TEST_F(FlagsTest, HostAndPortOfOtherServersAreAnAddressTogether) {
   EXPECT_EQ(address({"--host=::", "--port=1"}), "[::]:1");
   EXPECT_THAT(address({"--port=x"}), HasSubstr("--port: 'x' is not a whole number"));
   EXPECT_EQ(address({"--http-listen=a:1", "--port=2"}),
-            "--http-listen and --host with --port say the same; give one of them");
+            "--http-listen and --host with --port set the same value; give one of them");
   SetVariable("BATON_PORT", "tcp://10.0.0.1:80");
   SetVariable("BATON_HTTP_LISTEN", "b:3");
   EXPECT_EQ(address({}), "b:3");
@@ -293,7 +293,7 @@ TEST_F(FlagsTest, ANameOfOtherProgramsIsTheSameFlag) {
   EXPECT_EQ(given({"--ctx-size=2"}), "--max-model-len=2");
   EXPECT_EQ(given({"--context-length", "1", "--context-length", "2"}), "--max-model-len=2");
   EXPECT_EQ(given({"-c", "2", "--ctx-size", "2"}),
-            "--max-model-len and --ctx-size say the same; give one of them");
+            "--max-model-len and --ctx-size set the same value; give one of them");
   EXPECT_THAT(given({"--ctx-size=many"}),
               HasSubstr("--max-model-len (from --ctx-size): 'many' is not"));
 }
