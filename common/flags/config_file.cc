@@ -24,9 +24,9 @@ std::optional<std::string> Text(const toml::node& node) {
 }
 
 absl::Status Unsupported(const std::string& path, absl::string_view key, const toml::node& node) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      path, ":", node.source().begin.line, ": '", key,
-      "' must be a string, a number, true or false, or an array of them; tables are not supported"));
+  return absl::InvalidArgumentError(absl::StrCat(path, ":", node.source().begin.line, ": '", key,
+                                                 "' must be a string, a number, true or false, or "
+                                                 "an array of them; tables are not supported"));
 }
 
 }  // namespace

@@ -98,8 +98,8 @@ struct Declared {
     }
     if (forms.empty()) return FlagTexts();
     if (forms.size() == 1) return forms.front().second;
-    return absl::InvalidArgumentError(
-        absl::StrCat(forms[0].first, " and ", forms[1].first, " set the same value; give one of them"));
+    return absl::InvalidArgumentError(absl::StrCat(forms[0].first, " and ", forms[1].first,
+                                                   " set the same value; give one of them"));
   }
 
   // The sentence that warns of values on the command line that another one replaces. Empty if there
