@@ -19,19 +19,20 @@ int BatonMain(int argc, char** argv) {
   CLI::App app("Baton serves large language models with prefill and decode on separate workers.",
                "baton");
   app.require_subcommand(1);
-  app.set_version_flag("-V,--version", Version());
+  AddHelpFlags(app, Version());
   app.footer(
-      "Each flag --some-name is also BATON_SOME_NAME in the environment, and a key of the TOML "
-      "file "
-      "that --config names.\n"
-      "Exit codes: 0 done; 1 the request failed; 2 wrong flags, input or files; 74 standard output "
-      "cannot be written; 130 interrupted; 141 nobody reads standard output any more.");
+      "Each flag --some-name can also be set by the environment variable BATON_SOME_NAME, or by "
+      "the key some-name in the TOML file that --config names.\n"
+      "Exit codes: 0 success; 1 the request or a check failed; 2 invalid flags, input or files; 74 "
+      "standard output cannot be written; 130 interrupted; 141 standard output was closed by its "
+      "reader.");
   std::list<Subcommand> subcommands = AddCommands(app);
   if (AsksForFacts(argc, argv)) {
     WriteOutput(FactsJson(FactsOfCommands(app, subcommands)));
     return 0;
   }
-  if (const absl::Status status = ParseArguments(app, argc, argv); !status.ok()) {
+  const auto facts = [&](const CLI::App& asked) { return FactsOfCommand(asked, subcommands); };
+  if (const absl::Status status = ParseArguments(app, argc, argv, facts); !status.ok()) {
     return ExitUsage("baton", status);
   }
   for (Subcommand& subcommand : subcommands) {

@@ -125,7 +125,7 @@ absl::Status Chat::SetValue(const std::string& text) {
   const std::vector<std::string> names = settings_.Names();
   if (status.ok() || absl::c_linear_search(names, words.first)) return status;
   return absl::InvalidArgumentError(
-      absl::StrCat(status.message(), "; there are ", absl::StrJoin(names, ", ")));
+      absl::StrCat(status.message(), "; valid names are ", absl::StrJoin(names, ", ")));
 }
 
 void Chat::Send(const std::string& text) {

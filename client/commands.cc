@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "bench/engine/bench_engine_command.h"
@@ -32,62 +31,71 @@ Subcommand::Subcommand(CLI::App& parent, const std::string& name, const std::str
 
 std::list<Subcommand> AddCommands(CLI::App& app) {
   std::list<Subcommand> commands;
-  commands.emplace_back(app, "run", "Stream one answer, or chat when there is no prompt",
+  commands.emplace_back(app, "run", "Generate an answer, or chat if no prompt is given",
                         std::make_unique<RunCommand>());
-  commands.emplace_back(app, "serve", "Serve a model on this machine: router and workers",
+  commands.emplace_back(app, "serve", "Serve a model over gRPC and HTTP",
                         std::make_unique<ServeCommand>());
-  commands.emplace_back(app, "models",
-                        "Say what model files are, what they take, and whether they are served",
+  commands.emplace_back(app, "models", "List local model files and whether Baton can serve them",
                         std::make_unique<ModelsCommand>());
-  commands.emplace_back(app, "doctor",
-                        "Say what is wrong on this machine and in a fleet, and what to do",
+  commands.emplace_back(app, "doctor", "Check this machine and a fleet for problems",
                         std::make_unique<DoctorCommand>());
   commands.emplace_back(app, "status", "Show the routers and workers of a fleet",
                         std::make_unique<StatusCommand>(/*watch=*/false));
-  commands.emplace_back(app, "top", "The same as status --watch",
+  commands.emplace_back(app, "top",
+                        "Show the routers and workers of a fleet, refreshed every second",
                         std::make_unique<StatusCommand>(/*watch=*/true));
   commands.emplace_back(app, "tokenize", "Print the token ids of a text as a JSON array",
                         std::make_unique<TokenizeCommand>());
-  CLI::App& certs = *app.add_subcommand("certs", "Make the certificates of a fleet");
+  CLI::App& certs = *app.add_subcommand("certs", "Create and revoke the certificates of a fleet");
   certs.require_subcommand(1);
-  commands.emplace_back(certs, "init", "Make a certificate authority and the fleet's secret",
+  commands.emplace_back(certs, "init", "Create a certificate authority and the fleet's secret",
                         std::make_unique<CertsInitCommand>());
-  commands.emplace_back(certs, "issue", "Make a role's certificate, signed by that authority",
+  commands.emplace_back(certs, "issue", "Issue a certificate for a role",
                         std::make_unique<CertsIssueCommand>());
-  commands.emplace_back(certs, "revoke", "Revoke certificates of that authority",
+  commands.emplace_back(certs, "revoke", "Revoke certificates, or renew the revocation list",
                         std::make_unique<CertsRevokeCommand>());
-  CLI::App& bench = *app.add_subcommand("bench", "Measure speed");
+  CLI::App& bench =
+      *app.add_subcommand("bench", "Measure the speed of the engine, a server or KV transfers");
   bench.require_subcommand(1);
-  commands.emplace_back(bench, "engine", "Time prefill and decode, without servers",
+  commands.emplace_back(bench, "engine",
+                        "Measure prefill and decode on this machine, without servers",
                         std::make_unique<BenchEngineCommand>());
-  commands.emplace_back(bench, "serve", "Put a load on a server and measure what clients see",
+  commands.emplace_back(bench, "serve", "Send a load to a server and measure what clients see",
                         std::make_unique<BenchServeCommand>());
   commands.emplace_back(bench, "transfer",
-                        "Time a KV cache's way between two processes on loopback",
+                        "Measure how fast a KV cache moves between two local processes",
                         std::make_unique<BenchTransferCommand>());
-  commands.emplace_back(app, "plan",
-                        "Say what a fleet would do with a load, and how large it must be",
+  commands.emplace_back(app, "plan", "Estimate how many workers a load needs",
                         std::make_unique<PlanCommand>());
-  CLI::App& keys = *app.add_subcommand("keys", "Make, list and revoke API keys of a router");
+  CLI::App& keys = *app.add_subcommand("keys", "Create, list and revoke API keys of a router");
   keys.require_subcommand(1);
-  commands.emplace_back(keys, "new", "Print a new key and add its hash to the keys file",
+  commands.emplace_back(keys, "new", "Create a key, print it, and add its hash to the keys file",
                         std::make_unique<KeysNewCommand>());
-  commands.emplace_back(keys, "list", "Print the keys' ids, tenants and limits",
+  commands.emplace_back(keys, "list", "List keys with their ids, tenants and limits",
                         std::make_unique<KeysListCommand>());
-  commands.emplace_back(keys, "revoke", "Let a key be refused from now on",
+  commands.emplace_back(keys, "revoke", "Revoke a key, so that the router refuses it",
                         std::make_unique<KeysRevokeCommand>());
   return commands;
 }
 
+CommandFacts FactsOfCommand(const CLI::App& app, const std::list<Subcommand>& subcommands) {
+  for (const Subcommand& subcommand : subcommands) {
+    if (&subcommand.app == &app) return subcommand.flags.Facts(subcommand.program);
+  }
+  const CLI::App* const parent = app.get_parent();
+  return FactsOf(app, parent == nullptr ? app.get_name()
+                                        : absl::StrCat(parent->get_name(), " ", app.get_name()));
+}
+
 std::vector<CommandFacts> FactsOfCommands(const CLI::App& app,
                                           const std::list<Subcommand>& subcommands) {
-  std::vector<CommandFacts> facts = {FactsOf(app, app.get_name())};
+  std::vector<CommandFacts> facts = {FactsOfCommand(app, subcommands)};
+  const CLI::App* last_group = &app;
   for (const Subcommand& subcommand : subcommands) {
-    const CLI::App& group = *subcommand.app.get_parent();
-    const std::string program = absl::StrCat(app.get_name(), " ", group.get_name());
-    const bool is_new_group = &group != &app && !absl::StartsWith(facts.back().program, program);
-    if (is_new_group) facts.push_back(FactsOf(group, program));
-    facts.push_back(subcommand.flags.Facts(subcommand.program));
+    const CLI::App* const group = subcommand.app.get_parent();
+    if (group != &app && group != last_group) facts.push_back(FactsOfCommand(*group, subcommands));
+    last_group = group;
+    facts.push_back(FactsOfCommand(subcommand.app, subcommands));
   }
   return facts;
 }

@@ -27,7 +27,11 @@ struct Subcommand {
 // Adds every subcommand to `app`. REQUIRES: `app` outlives the list.
 std::list<Subcommand> AddCommands(CLI::App& app);
 
-// What there is to know of `app`, of its groups such as `baton certs`, and of all its `subcommands`.
+// Returns the facts of `app`, which is `baton`, one of its groups, such as `baton certs`, or the app
+// of one of the `subcommands`.
+CommandFacts FactsOfCommand(const CLI::App& app, const std::list<Subcommand>& subcommands);
+
+// Returns the facts of `app`, which is `baton`, of its groups, and of all its `subcommands`.
 std::vector<CommandFacts> FactsOfCommands(const CLI::App& app,
                                           const std::list<Subcommand>& subcommands);
 

@@ -22,13 +22,15 @@
 #include "common/base/small_file.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flag_group.h"
 #include "router/tenants/api_key.h"
 
 namespace baton {
 namespace {
 
 void AddFileFlag(FlagSet& flags, std::string& file) {
-  flags.AddString("file", file, "the keys file, as the router's --api-keys names it");
+  flags.SetGroup(FlagGroup::kGeneral);
+  flags.AddString("file=FILE", file, "Keys file, the one that the router's --api-keys names");
 }
 
 absl::Status NoFile() {
@@ -122,23 +124,32 @@ std::string FormatList(const KeysFile& file) {
 
 void KeysNewCommand::AddFlags(FlagSet& flags) {
   AddFileFlag(flags, file_);
-  flags.AddString("tenant", tenant_, "who gets the key");
-  flags.AddString(
-      "key-from", key_from_,
-      "File with a key of your own whose hash is added, or - for stdin. Without it a key "
-      "is made and printed");
+  flags.AddString("tenant=NAME", tenant_, "Tenant that the key belongs to");
+  flags.AddString("key-from=FILE", key_from_,
+                  "Add the key in this file (- for standard input) instead of making and printing "
+                  "a new one");
   flags.AddDouble("requests-per-second", requests_per_second_, 0, 1e6,
-                  "of the tenant; 0: no limit");
+                  "Limit on the tenant's requests per second; 0: no limit");
   flags.AddInt("tokens-per-minute", tokens_per_minute_, 0, std::numeric_limits<int>::max(),
-               "of the tenant's prompts and outputs; 0: no limit");
+               "Limit on the tenant's tokens per minute, prompts and answers together; 0: no "
+               "limit");
   flags.AddInt("streams", streams_, 0, std::numeric_limits<int>::max(),
-               "of the tenant's answers at a time, each choice (n) is one; 0: no limit");
+               "Limit on the tenant's simultaneous answers, where each choice of a request counts "
+               "as one; 0: no limit");
   constexpr int kLeast = std::numeric_limits<int>::min();
   constexpr int kMost = std::numeric_limits<int>::max();
-  flags.AddInt("min-priority", min_priority_, kLeast, kMost, "the lowest number it may ask for");
-  flags.AddInt("max-priority", max_priority_, kLeast, kMost, "the highest");
-  flags.AddString("share", share_, "tenants with this name share cached prefixes");
-  flags.AddBool("operator", operates_, "the tenant's keys open the router's page");
+  flags.AddInt("min-priority", min_priority_, kLeast, kMost,
+               "Lowest priority number of the tenant's requests; lower ones are raised to it");
+  flags.AddInt("max-priority", max_priority_, kLeast, kMost,
+               "Highest priority number of the tenant's requests; higher ones are lowered to it");
+  flags.AddString("share=NAME", share_,
+                  "Let the tenant share cached prefixes with all tenants that have the same NAME");
+  flags.AddBool("operator", operates_,
+                "Let the tenant's keys open the router's dashboard and metrics");
+  flags.AddExample("baton keys new --file keys.toml --tenant acme",
+                   "Print a new key for the tenant acme");
+  flags.AddExample("baton keys new --file keys.toml --tenant acme --streams 16",
+                   "Add a key, and allow the tenant 16 answers at a time");
 }
 
 absl::Status KeysNewCommand::SetLimits(const FlagSet& flags, Tenant& tenant) const {
@@ -191,7 +202,12 @@ int KeysNewCommand::Run(const FlagSet& flags) {
   return 0;
 }
 
-void KeysListCommand::AddFlags(FlagSet& flags) { AddFileFlag(flags, file_); }
+void KeysListCommand::AddFlags(FlagSet& flags) {
+  AddFileFlag(flags, file_);
+  flags.AddExample("baton keys list --file keys.toml", "List the keys and tenants of a file");
+  flags.AddExample("baton keys list --file /etc/baton/router/keys.toml",
+                   "List the keys of a router that is configured in /etc");
+}
 
 int KeysListCommand::Run(const FlagSet&) {
   const absl::StatusOr<KeysFile> file = Read(file_);
@@ -202,7 +218,10 @@ int KeysListCommand::Run(const FlagSet&) {
 
 void KeysRevokeCommand::AddFlags(FlagSet& flags) {
   AddFileFlag(flags, file_);
-  flags.AddPositional("id", id_, "the key's id, as `baton keys list` shows it");
+  flags.AddPositional("ID", id_, "Id of the key, as `baton keys list` prints it");
+  flags.AddExample("baton keys revoke 3f2a90c1d4e5 --file keys.toml", "Revoke one key");
+  flags.AddExample("baton keys revoke 3f2a90c1d4e5 --file /etc/baton/router/keys.toml",
+                   "Revoke a key of a router that is configured in /etc");
 }
 
 int KeysRevokeCommand::Run(const FlagSet&) {

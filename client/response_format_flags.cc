@@ -8,6 +8,7 @@
 #include "common/base/plain_text.h"
 #include "common/base/small_file.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flag_group.h"
 #include "common/grammar/grammar_spec.h"
 
 namespace baton {
@@ -53,13 +54,17 @@ absl::Status Fill(const std::string& name, const ResponseFormatFlags& flags,
 }  // namespace
 
 void AddResponseFormatFlags(FlagSet& flags, ResponseFormatFlags& format) {
-  flags.AddBool("json-object", format.json_object, "the answer is a JSON object");
-  flags.AddString("json-schema", format.json_schema,
-                  "file of a JSON schema that the answer, JSON, obeys");
-  flags.AddString("regex", format.regex, "regular expression that the whole answer matches");
-  flags.AddString("grammar", format.grammar,
-                  "file of a grammar in EBNF, with a rule \"root\", that the answer follows");
-  flags.AddTexts("choice", format.choices, "a text that the answer may be; repeated for each");
+  flags.SetGroup(FlagGroup::kRequest);
+  flags.AddBool("json-object", format.json_object, "Let the answer be a JSON object");
+  flags.AddString("json-schema=FILE", format.json_schema,
+                  "Let the answer be JSON that matches this JSON schema");
+  flags.AddString("regex=REGEX", format.regex,
+                  "Let the answer match this regular expression from beginning to end");
+  flags.AddString("grammar=FILE", format.grammar,
+                  "Let the answer match the EBNF grammar in this file, beginning at its rule "
+                  "`root`");
+  flags.AddTexts("choice=TEXT", format.choices,
+                 "Let the answer be this text; repeat the flag for each allowed text");
 }
 
 absl::StatusOr<v1::ResponseFormat> ReadResponseFormat(const FlagSet& flags,

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,7 +27,9 @@
 #include "common/base/standard_error.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flag_group.h"
 #include "common/flags/flag_value.h"
+#include "common/flags/shared_helps.h"
 #include "common/gguf/gguf_file.h"
 #include "common/hugging_face/open_model_file.h"
 #include "common/net/channel.h"
@@ -65,61 +68,98 @@ absl::StatusOr<std::unique_ptr<GenerateClient>> Connect(const std::string& addre
   return std::make_unique<GenerateClient>(channel, std::move(key));
 }
 
+// Adds the flag `name`, whose value is a number of log probabilities for `take`.
+void AddLogprobsFlag(FlagSet& flags, const std::string& name, const std::string& help,
+                     const std::function<void(int)>& take) {
+  flags.Add(absl::StrCat(name, "=N"), help,
+            {.set = [take](const std::string& text) -> absl::Status {
+              BATON_ASSIGN_OR_RETURN(const int count, ParseInt(text, 0, kMaxLogprobs));
+              take(count);
+              return absl::OkStatus();
+            }});
+}
+
 }  // namespace
 
-void RunCommand::AddFlags(FlagSet& flags) {
-  flags.AddAddress("server", server_, "address of a router");
-  flags.AddString("model", model_,
-                  "GGUF file or Hugging Face folder to serve from here, instead of a server");
-  flags.AddString("disaggregate", disaggregate_,
-                  "with --model: where to prefill (auto, always, never)");
-  flags.AddString("kv-cache-dtype", kv_cache_dtype_, "with --model: type of the KV cache",
+void RunCommand::AddModelFlags(FlagSet& flags) {
+  flags.SetGroup(FlagGroup::kModel);
+  flags.AddString("model=FILE", model_,
+                  "GGUF file or Hugging Face folder to load for this command, instead of calling "
+                  "--server");
+  flags.AddString(
+      "quantize", quantize_,
+      "Type to which floating-point weights are quantised while they are loaded; needs --model",
+      {"none", "q8_0", "q4_0"});
+  flags.AddString("kv-cache-dtype", kv_cache_dtype_, "Type of the KV cache; needs --model",
                   KvTypeNamesAndAuto());
-  flags.AddString("quantize", quantize_, "with --model: quantise its weights while they are loaded",
-                  {"none", "q8_0", "q4_0"});
-  AddSamplingDefaultFlags(flags, sampling_defaults_, "With --model. ");
-  flags.AddDuration("timeout", timeout_, absl::Milliseconds(1), absl::Hours(24), "of one answer");
-  AddTlsFlags(flags, tls_);
-  AddApiKeyFlag(flags, api_key_file_);
-  flags.AddPositional("MODEL", first_,
-                      "Model to serve from here, as --model MODEL has it. If the first argument is "
-                      "no GGUF file, no folder with a config.json, and alone, it is the prompt");
-  flags.AddPositional("PROMPT", second_,
-                      "Prompt. Standard input, if it is not a terminal, is read too and follows "
-                      "after an empty line; if nothing arrives for 10 s, it is ignored. Without a "
-                      "prompt, on a terminal, a chat begins");
-  flags.Add("system", "system message", {.set = [this](const std::string& text) {
+  flags.AddString("disaggregate=auto|always|never|N", disaggregate_,
+                  "Worker that prefills the prompt. always: the prefill worker; never: the decode "
+                  "worker; auto: the one estimated to be faster; N: the prefill worker if at least "
+                  "N tokens are not cached; needs --model");
+  AddSamplingDefaultFlags(flags, sampling_defaults_, "; needs --model");
+}
+
+void RunCommand::AddRequestFlags(FlagSet& flags) {
+  flags.SetGroup(FlagGroup::kRequest);
+  flags.Add("system=TEXT", "System message", {.set = [this](const std::string& text) {
               system_ = text;
               return CheckUtf8(text);
             }});
-  flags.AddBool("raw", raw_, "no chat template: the text as it is, special tokens recognised");
+  flags.AddBool("raw", raw_,
+                "Send the prompt as it is, without the chat template; special tokens that are "
+                "written out in it are recognised");
   AddSamplingFlags(flags, sampling_);
   AddResponseFormatFlags(flags, response_format_);
   flags.AddInt("n", choices_, 1, static_cast<int>(kMaxChoices),
-               "answers; each is shown when it is complete");
-  flags.Add("logprobs",
-            "with --json, log probabilities: of each token, and of so many of the likeliest",
-            {.set = [this](const std::string& text) -> absl::Status {
-              BATON_ASSIGN_OR_RETURN(const int count, ParseInt(text, 0, kMaxLogprobs));
-              sampling_.set_logprobs(count);
-              return absl::OkStatus();
-            }});
-  flags.Add("prompt-logprobs", "as logprobs, of the prompt's tokens",
-            {.set = [this](const std::string& text) -> absl::Status {
-              BATON_ASSIGN_OR_RETURN(const int count, ParseInt(text, 0, kMaxLogprobs));
-              sampling_.set_prompt_logprobs(count);
-              return absl::OkStatus();
-            }});
-  flags.AddNamed<v1::Speculative>("speculative", speculative_,
-                                  "guess tokens ahead, which changes none of them; default: as "
-                                  "the server does",
-                                  {{"default", v1::SPECULATIVE_UNSPECIFIED},
-                                   {"auto", v1::SPECULATIVE_AUTO},
-                                   {"ngram", v1::SPECULATIVE_NGRAM},
-                                   {"draft", v1::SPECULATIVE_DRAFT},
-                                   {"none", v1::SPECULATIVE_NONE}});
-  flags.AddBool("json", json_, "print one JSON object instead of the text");
-  flags.AddBool("stats", stats_, "print how it was drawn, the timeline and rates on stderr");
+               "Number of answers, each printed when it is complete; -n is --max-tokens");
+  flags.AddNamed<v1::Speculative>(
+      "speculative", speculative_,
+      "Guess tokens so that one decode step yields several; the answer stays the same. ngram: from "
+      "earlier text; draft: with the server's draft model; auto: while it is faster; default: as "
+      "the server is set",
+      {{"default", v1::SPECULATIVE_UNSPECIFIED},
+       {"auto", v1::SPECULATIVE_AUTO},
+       {"ngram", v1::SPECULATIVE_NGRAM},
+       {"draft", v1::SPECULATIVE_DRAFT},
+       {"none", v1::SPECULATIVE_NONE}});
+  flags.AddDuration("timeout", timeout_, absl::Milliseconds(1), absl::Hours(24),
+                    kRequestTimeoutHelp);
+}
+
+void RunCommand::AddOutputFlags(FlagSet& flags) {
+  flags.SetGroup(FlagGroup::kOutput);
+  flags.AddBool("json", json_, kJsonHelp);
+  flags.AddBool("stats", stats_,
+                "Print the sampling parameters, a timeline and token rates to standard error");
+  AddLogprobsFlag(flags, "logprobs",
+                  "Print the log probability of each token of the answer, and of the N most likely "
+                  "tokens in its place; needs --json",
+                  [this](int count) { sampling_.set_logprobs(count); });
+  AddLogprobsFlag(flags, "prompt-logprobs",
+                  "Print the log probability of each token of the prompt, and of the N most likely "
+                  "tokens in its place; needs --json",
+                  [this](int count) { sampling_.set_prompt_logprobs(count); });
+}
+
+void RunCommand::AddFlags(FlagSet& flags) {
+  flags.AddPositional("MODEL", first_, "GGUF file or Hugging Face folder, as for --model");
+  flags.AddPositional("PROMPT", second_,
+                      "Text to answer. Piped standard input is appended after an empty line, or "
+                      "ignored if it stays silent for 10 s. Without a prompt, on a terminal, a "
+                      "chat begins");
+  flags.SetGroup(FlagGroup::kConnection);
+  flags.AddAddress("server", server_, "Address of the router that answers");
+  AddRequestFlags(flags);
+  AddOutputFlags(flags);
+  AddModelFlags(flags);
+  AddTlsFlags(flags, tls_);
+  AddApiKeyFlag(flags, api_key_file_);
+  flags.ShowFirst({"model", "server", "system", "max-tokens", "temperature", "json-schema", "n",
+                   "json", "stats"});
+  flags.AddExample("baton run \"Why is the sky blue?\"", "Ask the server at 127.0.0.1:50051");
+  flags.AddExample("baton run model.gguf \"Why is the sky blue?\"",
+                   "Load a model for a single answer");
+  flags.AddExample("baton run", "Chat with the server; /help lists the chat's commands");
 }
 
 absl::Status RunCommand::TakeArguments(const FlagSet& flags) {
@@ -272,9 +312,9 @@ int RunCommand::Run(const FlagSet& flags) {
   if (!prompt.ok()) return ExitUsage(kProgram, prompt.status());
   const bool chat = !prompt->has_value();
   if (chat && (raw_ || choices_ > 1)) {
-    return ExitUsage(kProgram,
-                     absl::InvalidArgumentError(absl::StrCat(flags.Label(raw_ ? "raw" : "n"),
-                                                             " is not for a chat; give a prompt")));
+    return ExitUsage(kProgram, absl::InvalidArgumentError(
+                                   absl::StrCat(flags.Label(raw_ ? "raw" : "n"),
+                                                " cannot be used in a chat; give a prompt")));
   }
   auto request = MakeRequest(flags);
   if (!request.ok()) return ExitUsage(kProgram, request.status());

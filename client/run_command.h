@@ -29,6 +29,9 @@ class RunCommand : public Command {
   int Run(const FlagSet& flags) override;
 
  private:
+  void AddModelFlags(FlagSet& flags);
+  void AddRequestFlags(FlagSet& flags);
+  void AddOutputFlags(FlagSet& flags);
   // Takes the arguments without a flag. INVALID_ARGUMENT if --model or --server is given beside a
   // model.
   absl::Status TakeArguments(const FlagSet& flags);

@@ -12,6 +12,7 @@
 
 #include "client/utf8_check.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flag_group.h"
 #include "common/flags/flag_value.h"
 
 namespace baton {
@@ -48,7 +49,8 @@ FlagSet::Value Seed(v1::SamplingParams& params) {
 
 FlagSet::Value Stops(v1::SamplingParams& params) {
   return {.set = [&params](const std::string& text) -> absl::Status {
-            if (text.empty()) return absl::InvalidArgumentError("is empty and would end nothing");
+            if (text.empty())
+              return absl::InvalidArgumentError("is empty; give the text at which to stop");
             BATON_RETURN_IF_ERROR(CheckUtf8(text));
             params.add_stop(text);
             return absl::OkStatus();
@@ -61,37 +63,52 @@ FlagSet::Value Stops(v1::SamplingParams& params) {
 
 void AddSamplingFlags(FlagSet& flags, v1::SamplingParams& params) {
   v1::SamplingParams* const p = &params;
-  flags.Add("n,max-tokens",
-            absl::StrCat("most tokens to generate; default ", kDefaultMaxTokens,
-                         ", or what the context leaves"),
+  flags.SetGroup(FlagGroup::kRequest);
+  flags.Add("n,max-tokens=N",
+            absl::StrCat("Largest number of tokens to generate; without it, ", kDefaultMaxTokens,
+                         " or the rest of the context if that is less. --n sets the number of "
+                         "answers"),
             Whole(1, [p](int value) { p->set_max_tokens(static_cast<uint32_t>(value)); }));
-  flags.Add("min-tokens", "fewest tokens to generate",
+  flags.Add("min-tokens=N", "Number of tokens before which the answer does not end; 0: no minimum",
             Whole(0, [p](int value) { p->set_min_tokens(static_cast<uint32_t>(value)); }));
-  flags.Add("temperature",
-            "Randomness of the choice of tokens; 0: greedy. Default, as of top-p, top-k, min-p and "
-            "repetition-penalty: what the model's file recommends, else 0.7 (or the server's "
-            "--default-temperature)",
+  flags.Add("temperature=X",
+            "Randomness of sampling; 0: always take the most likely token. Without it, the model "
+            "file's value counts, or else the server's --default-temperature",
             Number(0, 100, [p](float value) { p->set_temperature(value); }));
-  flags.Add("top-p",
-            "Sample only from the most likely tokens that have this probability together; 1: off. "
-            "Default: what the model's file recommends, else 0.95",
+  flags.Add("top-p=X",
+            "Sample only from the most likely tokens that together have this probability; 1: no "
+            "limit. Without it, the model file's value counts, or else the server's "
+            "--default-top-p",
             Number(kLeast, 1, [p](float value) { p->set_top_p(value); }));
-  flags.Add("top-k", "only so many of the likeliest tokens; 0: off",
+  flags.Add("top-k=N",
+            "Sample only from this many of the most likely tokens; 0: no limit. Without it, the "
+            "model file's value counts",
             Whole(-1, [p](int value) { p->set_top_k(value); }));
-  flags.Add("min-p", "only tokens at least so likely as a part of the likeliest; 0: off",
+  flags.Add("min-p=X",
+            "Sample only tokens with at least this fraction of the most likely token's "
+            "probability; 0: no limit. Without it, the model file's value counts",
             Number(0, 1, [p](float value) { p->set_min_p(value); }));
-  flags.Add("presence-penalty", "for tokens that the answer has; 0: off",
+  flags.Add("presence-penalty=X",
+            "Amount, -2 to 2, by which the score of tokens that already occur in the answer is "
+            "lowered; 0: no change",
             Number(-2, 2, [p](float value) { p->set_presence_penalty(value); }));
-  flags.Add("frequency-penalty", "as often as the answer has the token; 0: off",
+  flags.Add("frequency-penalty=X",
+            "Amount, -2 to 2, by which a token's score is lowered for each time it occurs in the "
+            "answer; 0: no change",
             Number(-2, 2, [p](float value) { p->set_frequency_penalty(value); }));
-  flags.Add("repetition-penalty", "for tokens that prompt or answer have; 1: off",
+  flags.Add("repetition-penalty=X",
+            "Factor by which tokens that occur in the prompt or the answer become less likely; 1: "
+            "no change. Without it, the model file's value counts",
             Number(kLeast, 100, [p](float value) { p->set_repetition_penalty(value); }));
-  flags.Add("seed", "same seed, same answer; default: drawn, and told by --stats and --json",
+  flags.Add("seed=N",
+            "Seed of the sampling; the same request with the same seed has the same answer. "
+            "Without it, a random seed is used, which --stats and --json print",
             Seed(params));
-  flags.Add("stop", "end before this text; may be repeated", Stops(params));
+  flags.Add("stop=TEXT", "End the answer before this text; repeat for further texts",
+            Stops(params));
   flags.AddBool(
       "ignore-eos", [p](bool value) { p->set_ignore_eos(value); },
-      "go on after the model's end of answer");
+      "Continue after the model's end-of-answer token, up to --max-tokens");
 }
 
 std::string SamplingText(const v1::SamplingParams& params) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 
 #include "common/base/standard_output.h"
+#include "common/flags/flag_group.h"
 #include "common/gguf/gguf_file.h"
 #include "common/hugging_face/open_model_file.h"
 #include "common/tokenizer/tokenizer.h"
@@ -15,12 +16,19 @@
 namespace baton {
 
 void TokenizeCommand::AddFlags(FlagSet& flags) {
-  flags.AddString("model", model_,
-                  "GGUF file, whose metadata part is enough, or Hugging Face folder");
-  flags.AddBool("special", special_, "recognise special-token literals");
+  flags.SetGroup(FlagGroup::kGeneral);
+  flags.AddPositional("TEXT", text_,
+                      "Text to tokenise; without it, standard input is read byte for byte");
+  flags.AddString("model=FILE", model_,
+                  "GGUF file or Hugging Face folder with the tokenizer; the weights may be "
+                  "missing");
+  flags.AddBool("special", special_,
+                "Recognise special tokens that are written out in the text, such as <|im_end|>");
   flags.AddBool("lossy", lossy_,
-                "leave out bytes that the vocabulary has no token for, instead of an error");
-  flags.AddPositional("text", text_, "the text; without it stdin, byte for byte");
+                "Leave out bytes that the vocabulary has no token for, instead of failing");
+  flags.AddExample("baton tokenize --model model.gguf \"Hello\"", "Print the ids, such as [19556]");
+  flags.AddExample("baton tokenize --model model.gguf --special \"Hello<|im_end|>\"",
+                   "Recognise the special token at the end");
 }
 
 int TokenizeCommand::Run(const FlagSet&) {

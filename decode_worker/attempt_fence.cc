@@ -16,6 +16,7 @@ std::tuple<uint64_t, uint64_t, uint32_t> ChoiceOf(const internal::v1::AttemptKey
 AttemptFence::Verdict AttemptFence::Admit(const internal::v1::AttemptKey& key, uint32_t choices,
                                           std::vector<internal::v1::AttemptKey>* superseded) {
   superseded->clear();
+  // tests/planted_bugs: lower_attempt_admitted
   for (uint32_t i = 0; i < choices; ++i) {
     const auto found = choices_.find(ChoiceOf(key, i));
     if (found == choices_.end()) continue;
@@ -24,6 +25,7 @@ AttemptFence::Verdict AttemptFence::Admit(const internal::v1::AttemptKey& key, u
   }
   std::vector<std::pair<uint32_t, uint32_t>> lower;  // first choice and number of each attempt
   for (uint32_t i = 0; i < choices; ++i) {
+    // tests/planted_bugs: choices_fenced_by_the_first
     Entry& entry = choices_[ChoiceOf(key, i)];
     if (entry.live) lower.emplace_back(entry.first_choice, entry.highest);
     entry = {.highest = key.attempt(), .first_choice = key.choice(), .live = true};

@@ -18,6 +18,7 @@ inline int FirstAuditableBlock(const KvLayout& layout, int tokens) {
   const auto auditable = [&](int block) {
     for (int group = 0; group < layout.groups.count(); ++group) {
       const int begin = layout.groups.FirstHandedOff(group, tokens);
+      // tests/planted_bugs: audit_sees_what_was_not_sent
       if (layout.groups.FirstSeen(group, block * layout.block_size) < begin) return false;
     }
     return true;

@@ -30,6 +30,7 @@ std::optional<DataReceiver::Failure> DataReceiver::Take(const ReceiveConfig& con
                                                         Actions& actions) {
   const auto drop = [&] { actions.emplace_back(ReceiveAction::Drop{event.message_id}); };
   // A damaged header cannot name the message to ask for again.
+  // tests/planted_bugs: header_crc_skipped
   if (Crc32c(event.header.data(), event.header.size()) != event.header_crc32c) {
     drop();
     return Failure{PushRefused::REASON_CHECKSUM,
@@ -101,6 +102,7 @@ std::optional<DataReceiver::Failure> DataReceiver::EndCopy(const ReceiveEvent::C
   actions.emplace_back(ReceiveAction::Drop{copy.message.message_id});
   const bool all_agree = pages_.EndCopy(copy.message.header, copy.ranges, event);
   std::optional<Failure> failure;
+  // tests/planted_bugs: ack_for_a_failed_message
   if (!event.ok) {
     held_.Uncount(copy.message);
     failure =

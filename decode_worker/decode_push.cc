@@ -91,7 +91,7 @@ absl::Status CheckPusher(const internal::v1::DecodeStart& start, bool secure) {
   } else if (secure && !start.prefill_locally()) {
     return InvalidField(
         "start.pusher.peer_id",
-        "must be set, since this worker compares it with the certificate of whoever "
+        "must be set, since this worker compares it with the certificate of the worker that "
         "pushes; the router has to know it from its own TLS connection");
   }
   return absl::OkStatus();

@@ -41,6 +41,7 @@ class HeldMessages {
   bool HeldFromOthersOnly(const HeldMessage& message) const;
 
   // The message counts in bytes() from Count to Uncount.
+  // tests/planted_bugs: window_not_counted
   void Count(const HeldMessage& message) { bytes_ += message.window_bytes; }
   void Uncount(const HeldMessage& message) { bytes_ -= message.window_bytes; }
   uint64_t bytes() const { return bytes_; }

@@ -14,6 +14,7 @@ namespace {
 // Finds the K or V of a range in the payload.
 class RangePayload {
  public:
+  // tests/planted_bugs: copy_at_a_wrong_row
   RangePayload(const ReceiveAction::Copy& copy, const KvDataMessage& message,
                const KvWireFormat& format, const LayerTokens& range, KvLayout::Part part)
       : message_(message),

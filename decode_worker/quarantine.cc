@@ -13,6 +13,7 @@ void Quarantine::Add(const std::string& pusher) {
 }
 
 absl::Status Quarantine::CheckTrusted(const std::string& pusher) const {
+  // tests/planted_bugs: quarantined_pusher_admitted
   if (pushers_.count(pusher) == 0 && pushers_.size() < kMost) return absl::OkStatus();
   return WithErrorInfo(
       absl::UnavailableError("KV that this prefill worker pushed proved to be wrong; it may "

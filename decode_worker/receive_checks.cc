@@ -25,6 +25,7 @@ using internal::v1::PushCommit;
 using internal::v1::PushOpen;
 
 bool SameKey(const AttemptKey& a, const AttemptKey& b) {
+  // tests/planted_bugs: attempt_not_compared
   return a.request_id_high() == b.request_id_high() && a.request_id_low() == b.request_id_low() &&
          a.choice() == b.choice() && a.attempt() == b.attempt();
 }
@@ -104,6 +105,7 @@ absl::StatusOr<PushTerms> CheckOpen(const ReceiveConfig& config, const PushOpen&
   return terms;
 }
 
+// tests/planted_bugs: message_header_checks
 absl::Status CheckHeader(const ReceiveConfig& config, const KvWireFormat& wire,
                          const CarriedTokens& carried, const KvDataHeader& header,
                          size_t payload_bytes) {

@@ -139,6 +139,7 @@ void ReceiveDriver::CopyNow(const ReceiveAction::Copy& copy) {
     const int block_size = blocks_.layout.block_size;
     for (const auto& [layer, tokens] : copy.ranges) {
       for (const TokenRange page : PagesOf(tokens)) {
+        // tests/planted_bugs: page_crc_of_another_group
         const int32_t block = blocks_.block_table[blocks_.layout.TableIndex(layer, page.begin)];
         cache_.PageCrc(block, layer, page.begin % block_size / kKvPageTokens) = crcs[index++];
       }

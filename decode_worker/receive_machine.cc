@@ -49,6 +49,7 @@ void ReceiveMachine::On(const ReceiveEvent::ControlReceived& event) {
       if (ours && state_ == State::kReceiving) return OnCommit(event.message.commit());
       break;
     case PushRequest::kAlive:
+      // tests/planted_bugs: sign_keeps_no_push
       if (ours && state_ == State::kReceiving) return ExpectMore();
       break;
     case PushRequest::kAbort:
@@ -109,6 +110,7 @@ void ReceiveMachine::On(const ReceiveEvent::Granted& event) {
 }
 
 void ReceiveMachine::On(const ReceiveEvent::DataReceived& event) {
+  // tests/planted_bugs: data_is_expected
   if (state_ != State::kReceiving || !streams_.Carries(event.stream)) {
     actions_.emplace_back(ReceiveAction::Drop{event.message_id});
     if (event.stream == streams_.own() && state_ == State::kOpen) {
@@ -173,6 +175,7 @@ void ReceiveMachine::OnCommit(const PushCommit& commit) {
 }
 
 // A push that cannot show the capability is only turned away: it must not end the attempt.
+// tests/planted_bugs: push_authentication
 bool ReceiveMachine::Authenticate(const ReceiveEvent::ControlReceived& event, const AttemptKey& key,
                                   const std::string& capability) {
   const auto refuse = [&](PushRefused::Reason reason, const char* why) {
@@ -229,6 +232,7 @@ void ReceiveMachine::On(const ReceiveEvent::StreamLost& event) {
 }
 
 void ReceiveMachine::ExpectMore() {
+  // tests/planted_bugs: silent_push_goes_on
   deadline_ = std::min(now_ + config_.limits.receive_timeout, push_deadline_);
 }
 
@@ -291,6 +295,7 @@ void ReceiveMachine::Fail(PushRefused::Reason reason, absl::Status status) {
   data_.DropWaiting(actions_);
   state_ = State::kDraining;
   deadline_ = absl::InfiniteFuture();
+  // tests/planted_bugs: free_before_drain
   if (!data_.any_in_copy()) Drain();
 }
 
@@ -298,6 +303,7 @@ void ReceiveMachine::Drain() {
   BATON_FAILPOINT("receive_machine.before_release");
   state_ = State::kGone;
   ReceiveAction::ReleaseBlocks release;
+  // tests/planted_bugs: retain_beyond_the_checkpoint
   if (resumable_) release.resume_tokens = checkpointed_tokens_;
   actions_.emplace_back(release);
 }

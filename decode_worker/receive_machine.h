@@ -41,6 +41,7 @@ class ReceiveMachine {
 
   std::vector<ReceiveAction::Any> Handle(const ReceiveEvent::Any& event, absl::Time now);
   // When to send Tick at the latest.
+  // tests/planted_bugs: expiry_only_on_new_work
   absl::Time NextDeadline() const { return deadline_; }
   State state() const { return state_; }
 

@@ -20,6 +20,7 @@ ReceivedPages::Plan ReceivedPages::PlanFor(const KvDataHeader& header) const {
   int index = 0;  // index in page_crc32c
   for (int layer = first_layer; layer < end_layer; ++layer) {
     bool extends = false;
+    // tests/planted_bugs: page_state
     for (const TokenRange& tokens : pages) {
       const int page = tokens.begin / kKvPageTokens;
       const uint32_t crc = header.page_crc32c(index++);
@@ -56,6 +57,7 @@ bool ReceivedPages::EndCopy(const KvDataHeader& header, const std::vector<LayerT
   bool all_agree = done.ok;
   size_t index = 0;  // index in done.page_crcs
   for (const auto& [layer, tokens] : ranges) {
+    // tests/planted_bugs: page_crc
     for (const TokenRange& tokens_of_page : PagesOf(tokens)) {
       const int page = tokens_of_page.begin / kKvPageTokens;
       const int layer_in_message = layer - static_cast<int>(header.first_layer());
@@ -81,6 +83,7 @@ bool ReceivedPages::Covers(const KvDataHeader& header) const {
 
 bool ReceivedPages::CoveredBefore(int end_token) const {
   for (int layer = 0; layer < crcs_.layers(); ++layer) {
+    // tests/planted_bugs: pages_covered
     if (!Covered(layer, {carried_.First(layer), end_token})) return false;
   }
   return true;

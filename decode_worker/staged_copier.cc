@@ -42,6 +42,7 @@ std::vector<ReceiveEvent::CopyDone> StagedCopier::Advance(const KvBlocks& blocks
   }
   std::vector<ReceiveEvent::CopyDone> done;
   for (auto copy = copies_.begin(); copy != copies_.end();) {
+    // tests/planted_bugs: copy_done_before_the_device
     if (copy->under_way > 0 || (copy->ok && !copy->filled())) {
       ++copy;
       continue;

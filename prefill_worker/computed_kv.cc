@@ -40,6 +40,7 @@ void ComputedKv::Flush() {
 
 // Returns the layer's tokens that are still to be sent.
 TokenRange ComputedKv::Unsent(const Layer& layer) const {
+  // tests/planted_bugs: window_sent_a_page_late
   return {std::max(layer.kv.tokens.begin, carried_.start_token()), layer.kv.tokens.end};
 }
 
@@ -77,6 +78,7 @@ std::optional<ComputedKv::Piece> ComputedKv::Next(size_t limit) {
 // Whether the layer behind the piece is still to come and can have the piece's tokens.
 bool ComputedKv::MayGrow(const Piece& piece) const {
   const int layer = piece.first.layer + piece.layers;
+  // tests/planted_bugs: window_waits_for_its_neighbour
   return layer < layout_.layers && carried_.First(layer) <= piece.first.tokens.begin;
 }
 

@@ -55,6 +55,7 @@ size_t DataSender::PayloadLimit() const {
 }
 
 // Returns false when there is nothing to send or it has to wait.
+// tests/planted_bugs: send_limits
 bool DataSender::SendNext(absl::Time now, Actions& actions) {
   const std::optional<ComputedKv::Piece> next = computed_.Next(PayloadLimit());
   if (!next.has_value()) return false;
@@ -83,6 +84,7 @@ bool DataSender::Acknowledge(uint64_t sequence_number, int stream, bool repeat, 
       // It was meant for some message of the stream, most likely for the oldest one. If it was
       // meant for another, that one is missed later.
       if (const auto oldest = window_.Oldest(stream); repeat && oldest.has_value()) {
+        // tests/planted_bugs: damaged_ack_ignored
         Repeat(*oldest, now, actions);
       }
       return false;
@@ -104,6 +106,7 @@ void DataSender::LoseStream(int stream, bool resend, absl::Time now, Actions& ac
   if (!window_.Carries(stream)) return;
   const std::vector<uint64_t> left = window_.CloseStream(stream);
   if (!resend) return;
+  // tests/planted_bugs: lost_stream_forgets_its_messages
   for (const uint64_t sequence_number : left) Move(sequence_number, now, actions);
 }
 
@@ -157,6 +160,7 @@ void DataSender::Stop() {
 bool DataSender::AcknowledgedBefore(int end_token) const {
   if (!computed_.SentBefore(end_token)) return false;
   for (const auto& [sequence_number, message] : window_.messages()) {
+    // tests/planted_bugs: commit_before_the_last_ack
     if (static_cast<int>(message.header.first_token()) < end_token) return false;
   }
   return true;

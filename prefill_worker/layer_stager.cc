@@ -65,6 +65,7 @@ std::vector<SendEvent::Any> LayerStager::Advance(const SendMachine& sender, cons
   TellMachine(events);
   // The machine may wait for more layers, which wait here for the room that it has not freed yet.
   if (!computed_.empty() && copying_ == 0 && std::exchange(told_since_flush_, false)) {
+    // tests/planted_bugs: staged_layers_not_flushed
     events.push_back(SendEvent::Flush{});
   }
   return events;
@@ -75,6 +76,7 @@ void LayerStager::StageComputed(const SendMachine& sender, const Blocks& blocks)
   while (!computed_.empty()) {
     auto* layer = std::get_if<Computed>(&computed_.front());
     if (layer == nullptr) {
+      // tests/planted_bugs: chunk_told_before_its_layers
       staging_order_.push_back(std::get<SendEvent::ChunkReady>(computed_.front()));
       computed_.pop_front();
       continue;
@@ -97,6 +99,7 @@ void LayerStager::TellMachine(std::vector<SendEvent::Any>& events) {
       continue;
     }
     Piece& piece = pieces_.at(std::get<Place>(staging_order_.front()));
+    // tests/planted_bugs: layer_told_before_its_copy
     if (!piece.copied) return;
     absl::StatusOr<std::vector<uint32_t>>& crcs = *piece.page_crcs;
     if (!crcs.ok()) {
@@ -164,7 +167,8 @@ void LayerStager::Copy(const Computed& computed, KvStaging::Slot slot, const Blo
 absl::StatusOr<std::vector<uint32_t>> LayerStager::MakeCrcs(Piece& piece) const {
   for (const BlockRef& block : piece.blocks) {
     if (options_.block_generation(block.id) != block.generation) {
-      return absl::InternalError("a KV block was given to somebody else while it was being staged");
+      return absl::InternalError(
+          "a KV block was given to another sequence while it was being staged");
     }
   }
   const auto& [layer, tokens] = piece.kv;
@@ -243,6 +247,7 @@ void LayerStager::Released(uint64_t sequence_number) { --messages_.at(sequence_n
 void LayerStager::Forget(absl::FunctionRef<bool(uint64_t)> may_send_again) {
   for (auto next = messages_.begin(); next != messages_.end();) {
     const auto message = next++;
+    // tests/planted_bugs: slots_given_back
     if (message->second.alive > 0 || may_send_again(message->first)) continue;
     for (const Place& place : message->second.pieces) --pieces_.at(place).messages;
     messages_.erase(message);

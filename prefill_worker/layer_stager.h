@@ -81,6 +81,7 @@ class LayerStager {
   void Released(uint64_t sequence_number);
 
   // Whether no copy reads the blocks, and no helper works on what was copied.
+  // tests/planted_bugs: stager_always_idle
   bool idle() const { return copying_ == 0; }
   // Bytes on the wire of what is staged, or being staged.
   size_t held_bytes() const { return pieces_.size() * piece_bytes_; }

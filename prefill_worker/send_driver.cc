@@ -36,6 +36,7 @@ std::vector<size_t> TableIndices(const KvLayout& layout, const LayerTokens& kv) 
   std::vector<size_t> indices;
   const int block_size = layout.block_size;
   for (int block = kv.tokens.begin / block_size; block * block_size < kv.tokens.end; ++block) {
+    // tests/planted_bugs: blocks_of_another_group_sent
     indices.push_back(layout.TableIndex(kv.layer, block * block_size));
   }
   return indices;
@@ -135,7 +136,7 @@ void SendDriver::On(const SendInbox::StreamOver& over) {
 void SendDriver::On(const SendInbox::Released& released) {
   if (stager_.has_value()) stager_->Released(released.sequence_number);
   if (!released.intact && !std::exchange(stale_, true)) {
-    LogError("a KV block was given to somebody else while a push was sending it");
+    LogError("a KV block was given to another sequence while a push was sending it");
   }
   Tell(SendEvent::SlicesReleased{released.intact});
 }

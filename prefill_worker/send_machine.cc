@@ -179,7 +179,7 @@ void SendMachine::On(const SendEvent::SlicesReleased& event) {
   data_.Released(event.intact);
   if (event.intact || finished_) return;
   absl::Status status =
-      absl::InternalError("a KV block was given to somebody else while it was being sent");
+      absl::InternalError("a KV block was given to another sequence while it was being sent");
   if (state_ == State::kAborting) {
     abort_status_ = std::move(status);
   } else {
@@ -335,6 +335,7 @@ void SendMachine::Finish(absl::Status status) {
 }
 
 void SendMachine::CleanUp() {
+  // tests/planted_bugs: blocks_released_once
   if (finished_ && !released_ && !data_.slices_alive()) {
     released_ = true;
     actions_.emplace_back(SendAction::ReleaseBlocks{});

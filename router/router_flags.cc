@@ -15,6 +15,7 @@
 #include "common/base/status_macros.h"
 #include "common/certificates/credentials.h"
 #include "common/flags/command.h"
+#include "common/flags/flag_group.h"
 #include "common/gguf/model_sha256.h"
 #include "common/net/door_flags.h"
 #include "common/net/model_name_flags.h"
@@ -73,18 +74,54 @@ absl::StatusOr<AllowedHosts> ReadAllowedHosts(const std::vector<std::string>& na
 }
 
 void AddAdviceFlags(FlagSet& flags, Planner::Options& advice, int& workers) {
-  flags.AddDouble("advice-utilisation", advice.utilisation, 0.1, 1,
-                  "how busy workers are to be with as many as the router advises");
+  flags.SetGroup(FlagGroup::kLoad);
+  flags.AddDouble("advice-utilisation=SHARE", advice.utilisation, 0.1, 1,
+                  "Share of time that a worker should be busy, for the number of workers that the "
+                  "router advises");
   flags.AddDuration("advice-time-per-token", advice.time_per_token, absl::ZeroDuration(),
                     absl::Hours(1),
-                    "what a token of an answer may take in the mean with as many decode workers as "
-                    "are advised; 0: twice what it takes where a worker has one sequence");
+                    "Mean time per output token that the advised decode workers should reach; 0: "
+                    "twice the time of a worker with a single sequence");
   flags.AddDuration("advice-window", advice.window, absl::Seconds(3), absl::Hours(1),
-                    "over which the load is measured that workers are advised for; fewer are "
-                    "advised after four such");
+                    "Time over which load is measured for the advice; fewer workers are advised "
+                    "only after four such windows");
   flags.AddInt("advice-workers", workers, 0, 10000,
-               "workers of both roles that the router advises how to split; 0: as many as are "
-               "ready");
+               "Number of workers that the router's advice divides between prefill and decode; 0: "
+               "as many as are ready");
+}
+
+void AddWorkerSourceFlags(FlagSet& flags, RouterOptions& router) {
+  flags.SetGroup(FlagGroup::kConnection);
+  flags.AddAddresses("prefill", router.workers.prefill,
+                     "Address of a prefill worker, or dns:///NAME:PORT for all workers that DNS "
+                     "lists under NAME. May be repeated");
+  flags.AddAddresses("decode", router.workers.decode,
+                     "Address of a decode worker, or dns:///NAME:PORT for all workers that DNS "
+                     "lists under NAME. May be repeated");
+  flags.AddString("workers-file=FILE", router.workers.workers_file,
+                  "File with a line 'prefill HOST:PORT' or 'decode HOST:PORT' for each worker; "
+                  "read again every 2 s");
+  flags.AddStrings("advertised-host=HOST", router.advertised_hosts,
+                   "Host that decode workers may --advertise besides the one that the router "
+                   "calls: a name, an address, a range such as 10.0.0.0/8, or * for any. May be "
+                   "repeated");
+}
+
+void AddPlacementFlags(FlagSet& flags, std::string& policy, std::string& disaggregate,
+                       RequestMachineOptions& machine) {
+  flags.SetGroup(FlagGroup::kPrefillDecode);
+  flags.AddString("policy", policy,
+                  "Rule for choosing workers. round_robin: in turn; least_loaded: by queued work; "
+                  "prefix_aware: by queued work and cached prefixes",
+                  {"round_robin", "least_loaded", "prefix_aware"});
+  AddDisaggregateFlag(flags, disaggregate);
+  flags.AddDuration("resume-timeout", machine.worker_timeout, absl::Milliseconds(1), absl::Hours(1),
+                    "Longest time to retry a broken request. Also the longest wait, beyond "
+                    "--max-queue-time, until a chosen worker accepts a request");
+  flags.SetGroup(FlagGroup::kConnection);
+  flags.AddDuration("stall-timeout", machine.stall_timeout, absl::Milliseconds(1), absl::Hours(1),
+                    "Longest time that a client may leave its stream unread before the request "
+                    "ends");
 }
 
 // Refuses addresses of workers that the router could never call. Those that DNS or a file gives
@@ -120,8 +157,8 @@ absl::Status CheckPlainWorkers(const RouterFlags& flags) {
   }
   if (!flags.front.path.empty()) {
     return absl::InvalidArgumentError(
-        "--plain-workers contradicts --front-socket, whose clients do not see --tls-cert; give one "
-        "or the other");
+        "--plain-workers contradicts --front-socket: clients of the proxy do not get --tls-cert; "
+        "give one or the other");
   }
   if (!workers.workers_file.empty()) {
     return absl::InvalidArgumentError(
@@ -134,113 +171,70 @@ absl::Status CheckPlainWorkers(const RouterFlags& flags) {
       if (IsLoopback(address)) continue;
       return absl::PermissionDeniedError(
           absl::StrCat(flag, " ", address,
-                       " is beyond loopback, where --plain-workers calls nothing: give that worker "
-                       "a certificate and leave --plain-workers out"));
+                       " is beyond loopback, but --plain-workers allows loopback only: give that "
+                       "worker a certificate and leave --plain-workers out"));
     }
   }
   if (tls.certificate_optional || tls.has_authority()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "--tls-cert: clients have no way to show who they are; give --api-keys, --serve-key-file, "
-      "or --tls-client-ca for clients with certificates");
+      "--tls-cert: clients have no way to authenticate; give --api-keys, --serve-key-file, or "
+      "--tls-client-ca for clients with certificates");
 }
 
 }  // namespace
 
 void RouterFlags::AddTo(FlagSet& flags) {
   AddServerFlags(flags, server);
-  flags.AddString("tls-client-ca", server.tls.client_ca_file,
-                  "PEM certificates of an authority whose certificates are those of clients only");
+  AddTlsClientCaFlag(flags, server.tls.client_ca_file);
   flags.AddBool("plain-workers", router.plain_workers,
-                "Call workers in plain text, all of them on loopback; --tls-cert is for clients "
-                "alone, needs no role, and --tls-ca may be left out");
-  flags.AddString("model", model, "GGUF file or Hugging Face folder; the weights may be missing");
-  flags.AddString("model-sha256", model_sha256,
-                  "SHA-256 that the file of --model must have, as `sha256sum` prints it");
+                "Call workers without TLS; all must be on loopback. --tls-cert is then for clients "
+                "only and needs no role, and --tls-ca is optional");
+  AddModelFileFlags(flags, model, model_sha256, "; the weights may be missing");
+  flags.AddBool("allow-mixed-revisions", router.allow_mixed_revisions,
+                "Accept workers of another model with the tokenizer of --model, while one model "
+                "replaces another; system_fingerprint in an answer names its model");
   AddServedModelNameFlag(flags, names.served);
   AddModelAliasFlag(flags, names.aliases);
   AddSamplingDefaultFlags(flags, sampling);
-  flags.AddString(
-      "api-keys", api_keys,
-      "file of `baton keys`: tenants, their keys and limits. Read every second. Clients "
-      "need a key or a certificate then, with --insecure too, and so they do beyond loopback and "
-      "behind a front");
-  AddServeKeyFileFlag(flags, serve_key_file);
-  flags.AddString(
-      "fleet-secret-file", fleet_secret_file,
-      "64 hexadecimal digits that keep the tenants' cached prefixes apart, the same for "
-      "all routers of a fleet. Without it: this user's on loopback, else a random one");
-  flags.AddAddresses("prefill", router.workers.prefill,
-                     "prefill workers: host:port or dns:///name:port, repeated");
-  flags.AddAddresses("decode", router.workers.decode,
-                     "decode workers: host:port or dns:///name:port, repeated");
-  flags.AddString("workers-file", router.workers.workers_file,
-                  "file of lines 'prefill HOST:PORT' and 'decode HOST:PORT', read every 2 s");
-  flags.AddStrings("advertised-host", router.advertised_hosts,
-                   "Hosts that decode workers may --advertise beside the one where the router "
-                   "reaches them (NAT, a network for KV caches): names, addresses, ranges such as "
-                   "10.0.0.0/8, or *; repeated");
-  flags.AddBool("allow-mixed-revisions", router.allow_mixed_revisions,
-                "Use workers of other models with the tokenizer of --model too, while one model "
-                "replaces another; the system_fingerprint of an answer names its model. Without it "
-                "such workers are refused");
-  flags.AddString("policy", policy,
-                  "how workers are chosen: in turn, by what is queued, or by that and what they "
-                  "hold of the prompt",
-                  {"round_robin", "least_loaded", "prefix_aware"});
-  flags.AddString("disaggregate", disaggregate,
-                  "where prompts are prefilled: always on prefill workers; never, but on decode "
-                  "workers; auto: where it is estimated to be better; a number: on prefill workers "
-                  "from so many tokens up that are not cached. The last two go on without prefill "
-                  "workers");
-  flags.AddDuration(
-      "resume-timeout", router.runner.machine.worker_timeout, absl::Milliseconds(1), absl::Hours(1),
-      "How long a broken request is tried again, and how long a chosen worker may take "
-      "to accept a request after --max-queue-time");
-  flags.AddDuration("stall-timeout", router.runner.machine.stall_timeout, absl::Milliseconds(1),
-                    absl::Hours(1), "how long a client may leave its stream unread");
-  flags.AddInt("max-waiting-requests", max_waiting_requests, 1, 1 << 20,
-               "requests that may wait in the router");
-  flags.AddBytes("max-waiting-bytes", max_waiting_bytes,
-                 "bytes of requests that may wait in the router");
-  flags.AddDuration(
-      "max-queue-time", max_queue_time, absl::ZeroDuration(), absl::Hours(1),
-      "Longest time that a request waits for a worker. A longer wait is refused. 0: no "
-      "limit");
+  AddServerKeyFlags(flags, api_keys, serve_key_file);
+  AddFleetSecretFlag(flags, fleet_secret_file);
   flags.AddBool("expose-workers", router.runner.expose_workers,
-                "tell clients the workers' own names and why they failed, which names hosts");
-  flags.AddAddress(
-      "http-listen", http_listen,
-      "host:port of OpenAI's API over HTTP (port 0: any free), with TLS where --listen "
-      "has it. Also as --host HOST and --port PORT, on the command line alone");
-  flags.AddStrings("http-cors-origin", http.cors_origins,
-                   "origins whose pages in a browser may call --http-listen, such as "
-                   "https://example.org, or *; repeated");
-  AddHttpAllowHostFlag(flags, http_allow_hosts);
-  flags.AddInt("http-threads", http.threads, 1, 16, "threads that read and write HTTP");
-  flags.AddString("front-socket", front.path,
-                  "Unix socket where a proxy passes clients' calls and certificates on "
-                  "(deploy/haproxy)");
-  flags.AddInt("front-uid", front_uid, 0, std::numeric_limits<int>::max(),
-               "number of the only user who may connect to --front-socket");
-  flags.AddString("grammar-compiler", router.grammars.program,
-                  "program that compiles the grammars of response_format (default: "
-                  "baton-grammar-compiler beside this program, or in ../libexec/baton)");
+                "Show clients the names of workers and the causes of their failures; both may "
+                "contain host names");
+  AddWorkerSourceFlags(flags, router);
+  AddPlacementFlags(flags, policy, disaggregate, router.runner.machine);
+  AddMaxQueueTimeFlag(flags, max_queue_time);
+  flags.AddInt("max-waiting-requests", max_waiting_requests, 1, 1 << 20,
+               "Maximum number of requests that wait in the router; further ones are rejected");
+  flags.AddBytes("max-waiting-bytes", max_waiting_bytes,
+                 "Maximum size of all requests that wait in the router; further ones are rejected");
   AddAdviceFlags(flags, router.advice, advice_workers);
-  flags.AddString(
-      "access-log", access_log.target,
-      "Where each request that ends gets a line, without its text: a FILE, which may be "
-      "moved away for rotation, stderr or none");
-  flags.AddString("trace-file", trace.file,
-                  "file that gets the stages of every request that ends, as Trace Events for "
-                  "Perfetto; at its bound, and at a restart, it becomes FILE.1");
-  flags.AddBytes("trace-file-bytes", trace.file_bytes, "bound of --trace-file");
-  flags.AddString("otlp-endpoint", trace.otlp.endpoint,
-                  "URL of a collector that gets the spans of requests by OTLP over HTTP, in JSON: "
-                  "http://collector:4318. Without it: OpenTelemetry's variables");
-  flags.AddDouble("otlp-sample-ratio", trace.otlp.sampler.ratio, 0, 1,
-                  "share of the requests whose spans are exported, of those whose caller does not "
-                  "decide it (traceparent)");
-  flags.AddInt("tokenizer-threads", router.tokenizer_threads, 1, 64, "threads that tokenise");
+  flags.SetGroup(FlagGroup::kHttp);
+  flags.AddAddress("http-listen", http_listen, absl::StrCat(kHttpListenHelp, "Empty: no HTTP"));
+  AddHttpAccessFlags(flags, http.cors_origins, http_allow_hosts);
+  flags.AddInt("http-threads", http.threads, 1, 16, "Threads that read and write HTTP");
+  flags.SetGroup(FlagGroup::kConnection);
+  flags.AddString("front-socket=PATH", front.path,
+                  "Unix socket for a proxy that passes on clients' calls and certificates (see "
+                  "deploy/haproxy); empty: none");
+  flags.AddInt("front-uid", front_uid, 0, std::numeric_limits<int>::max(),
+               "Numeric ID of the only user that may connect to --front-socket");
+  AddRequestRecordFlags(flags, {.access_log = access_log.target,
+                                .trace_file = trace.file,
+                                .trace_file_bytes = trace.file_bytes,
+                                .otlp_endpoint = trace.otlp.endpoint,
+                                .otlp_sample_ratio = trace.otlp.sampler.ratio});
+  flags.SetGroup(FlagGroup::kProcess);
+  flags.AddString("grammar-compiler=PROGRAM", router.grammars.program,
+                  "Program that compiles the grammars of response_format; empty: "
+                  "baton-grammar-compiler beside this program or in ../libexec/baton");
+  flags.AddInt("tokenizer-threads", router.tokenizer_threads, 1, 64, "Threads that tokenise text");
+  flags.ShowFirst({"model", "prefill", "decode", "workers-file", "listen", "http-listen",
+                   "api-keys", "tls-cert", "tls-key", "tls-ca"});
+  flags.AddExample("baton-router -m model.gguf --prefill localhost:50052 --decode localhost:50053",
+                   "Serve gRPC with two workers on this machine");
+  flags.AddExample("baton-router -m model.gguf --workers-file workers.txt --port 8080",
+                   "Serve HTTP too, with the workers that a file lists");
 }
 
 absl::Status RouterFlags::Finish() {
@@ -271,7 +265,7 @@ absl::Status RouterFlags::Finish() {
   BATON_RETURN_IF_ERROR(CheckWorkerAddresses(*this));
   if (front.path.empty() != (front_uid < 0)) {
     return absl::InvalidArgumentError(
-        "--front-socket and --front-uid: one is not given; give both, or neither");
+        "--front-socket and --front-uid need each other; give both, or neither");
   }
   front.user = static_cast<uid_t>(front_uid);
   if (router.grammars.program.empty()) {

@@ -7,8 +7,11 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "common/base/address.h"
 #include "common/base/log.h"
@@ -141,8 +144,18 @@ absl::StatusOr<std::unique_ptr<Tracer>> StartTracer(const RouterFlags& flags,
   return Tracer::Start(flags.trace, flags.router.name, model, metrics);
 }
 
-// Says what the flags open to other machines.
+// Warns of what the flags open to other machines.
 void WarnOfOpenDoors(const RouterFlags& flags) {
+  std::vector<std::string> open;  // addresses beyond loopback
+  for (const std::string* address : {&flags.server.listen, &flags.http_listen}) {
+    if (!address->empty() && !IsLoopback(*address)) open.push_back(*address);
+  }
+  if (flags.router.insecure && !flags.has_keys() && !open.empty()) {
+    LogWarning(
+        "--insecure: every client that reaches {} may call without a key, in plain text; with "
+        "--api-keys or --serve-key-file clients need one",
+        absl::StrJoin(open, " or "));
+  }
   if (flags.router.insecure && flags.has_keys()) {
     LogWarning(
         "--insecure: API keys of other machines' clients come in plain text, and others on the "
@@ -185,7 +198,7 @@ int RouterMain(int argc, char** argv) {
   IgnoreSigpipe();
   mallopt(M_MMAP_THRESHOLD, kMmapThresholdBytes);
   RouterFlags flags;
-  FlagSet flag_set(kProgram, "Routes generation requests to prefill and decode workers.");
+  FlagSet flag_set(kProgram, "Route requests to prefill and decode workers, over gRPC and HTTP");
   flags.AddTo(flag_set);
   flag_set.ParseOrExit(argc, argv);
   if (absl::Status status = flags.Finish(); !status.ok()) return ExitUsage(kProgram, status);

@@ -14,6 +14,13 @@ TOKEN = re.compile(
     r"|(?<![0-9A-Za-z_])'(?:\\.|[^'\\\n])+'",
     re.DOTALL,
 )
+# Matches what TOKEN does, joined lines, names, numbers and operators. The >> of nested templates is two tokens, as the compiler has it.
+PIECE = re.compile(
+    TOKEN.pattern
+    + r"|\\\n|[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|'?[\w.])*"
+    r"|<<=?|<=|>=|==|!=|&&|\|\||->|::|\+\+|--|\.\.\.|[-+*/%&|^]=|\S",
+    re.DOTALL,
+)
 DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 NOT_NEWLINE = re.compile(r"[^\n]")
 BRACKET = re.compile(r"[{}();]")
@@ -61,6 +68,25 @@ def line_comments(text):
         if match.group().startswith("//"):
             found[line] = match.group()[2:]
     return found
+
+
+def string_literals(text):
+    """The literals outside comments, without their quotation marks. Neighbouring ones are one, as they are to the compiler."""
+    found, end = [], None
+    for match in TOKEN.finditer(text):
+        if match.group().startswith('"'):
+            if end is None or text[end : match.start()].strip():
+                found.append("")
+            found[-1] += match.group()[1:-1]
+            end = match.end()
+    return found
+
+
+def code_tokens(text, begin=0):
+    """Yields (begin, end) of each token of the code from `begin` on: comments, blanks and line breaks are left out."""
+    for match in PIECE.finditer(text, begin):
+        if not match.group().startswith(("//", "/*", "\\\n")):
+            yield match.span()
 
 
 def bare(text):

@@ -77,7 +77,7 @@ def draw():
         "<defs>", marker("head", 10), marker("pushhead", 18), "</defs>",
         f'<rect class="page" x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="10"/>',
     ]
-    parts += box(24, 165, 110, 90, "Client", ["gRPC"])
+    parts += box(24, 165, 110, 90, "Client", ["HTTP or gRPC"])
     parts += box(250, 150, 160, 120, "Router", ["admits, tokenises,", "queues, places,", "resumes"])
     parts += box(600, 30, 250, 90, "Prefill worker", ["computes the prompt's KV", "in one parallel causal pass"])
     parts += box(600, 300, 250, 90, "Decode worker", ["generates a token per step", "for a batch of sequences"])

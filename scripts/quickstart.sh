@@ -13,7 +13,7 @@ fi
 # Shows ninja's progress line, and nothing if there is nothing to build.
 # shellcheck disable=SC2143  # grep -q would end ninja in the middle of a line
 if [[ -n $(ninja -C build/dev -n programs | grep -v 'no work to do' | grep -v 'Entering directory') ]]; then
-  echo "building (about 6 minutes on 2 cores the first time)"
+  echo "building (about 8 minutes on 2 cores the first time)"
   NINJA_STATUS='[%f/%t, %es] ' ninja -C build/dev programs
 fi
 model=$(scripts/fetch_model.sh)

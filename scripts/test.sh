@@ -12,9 +12,10 @@
 # and packages.
 # --clients: the dev build, and the recipes and clients of docs/clients.md: what they need from PyPI takes 2 GB of the cache
 # folder.
-# --packages: the dev build, and the package in a fresh Debian 12 (tests/deploy/package_life_test.py), which takes 400 MB there.
-# --containers: the dev build, the images, and the manifests of deploy/kubernetes run by podman: scaling, rolling updates and kills
-# under load. As root; four minutes after the build.
+# --packages: the dev build, and the package in a fresh Debian 12 (tests/deploy/package_life_test.py), which takes 400 MB there; then
+# a release for the CPU from a clean clone, with a build of its own (tests/deploy/release_run_test.py).
+# --containers: the dev build, the images, the README's line with `docker run`, and the manifests of deploy/kubernetes run by podman:
+# scaling, rolling updates and kills under load. As root; four minutes after the build.
 # --full: both of the first, and the long forms, which take hours: 50,000 seeds of the simulation, two disturbances in every order
 # of events, answers by 300 JSON schemas (Qwen2.5-Coder-0.5B's, 478 MB), other people's clients, the package in a fresh Debian,
 # SmolLM2 as a Hugging Face folder, Gemma 3 270M (which it fetches under Gemma's terms), 100,000 malformed requests of HTTP, a
@@ -39,27 +40,8 @@ case "${1:-}" in
 esac
 ctest_arguments=("$@")
 
-# The CPU time of all commands that have ended, in seconds.
-cpu_seconds() {
-  local stat
-  read -r -a stat <"/proc/$$/stat"
-  echo $(((stat[15] + stat[16]) / $(getconf CLK_TCK)))
-}
-
-# part TEXT: the part of the run that begins here. Its time and CPU use are printed at the end.
-begin=$SECONDS
-begin_cpu=0
-title=
-times=
-part() {
-  local cpu
-  cpu=$(cpu_seconds)
-  [[ -z $title ]] || times+=$(printf '%6d s %6d s  %s' $((SECONDS - begin)) $((cpu - begin_cpu)) "$title")$'\n'
-  begin=$SECONDS
-  begin_cpu=$cpu
-  title=$1
-  [[ -z $title ]] || echo "== $title"
-}
+# shellcheck disable=SC1091  # a file of its own, which is checked too
+source scripts/parts.sh
 
 part "packages and the model"
 if [[ $form == plain ]]; then
@@ -167,7 +149,10 @@ test_clients() {
 }
 
 test_packages() {
-  /usr/bin/python3 tests/deploy/package_life_test.py build/dev
+  local code=0
+  /usr/bin/python3 tests/deploy/package_life_test.py build/dev || code=$?
+  [[ $code -eq 0 || $code -eq 77 ]] || return $code  # 77: skipped
+  PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/deploy/release_run_test.py
 }
 
 test_containers() {
@@ -195,7 +180,7 @@ test_long() {
     /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_gemma.py
   part "long: other people's clients"
   test_clients
-  part "long: the package in a fresh Debian 12"
+  part "long: the package in a fresh Debian 12, and a release from a clean clone"
   test_packages || [[ $? -eq 77 ]]
   part "long: the manifests, run by podman"
   test_containers || [[ $? -eq 77 ]]  # where podman cannot run
@@ -251,5 +236,4 @@ case $form in
     test_long
     ;;
 esac
-part ""
-printf '== where the time went: seconds, and CPU seconds of all cores\n%s' "$times"
+where_the_time_went

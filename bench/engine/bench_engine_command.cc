@@ -19,6 +19,8 @@
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/engine/engine_options.h"
+#include "common/flags/flag_group.h"
+#include "common/flags/shared_helps.h"
 #include "common/worker/worker_flags.h"
 
 namespace baton {
@@ -268,19 +270,38 @@ int Bench(const BenchEngineOptions& options) {
 }  // namespace
 
 void BenchEngineCommand::AddFlags(FlagSet& flags) {
-  flags.AddString("model", options_.model, "GGUF file");
-  flags.AddString("shape", options_.shape,
-                  "instead: random weights in the shape of smollm2-135m, qwen2.5-0.5b, qwen3-0.6b, "
-                  "gemma-3-1b, llama-3.2-1b, llama-3.2-3b, llama-3.1-8b or qwen3-30b-a3b-4-layers");
-  flags.AddString("weights", options_.weights, "their type, such as q4_1, q8_0, q4_k, bf16");
-  flags.AddString("write-gguf", options_.write_gguf, "write the --shape there, measure nothing");
+  flags.SetGroup(FlagGroup::kModel);
+  flags.AddString("model=FILE", options_.model, "GGUF file or Hugging Face folder to measure");
+  flags.AddString("shape=NAME", options_.shape,
+                  "Measure random weights in the shape of a known model, instead of --model: "
+                  "smollm2-135m, qwen2.5-0.5b, qwen3-0.6b, gemma-3-1b, llama-3.2-1b, llama-3.2-3b, "
+                  "llama-3.1-8b or qwen3-30b-a3b-4-layers");
+  flags.AddString("weights=TYPE", options_.weights,
+                  "Type of the random weights of --shape, such as q4_1, q8_0, q4_k or bf16");
+  flags.AddString("write-gguf=FILE", options_.write_gguf,
+                  "Write the random model of --shape to this file and measure nothing");
   AddComputeFlags(flags, options_.backend, options_.engine);
-  flags.AddInts("p,n-prompt", options_.prompts, 0, kMaxTokens, "tokens to prefill; 0: none");
-  flags.AddInts("n,n-gen", options_.generations, 0, kMaxTokens, "steps to decode; 0: none");
-  flags.AddInts("d,n-depth", options_.depths, 0, kMaxTokens, "tokens in the cache before");
-  flags.AddInts("b,batch", options_.batches, 1, kMaxSequences, "sequences that decode together");
-  flags.AddInt("r,repetitions", options_.repetitions, 1, kMaxRepetitions, "of each test");
-  flags.AddBool("json", options_.json, "print JSON instead of a table");
+  flags.SetGroup(FlagGroup::kLoad);
+  flags.AddInts("p,n-prompt", options_.prompts, 0, kMaxTokens,
+                "Lengths of the prompts to prefill, in tokens; 0: no prefill");
+  flags.AddInts("n,n-gen", options_.generations, 0, kMaxTokens,
+                "Numbers of steps to decode; 0: no decode");
+  flags.AddInts("d,n-depth", options_.depths, 0, kMaxTokens,
+                "Numbers of tokens that the KV cache holds when a test begins");
+  flags.AddInts("b,batch", options_.batches, 1, kMaxSequences,
+                "Numbers of sequences that decode together");
+  flags.AddInt("r,repetitions", options_.repetitions, 1, kMaxRepetitions,
+               "Repetitions of each test, after one that warms up");
+  flags.SetGroup(FlagGroup::kOutput);
+  flags.AddBool("json", options_.json, kJsonHelp);
+  flags.ShowFirst({"model", "shape", "weights", "device", "threads", "n-prompt", "n-gen", "n-depth",
+                   "batch", "json"});
+  flags.AddExample("baton bench engine --model model.gguf",
+                   "Measure a prompt of 512 tokens and 64 decode steps");
+  flags.AddExample("baton bench engine --model model.gguf -p 512 -n 64 -d 0,4096 -b 1,16",
+                   "Measure with an empty and a filled KV cache, and with 1 and 16 sequences");
+  flags.AddExample("baton bench engine --shape llama-3.2-1b --weights q4_k --json",
+                   "Measure random weights, for a script");
 }
 
 int BenchEngineCommand::Run(const FlagSet& flags) {

@@ -10,6 +10,8 @@
 #include "common/base/small_file.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flag_group.h"
+#include "common/flags/shared_helps.h"
 
 namespace baton {
 namespace {
@@ -80,51 +82,65 @@ absl::StatusOr<LoadReport> Measure(const BenchServeOptions& options, const FlagS
 }  // namespace
 
 void BenchServeCommand::AddFlags(FlagSet& flags) {
-  options_.grpc.server = "127.0.0.1:50051";
-  flags.AddAddress("server", options_.grpc.server, "address of a router, by gRPC");
-  flags.AddString("http", options_.http,
-                  "Measure an OpenAI server by HTTP instead: host:port, http://host:port or "
-                  "https://host/v1");
-  flags.AddNamed<HttpEndpoint>(
-      "endpoint", options_.http_target.endpoint, "of the OpenAI server",
-      {{"completions", HttpEndpoint::kCompletions}, {"chat", HttpEndpoint::kChatCompletions}});
-  flags.AddString("http-model", options_.http_target.model,
-                  "that the OpenAI server is asked for (default: the first of its /v1/models)");
-  flags.AddString("extra-body", options_.http_target.extra_body,
-                  "JSON object merged into each body by HTTP; null takes a field out");
-  AddLoadFlags(flags);
+  AddTargetFlags(flags);
+  AddRunFlags(flags);
   AddTraceFlags(flags, options_.load.trace, options_.run.trace);
-  flags.AddString(
-      "objective", options_.run.objective,
-      "what a good request keeps, as ttft=500ms,itl_p95=100ms,itl=1s,tpot=50ms,e2e=10s");
-  flags.AddDuration("duration", options_.run.duration, absl::Milliseconds(1), absl::Hours(24),
-                    "of what is measured; of a trace's own times: all of the trace");
-  flags.AddDuration("warmup", options_.run.warmup, absl::ZeroDuration(), absl::Hours(1),
-                    "of the load before that; of a trace's own times: none");
-  flags.AddDuration("timeout", options_.grpc.timeout, absl::Milliseconds(1), absl::Hours(24),
-                    "of a request");
-  flags.AddInt("connections", options_.grpc.connections, 1, 1024,
-               "that the load goes over by gRPC; by HTTP each request has its own");
-  flags.AddInt("vocab-size", options_.vocab_size, 1, 1 << 24, "prompts are of ids below it");
-  flags.AddInt("seed", options_.seed, 0, INT32_MAX, "same seed, same load");
   AddTlsFlags(flags, options_.tls);
   AddApiKeyFlag(flags, options_.api_key_file);
-  flags.AddString("record", options_.run.record,
-                  "file to write each request's times into, as JSONL");
-  flags.AddString("html", options_.html, "file to write a report with plots into");
-  flags.AddBool("json", options_.json, "print JSON instead of tables");
+  flags.SetGroup(FlagGroup::kOutput);
+  flags.AddString("html=FILE", options_.html, "Write a report with plots to this HTML file");
+  flags.AddString("record=FILE", options_.run.record,
+                  "Write the times of each request to this JSONL file");
+  flags.AddBool("json", options_.json, kJsonHelp);
+  flags.ShowFirst({"server", "http", "request-rate", "max-concurrency", "input-len", "output-len",
+                   "trace", "objective", "html", "json"});
+  flags.AddExample("baton bench serve --request-rate 4 --input-len 500 --output-len 100",
+                   "Send 4 requests per second to the router on this machine");
+  flags.AddExample("baton bench serve --http http://127.0.0.1:8000 --max-concurrency 8",
+                   "Keep 8 streams busy at any OpenAI-compatible server");
+  flags.AddExample("baton bench serve --trace conversation.jsonl --html run.html",
+                   "Replay a trace and write a report");
 }
 
-void BenchServeCommand::AddLoadFlags(FlagSet& flags) {
-  flags.AddDouble("request-rate", options_.load.rate, 0, 1e6,
-                  "requests/s, a Poisson process: no request waits for another's answer");
+void BenchServeCommand::AddTargetFlags(FlagSet& flags) {
+  options_.grpc.server = "127.0.0.1:50051";
+  flags.SetGroup(FlagGroup::kConnection);
+  flags.AddAddress("server", options_.grpc.server, "Address of the router to measure by gRPC");
+  flags.AddString("http=URL", options_.http,
+                  "OpenAI-compatible server to measure over HTTP instead: HOST:PORT, "
+                  "http://HOST:PORT or https://HOST/v1");
+  flags.AddNamed<HttpEndpoint>(
+      "endpoint", options_.http_target.endpoint,
+      "API that --http calls: /v1/completions or /v1/chat/completions",
+      {{"completions", HttpEndpoint::kCompletions}, {"chat", HttpEndpoint::kChatCompletions}});
+  flags.AddString("http-model=NAME", options_.http_target.model,
+                  "Model that --http requests; without it, the first that the server lists");
+  flags.AddString("extra-body=JSON", options_.http_target.extra_body,
+                  "JSON object that is merged into each request of --http; a field that is null is "
+                  "removed");
+  flags.AddInt("connections", options_.grpc.connections, 1, 1024,
+               "Number of gRPC connections to --server; over HTTP, each request has its own");
+  flags.AddDuration("timeout", options_.grpc.timeout, absl::Milliseconds(1), absl::Hours(24),
+                    kRequestTimeoutHelp);
+}
+
+void BenchServeCommand::AddRunFlags(FlagSet& flags) {
+  AddGeneratedLoadFlags(flags, options_.load, options_.seed);
   flags.AddInt("max-concurrency", options_.load.concurrency, 0, 1 << 16,
-               "instead: so many streams, each followed by the next");
-  flags.AddInt("input-len", options_.load.input_tokens, 1, 1 << 20, "tokens of a prompt");
-  flags.AddInt("output-len", options_.load.output_tokens, 1, 1 << 20, "tokens to generate");
-  flags.AddTexts("class", options_.classes,
-                 "instead of these, several loads at once, each "
-                 "NAME:rate=R|concurrency=N,input=N,output=N,trace=FILE; may be repeated");
+               "Number of streams that are kept busy, instead of --request-rate: each sends its "
+               "next request when the former has ended; 0: no streams");
+  flags.AddTexts("class=SPEC", options_.classes,
+                 "Run several loads at once, one per --class: "
+                 "NAME:rate=R|concurrency=N,input=N,output=N,trace=FILE");
+  flags.AddInt("vocab-size", options_.vocab_size, 1, 1 << 24,
+               "Number of token ids, from 0 up, that generated prompts are made of");
+  flags.AddDuration("duration", options_.run.duration, absl::Milliseconds(1), absl::Hours(24),
+                    "Time that is measured; a trace at its own pace is measured to its end unless "
+                    "this is given");
+  flags.AddDuration("warmup", options_.run.warmup, absl::ZeroDuration(), absl::Hours(1),
+                    "Time of load before the measurement; a trace at its own pace has none unless "
+                    "this is given");
+  AddObjectiveFlag(flags, options_.run.objective);
 }
 
 int BenchServeCommand::Run(const FlagSet& flags) {

@@ -34,7 +34,8 @@ class BenchServeCommand : public Command {
   int Run(const FlagSet& flags) override;
 
  private:
-  void AddLoadFlags(FlagSet& flags);
+  void AddTargetFlags(FlagSet& flags);
+  void AddRunFlags(FlagSet& flags);
 
   BenchServeOptions options_;
 };

@@ -51,7 +51,7 @@ absl::Status SetField(absl::string_view key, absl::string_view value, LoadClass*
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("'", key, "' is none of rate, concurrency, input, output, trace"));
+      absl::StrCat("'", key, "' is not one of rate, concurrency, input, output, trace"));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ absl::StatusOr<TraceRequest> ParseMooncake(const std::string& line) {
                      "\"output_length\": tokens, \"hash_ids\": [ids]}"));
   };
   const nlohmann::json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return wrong("is no JSON object");
+  if (!json.is_object()) return wrong("is not a JSON object");
   TraceRequest request;
   const auto time = json.find("timestamp");
   if (time == json.end() || !time->is_number() || time->get<double>() < 0 ||

@@ -14,6 +14,8 @@
 #include "common/base/progress_line.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flag_group.h"
+#include "common/flags/shared_helps.h"
 #include "common/rpc/limits.h"
 #include "common/worker/worker_flags.h"
 
@@ -153,20 +155,30 @@ absl::StatusOr<TransferReport> Measure(const BenchTransferOptions& options) {
 }  // namespace
 
 void BenchTransferCommand::AddFlags(FlagSet& flags) {
-  flags.AddString("shape", options_.shape, "whose KV cache: as in `bench engine`");
-  flags.AddBytes("bytes", options_.bytes, "of the cache, about");
-  flags.AddString("device", options_.device,
-                  "in whose memory the pushed caches are: cpu, cuda or cuda:N");
+  flags.SetGroup(FlagGroup::kGeneral);
+  flags.AddString("shape=NAME", options_.shape,
+                  "Model whose KV cache is sent; `baton bench engine --help` lists the names");
+  flags.AddBytes("bytes", options_.bytes, "Approximate size of the KV cache");
+  flags.AddString("device=cpu|cuda|cuda:N", options_.device,
+                  "Device whose memory has both KV caches of a push");
   flags.AddString("kv-wire-dtype", options_.kv_wire_dtype,
-                  "of a push's payload; the caches are f16, and both sides convert another type",
+                  "Type of KV values that a push sends; the KV caches are f16, and both sides "
+                  "convert other types",
                   KvTypeNamesAndAuto());
   flags.AddInt("kv-copy-threads", options_.copy_threads, 0, kMaxCopyThreads,
-               "of each side of a push from a GPU's memory to one, as a worker's flag says");
+               "Threads for checksums, conversions and copies on each side of a push from or to a "
+               "GPU; 0: by the number of CPUs, as in a worker");
   flags.AddInts("message", options_.message_bytes, kMinTriedBytes, kMaxTriedBytes,
-                "bytes of the messages to try, and of the socket's calls");
-  flags.AddInts("connections", options_.connections, 1, kMaxKvStreams, "of the push, to try");
-  flags.AddInt("rounds", options_.rounds, 1, kMaxRounds, "of everything in turn; medians count");
-  flags.AddBool("json", options_.json, "print JSON instead of a table");
+                "Sizes to try, in bytes, for the messages of a push and the calls of a socket");
+  flags.AddInts("connections", options_.connections, 1, kMaxKvStreams,
+                "Numbers of connections to try for a push");
+  flags.AddInt(
+      "rounds", options_.rounds, 1, kMaxRounds,
+      "Number of rounds, each of which measures everything in turn; the report shows medians");
+  flags.AddBool("json", options_.json, kJsonHelp);
+  flags.AddExample("baton bench transfer", "Measure with the KV cache of an 8B model");
+  flags.AddExample("baton bench transfer --shape llama-3.2-1b --bytes 64MiB --rounds 9",
+                   "Measure a smaller KV cache more often");
 }
 
 int BenchTransferCommand::Run(const FlagSet&) {

@@ -169,8 +169,9 @@ absl::StatusOr<IssuedCertificate> IssueCertificate(const IssueOptions& options) 
   const std::string role = RoleName(options.role);
   const std::string name = options.name.empty() ? role : options.name;
   if (absl::StrContains(name, '/')) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--name '", LogSafe(name), "': has a slash, but it also names the files; leave it out"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--name '", LogSafe(name),
+                     "': has a slash, which the name of a file cannot have; leave it out"));
   }
   BATON_ASSIGN_OR_RETURN(const Authority authority, ReadAuthority(options.folder));
   auto id = PeerId({.role = options.role, .trust_domain = authority.trust_domain, .name = name});

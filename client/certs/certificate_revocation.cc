@@ -154,7 +154,7 @@ absl::StatusOr<std::vector<std::string>> Chosen(const RevokeOptions& options,
     return SerialsOf(options.folder, *id);
   }
   if (!options.name.empty()) {
-    return absl::InvalidArgumentError("--name: goes with a role; give one, or leave it out");
+    return absl::InvalidArgumentError("--name: needs a role; give a role, or leave --name out");
   }
   std::vector<std::string> serials;
   if (options.certificate.empty()) return serials;

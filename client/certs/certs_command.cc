@@ -1,9 +1,12 @@
 #include "client/certs/certs_command.h"
 
+#include <string>
+
 #include "absl/strings/str_cat.h"
 
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flag_group.h"
 
 namespace baton {
 namespace {
@@ -11,25 +14,30 @@ namespace {
 constexpr absl::Duration kShortestLifetime = absl::Minutes(1);
 constexpr absl::Duration kLongestLifetime = absl::Hours(24 * 36500);
 
-// The flags that all commands have.
+// Adds the flags that all commands have. `signed_thing` is what the command signs.
 template <typename Options>
-void AddCommonFlags(FlagSet& flags, Options& options) {
-  flags.AddString("folder", options.folder, "Folder of the authority and its certificates");
+void AddCommonFlags(FlagSet& flags, const std::string& signed_thing, Options& options) {
+  flags.SetGroup(FlagGroup::kGeneral);
+  flags.AddString("folder=FOLDER", options.folder,
+                  "Folder of the certificate authority and the certificates that it issues");
   flags.AddDuration("lifetime", options.lifetime, kShortestLifetime, kLongestLifetime,
-                    "How long what is made is valid (24h is a day)");
+                    absl::StrCat("Time for which the ", signed_thing, " is valid; 24h is a day"));
 }
 
 void AddForce(FlagSet& flags, bool& force) {
-  flags.AddBool("force", force, "Replace files that are there");
+  flags.AddBool("force", force, "Overwrite files that already exist");
 }
 
 }  // namespace
 
 void CertsInitCommand::AddFlags(FlagSet& flags) {
-  AddCommonFlags(flags, options_);
+  AddCommonFlags(flags, "authority", options_);
   AddForce(flags, options_.force);
-  flags.AddString("trust-domain", options_.trust_domain,
+  flags.AddString("trust-domain=NAME", options_.trust_domain,
                   "Name of the fleet in its certificates, in the form of a DNS name");
+  flags.AddExample("baton certs init", "Create an authority in the folder `certs`");
+  flags.AddExample("baton certs init --folder pki --trust-domain baton.example.org",
+                   "Create an authority in the folder `pki`, for a fleet with a name of its own");
 }
 
 int CertsInitCommand::Run(const FlagSet&) {
@@ -41,14 +49,23 @@ int CertsInitCommand::Run(const FlagSet&) {
 }
 
 void CertsIssueCommand::AddFlags(FlagSet& flags) {
-  AddCommonFlags(flags, options_);
+  AddCommonFlags(flags, "certificate", options_);
   AddForce(flags, options_.force);
-  flags.AddPositional("role", role_, "client, router, prefill, decode, front or operator");
-  flags.AddString("name", options_.name,
-                  "What tells parts of one role apart (the role's name, if not given)");
-  flags.AddStrings("dns", options_.dns_names, "DNS names at which the server is called");
-  flags.AddStrings("ip", options_.ip_addresses,
-                   "IP addresses at which the server is called (loopback, without --dns and --ip)");
+  flags.AddPositional("ROLE", role_,
+                      "Role of the holder: client, router, prefill, decode, front (a proxy before "
+                      "the router) or operator");
+  flags.AddString("name=NAME", options_.name,
+                  "Name of the holder, if several have the same role; without it, the role's name");
+  flags.AddStrings("dns=NAME", options_.dns_names,
+                   "DNS names under which clients reach the server; repeat or separate by commas");
+  flags.AddStrings("ip=ADDRESS", options_.ip_addresses,
+                   "IP addresses at which clients reach the server; if neither --dns nor --ip is "
+                   "given, loopback");
+  flags.AddExample("baton certs issue decode --ip 10.0.0.3",
+                   "Create certs/decode.crt and certs/decode.key");
+  flags.AddExample("baton certs issue prefill --name p2 --dns p2.example.org",
+                   "Create a certificate for the second prefill worker");
+  flags.AddExample("baton certs issue client", "Create a certificate for clients");
 }
 
 int CertsIssueCommand::Run(const FlagSet&) {
@@ -64,11 +81,16 @@ int CertsIssueCommand::Run(const FlagSet&) {
 }
 
 void CertsRevokeCommand::AddFlags(FlagSet& flags) {
-  AddCommonFlags(flags, options_);
-  flags.AddPositional("certificate", certificate_,
-                      "a role, for all that it was issued; or a serial number in hexadecimal; "
-                      "without it the list is only renewed");
-  flags.AddString("name", options_.name, "With a role: the --name it was issued with");
+  AddCommonFlags(flags, "revocation list", options_);
+  flags.AddPositional("CERTIFICATE", certificate_,
+                      "Role whose certificates are revoked, or the serial number of one "
+                      "certificate in hexadecimal; without it, the list is only renewed");
+  flags.AddString("name=NAME", options_.name,
+                  "Name that was given to `baton certs issue` for this role; without it, the "
+                  "role's name");
+  flags.AddExample("baton certs revoke prefill --name p2",
+                   "Revoke all certificates of the prefill worker p2");
+  flags.AddExample("baton certs revoke", "Renew the revocation list before it expires");
 }
 
 int CertsRevokeCommand::Run(const FlagSet&) {

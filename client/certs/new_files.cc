@@ -18,7 +18,8 @@ namespace {
 constexpr char kRemedy[] = "name a folder of yours with --folder";
 
 absl::Status AlreadyThere(const std::string& path) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": is there already; --force replaces it"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": already exists; give --force to replace it"));
 }
 
 absl::Status MakeFolder(const std::filesystem::path& folder) {

@@ -18,10 +18,9 @@
 namespace baton {
 namespace {
 
-constexpr char kIssue[] =
-    "make a new one: baton certs issue ROLE --force, with its names as before";
-constexpr char kRenew[] = "renew it where it was issued";
-constexpr char kNewList[] = "get a new list, as `baton certs revoke` makes it";
+constexpr char kIssue[] = "issue a new one with the same names: baton certs issue ROLE --force";
+constexpr char kRenew[] = "get a new one from its issuer";
+constexpr char kNewList[] = "get a new list from `baton certs revoke`";
 
 // The life of a chain, by its first certificate that ends; none if the text has no certificates.
 std::optional<Validity> ValidityOf(const std::string& chain) {
@@ -53,15 +52,16 @@ void AddRole(X509& certificate, CertificateUse& use) {
   if (uris.size() != 1) {
     // A client may be known by its certificate's subject instead (common/certificates).
     if (uris.empty() && use.roles.Has(Role::kClient)) return;
-    use.role_fault = absl::StrCat("it has ", uris.size(), " URIs and must have one SPIFFE id");
+    use.role_fault = absl::StrCat("the certificate has ", uris.size(),
+                                  " URIs, but must have exactly one SPIFFE id");
     return;
   }
   const absl::StatusOr<Peer> peer = ParsePeer(use.id);
   if (!peer.ok()) {
     use.role_fault = std::string(peer.status().message());
   } else if (!use.roles.Has(peer->role)) {
-    use.role_fault = absl::StrCat("its role is ", RoleName(peer->role), ", and here it must be ",
-                                  use.roles.Names());
+    use.role_fault = absl::StrCat("the certificate's role is ", RoleName(peer->role),
+                                  ", but must be ", use.roles.Names());
   }
 }
 
@@ -109,9 +109,9 @@ Finding KeyFinding(const CertificateUse& use) {
     finding.verdict = Verdict::kFailed;
     absl::StrAppend(&finding.found, ": ", fault);
     finding.remedy = absl::StrCat(SecretModeRemedy(use.tls.key_file),
-                                  ", and make a new pair if others use this machine");
+                                  ", and issue a new certificate if other people use this machine");
   } else if ((*use.key_mode & S_IRGRP) != 0) {
-    finding.found += ": its group may read it";
+    finding.found += ": the file's group may read it";
   }
   return finding;
 }
@@ -123,18 +123,18 @@ Finding LifeFinding(Finding finding, const Validity& validity, absl::Time now, c
   if (now < validity.from) {
     finding.verdict = Verdict::kFailed;
     finding.found = absl::StrCat("not valid before ", TimeText(validity.from));
-    finding.remedy = "wait, or set this machine's clock";
+    finding.remedy = "wait, or correct this machine's clock";
   } else if (left < absl::ZeroDuration()) {
     finding.verdict = Verdict::kFailed;
     finding.found =
-        absl::StrCat("ended at ", TimeText(validity.until), ", ", SpanText(-left), " ago");
+        absl::StrCat("expired at ", TimeText(validity.until), ", ", SpanText(-left), " ago");
     finding.remedy = renew;
   } else {
-    finding.found = absl::StrCat("good until ", TimeText(validity.until), ", ", SpanText(left),
+    finding.found = absl::StrCat("valid until ", TimeText(validity.until), ", ", SpanText(left),
                                  " of ", SpanText(lifetime));
     if (left < RenewalMargin(lifetime)) {
       finding.verdict = Verdict::kWarning;
-      finding.remedy = absl::StrCat("see why it was not renewed, or ", renew);
+      finding.remedy = absl::StrCat("find out why it was not renewed, or ", renew);
     }
   }
   return finding;
@@ -145,26 +145,28 @@ Finding RoleFinding(const CertificateUse& use) {
   finding.found = use.id;
   if (use.role_fault.empty()) {
     if (use.id.empty()) {
-      finding.found = use.tls.for_clients_only ? "no role; clients know the server by its name"
-                                               : "a client without a SPIFFE id";
+      finding.found = use.tls.for_clients_only
+                          ? "no role, which this server does not need: its clients check its name"
+                          : "a client's certificate without a SPIFFE id";
     }
     return finding;
   }
   finding.verdict = Verdict::kFailed;
   absl::StrAppend(&finding.found, finding.found.empty() ? "" : ": ", use.role_fault);
-  finding.remedy = absl::StrCat("give a certificate of the role ", use.roles.Names(),
+  finding.remedy = absl::StrCat("use a certificate with the role ", use.roles.Names(),
                                 ": baton certs issue ROLE");
   return finding;
 }
 
 Finding ChainFinding(const CertificateUse& use) {
   Finding finding = Of(use, "certificate.chain", use.tls.cert_file);
-  finding.found = absl::StrCat("signed by an authority of ", use.tls.ca_file);
+  finding.found = absl::StrCat("signed by an authority in ", use.tls.ca_file);
   if (use.signed_by_authority) return finding;
   finding.verdict = Verdict::kFailed;
-  finding.found = absl::StrCat("not signed by an authority of ", use.tls.ca_file);
+  finding.found = absl::StrCat("not signed by an authority in ", use.tls.ca_file);
   finding.remedy =
-      "give --tls-ca the authority that signed it, or issue it by the fleet's authority";
+      "add the authority that signed it to the file of --tls-ca, or let the fleet's authority "
+      "issue a new certificate";
   return finding;
 }
 
@@ -175,7 +177,8 @@ Findings RevocationFindings(const CertificateUse& use, absl::Time now) {
     finding = Of(use, "certificate.revocation",
                  use.tls.ca_file.empty() ? use.tls.client_ca_file : use.tls.ca_file);
     finding.verdict = Verdict::kSkipped;
-    finding.found = "there is no --tls-crl, so a stolen key counts until its certificate ends";
+    finding.found =
+        "no --tls-crl is given, so a stolen key can be used until its certificate expires";
     return {finding};
   }
   if (use.list.has_value()) finding = LifeFinding(finding, *use.list, now, kNewList);
@@ -185,7 +188,7 @@ Findings RevocationFindings(const CertificateUse& use, absl::Time now) {
     finding.remedy = kNewList;
   } else if (use.revoked) {
     finding.verdict = Verdict::kFailed;
-    finding.found = absl::StrCat("the list names ", use.tls.cert_file, ": it is revoked");
+    finding.found = absl::StrCat("the list revokes ", use.tls.cert_file);
     finding.remedy = kIssue;
   }
   return {finding};
@@ -237,11 +240,12 @@ Findings CertificateFindings(const CertificateUse& use, absl::Time now) {
     files.verdict = Verdict::kFailed;
     files.found = std::string(use.files.message());
     files.remedy = use.tls.uses_ca()
-                       ? "give --tls-cert, --tls-key and --tls-ca files that belong together"
-                       : "give --tls-cert and --tls-key files that belong together";
+                       ? "use files for --tls-cert, --tls-key and --tls-ca that belong together"
+                       : "use files for --tls-cert and --tls-key that belong together";
     if (!use.certificate.has_value()) return {files};
   } else {
-    files.found = use.tls.own_certificate() ? "the key fits the certificate" : "no certificate";
+    files.found = use.tls.own_certificate() ? "the key matches the certificate"
+                                            : "only authorities, and no certificate";
   }
   Findings findings = {files};
   if (use.key_mode.has_value()) findings.push_back(KeyFinding(use));
@@ -253,7 +257,7 @@ Findings CertificateFindings(const CertificateUse& use, absl::Time now) {
   }
   if (use.authorities.has_value()) {
     findings.push_back(LifeFinding(Of(use, "certificate.expiry", use.tls.ca_file), *use.authorities,
-                                   now, "put a new authority into the file beside the old one"));
+                                   now, "add a new authority to the file, beside the old one"));
   }
   for (Finding& finding : RevocationFindings(use, now)) findings.push_back(std::move(finding));
   return findings;

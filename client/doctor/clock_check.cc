@@ -24,24 +24,27 @@ Findings ClockFindings(const ClockFacts& facts) {
   if (most < absl::ZeroDuration()) sure = -most;
   Finding offset{.check = "clock.offset", .subject = facts.server};
   offset.found =
-      absl::StrCat("the server's clock minus this one is between ",
+      absl::StrCat("the server's clock minus this machine's clock is between ",
                    absl::FormatDuration(absl::Trunc(least, absl::Milliseconds(1))), " and ",
                    absl::FormatDuration(absl::Trunc(most, absl::Milliseconds(1))));
   if (sure > kBackdated) {
     offset.verdict = Verdict::kFailed;
-    offset.remedy = absl::StrCat(kSynchronise, ": new certificates count as not yet valid");
+    offset.remedy =
+        absl::StrCat(kSynchronise, "; until then new certificates are rejected as not yet valid");
   } else if (sure > kWorthAWarning) {
     offset.verdict = Verdict::kWarning;
-    offset.remedy = absl::StrCat(kSynchronise, ": logs of the fleet cannot be laid side by side");
+    offset.remedy =
+        absl::StrCat(kSynchronise, "; until then times in the fleet's logs cannot be compared");
   }
   const absl::Duration drift = facts.after - facts.before - facts.elapsed;
-  Finding steady{.check = "clock.steady", .found = "the clock ran evenly while a server was asked"};
+  Finding steady{.check = "clock.steady",
+                 .found = "this machine's clock was not set during the check"};
   if (std::max(drift, -drift) > kMostUnsteady) {
     steady.verdict = Verdict::kWarning;
-    steady.found = absl::StrCat("the clock was set by ",
+    steady.found = absl::StrCat("this machine's clock was set by ",
                                 absl::FormatDuration(absl::Trunc(drift, absl::Milliseconds(1))),
-                                " while a server was asked");
-    steady.remedy = "let one service set the clock, by slewing it";
+                                " during the check");
+    steady.remedy = "let a single time service adjust the clock gradually (slewing)";
   }
   return {offset, steady};
 }

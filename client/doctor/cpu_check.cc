@@ -69,9 +69,10 @@ std::string Counted(int number, const char* one, const char* many) {
 
 Finding KernelsFinding(const CpuFacts& facts) {
   Finding finding{.check = "cpu.kernels"};
-  finding.found = absl::StrCat(
-      facts.model.empty() ? "a CPU" : facts.model, ": kernels ", CpuIsaName(facts.isa), "; it has ",
-      facts.features.empty() ? "no AVX2" : absl::StrJoin(facts.features, " "));
+  finding.found =
+      absl::StrCat(facts.model.empty() ? "unknown CPU" : facts.model, ": uses the ",
+                   CpuIsaName(facts.isa), " kernels and supports ",
+                   facts.features.empty() ? "no AVX2" : absl::StrJoin(facts.features, " "));
   if (facts.isa != CpuIsa::kPortable) return finding;
   finding.verdict = Verdict::kWarning;
   finding.remedy =
@@ -84,23 +85,25 @@ Finding CoresFinding(const CpuFacts& facts) {
   const bool limited = facts.quota_cpus > 0 && facts.quota_cpus < facts.usable_cpus;
   const int available = limited ? facts.quota_cpus : facts.usable_cpus;
   finding.found = absl::StrCat(facts.usable_cpus, " of ",
-                               Counted(facts.machine_cpus, "CPU", "CPUs"), " may be used");
-  if (limited) absl::StrAppend(&finding.found, ", the control group's quota is worth ", available);
+                               Counted(facts.machine_cpus, "CPU", "CPUs"), " are available");
+  if (limited) absl::StrAppend(&finding.found, "; the control group's quota equals ", available);
   if (facts.cores > 0) {
     absl::StrAppend(&finding.found, ", on ", Counted(facts.cores, "core", "cores"),
                     facts.cores < facts.usable_cpus ? " with hyper-threading" : "");
   }
   if (available < 2) {
     finding.verdict = Verdict::kWarning;
-    finding.remedy = "give it two CPUs or more: a prefill and a decode worker take turns on one";
+    finding.remedy = "provide two CPUs or more: on one, a prefill and a decode worker take turns";
   } else if (limited) {
     finding.verdict = Verdict::kWarning;
     finding.remedy = absl::StrCat(
-        "give whole CPUs (--cpu-set, cpuset.cpus) instead of a quota, whose throttling stops all "
-        "threads of a step; ",
-        available, " threads are started");
+        "assign whole CPUs (--cpu-set, cpuset.cpus) instead of a quota, which stops all threads of "
+        "a step at once; a worker starts ",
+        available, " threads");
   } else if (facts.cores > 0 && facts.cores < facts.usable_cpus) {
-    finding.remedy = "two threads of one core share its arithmetic: try --cpu-set with one of each";
+    finding.remedy =
+        "try --cpu-set with one hyper-thread of each core: two of them share the core's arithmetic "
+        "units";
   }
   return finding;
 }
@@ -109,7 +112,7 @@ Finding GovernorFinding(const CpuFacts& facts) {
   Finding finding{.check = "cpu.governor"};
   if (facts.governor.empty()) {
     finding.verdict = Verdict::kSkipped;
-    finding.found = "the system does not tell the governor of frequency";
+    finding.found = "the system does not report its frequency governor";
     return finding;
   }
   finding.found = facts.governor;
@@ -118,7 +121,7 @@ Finding GovernorFinding(const CpuFacts& facts) {
                          absl::StartsWith(facts.frequency_driver, "amd-pstate");
   if (facts.governor == "powersave" && !by_itself) {
     finding.verdict = Verdict::kWarning;
-    finding.remedy = "choose performance: cpupower frequency-set -g performance";
+    finding.remedy = "select the performance governor: cpupower frequency-set -g performance";
   }
   return finding;
 }
@@ -127,10 +130,10 @@ Finding HugePagesFinding(const CpuFacts& facts) {
   Finding finding{.check = "cpu.huge_pages", .found = facts.huge_pages};
   if (facts.huge_pages.empty()) {
     finding.verdict = Verdict::kSkipped;
-    finding.found = "the kernel does not tell of transparent huge pages";
+    finding.found = "the kernel does not report transparent huge pages";
   } else if (facts.huge_pages == "never") {
     finding.verdict = Verdict::kWarning;
-    finding.found = "never: weights are read a third slower";
+    finding.found = "never, which makes reading weights a third slower";
     finding.remedy = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled";
   }
   return finding;
@@ -138,15 +141,15 @@ Finding HugePagesFinding(const CpuFacts& facts) {
 
 Finding NumaFinding(const CpuFacts& facts) {
   Finding finding{.check = "cpu.numa",
-                  .found = Counted(facts.numa_nodes, "node of memory", "nodes of memory")};
+                  .found = Counted(facts.numa_nodes, "NUMA node", "NUMA nodes")};
   if (facts.numa_nodes == 0) {
     finding.verdict = Verdict::kSkipped;
-    finding.found = "the kernel does not tell of nodes of memory";
+    finding.found = "the kernel does not report NUMA nodes";
   } else if (facts.numa_nodes > 1) {
     finding.verdict = Verdict::kWarning;
     finding.remedy =
-        "keep each worker on the CPUs of one node: start it under numactl --cpunodebind=N "
-        "--membind=N, or with --cpu-set";
+        "keep each worker on the CPUs of one node: start it with --cpu-set, or under numactl "
+        "--cpunodebind=N --membind=N";
   }
   return finding;
 }

@@ -29,6 +29,8 @@
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/certificates/credentials.h"
+#include "common/flags/flag_group.h"
+#include "common/flags/shared_helps.h"
 #include "common/net/client_key.h"
 #include "common/net/server_flags.h"
 
@@ -98,17 +100,22 @@ Findings CheckWorkersOf(const ServerConfig& config, size_t& left) {
 }  // namespace
 
 void DoctorCommand::AddFlags(FlagSet& flags) {
-  flags.AddPositionals("config", config_files_,
-                       "TOML files of servers, as their --config names them");
-  flags.AddString("model", model_,
-                  "GGUF file or Hugging Face folder to be served here, beside those of the files");
-  flags.AddAddress("server", server_, "address of a router to be reached by gRPC");
-  flags.AddString("http", http_,
-                  "Router to ask for the fleet by HTTP, as host:port or http://host:port (default: "
-                  "a router that runs here)");
-  flags.AddBool("json", json_, "print one JSON object instead of lines");
+  flags.SetGroup(FlagGroup::kGeneral);
+  flags.AddPositionals("CONFIG", config_files_,
+                       "Configuration files (TOML) to check, as servers take them by --config");
+  flags.AddString("model=FILE", model_,
+                  "GGUF file or Hugging Face folder to check, besides the models that the "
+                  "configuration files name");
+  flags.AddBool("json", json_, kJsonHelp);
+  flags.SetGroup(FlagGroup::kConnection);
+  flags.AddAddress("server", server_, "Router to reach by gRPC");
+  flags.AddString("http=HOST:PORT", http_,
+                  absl::StrCat(kHttpRouterHelp, "; without it, one that runs on this machine"));
   AddTlsFlags(flags, tls_);
   AddApiKeyFlag(flags, api_key_file_);
+  flags.AddExample("baton doctor --model model.gguf", "Check this machine before a first start");
+  flags.AddExample("baton doctor router.toml decode.toml", "Check what these files configure");
+  flags.AddExample("baton doctor --http 127.0.0.1:8080", "Check a fleet that runs");
 }
 
 std::vector<ServerConfig> DoctorCommand::ReadConfigs(Findings& findings) const {
@@ -119,10 +126,10 @@ std::vector<ServerConfig> DoctorCommand::ReadConfigs(Findings& findings) const {
     if (!config.ok()) {
       finding.verdict = Verdict::kFailed;
       finding.found = std::string(config.status().message());
-      finding.remedy = "correct the file; the server's --check-config knows all of its keys";
+      finding.remedy = "correct the file; the server's --check-config checks all of its keys";
       continue;
     }
-    finding.found = config->router ? "a router's" : "a worker's";
+    finding.found = config->router ? "configures a router" : "configures a worker";
     configs.push_back(*std::move(config));
   }
   return configs;
@@ -156,7 +163,7 @@ void DoctorCommand::CheckModels(const std::vector<ServerConfig>& configs,
   if (workers.empty()) {
     findings.push_back({.check = "model.served",
                         .verdict = Verdict::kSkipped,
-                        .found = "no model is named (--model, or a worker's file)"});
+                        .found = "no model is given, neither by --model nor by a worker's file"});
   }
   for (const auto& [model, count] : workers) {
     Append(ModelFindings(GatherModelNeeds(model, count)), findings);
@@ -185,7 +192,7 @@ void DoctorCommand::CheckServers(const std::vector<ServerConfig>& configs,
     if (left < kMostServers) return;
     findings.push_back({.check = "name.resolves",
                         .verdict = Verdict::kSkipped,
-                        .found = "no server is named (--server, or a router's file)"});
+                        .found = "no server is given, neither by --server nor by a router's file"});
     return;
   }
   const absl::StatusOr<Credentials> credentials = Credentials::Create(tls_);
@@ -202,11 +209,11 @@ void DoctorCommand::CheckFleet(const std::vector<PortFacts>& ports, Findings& fi
   const auto skip_clock = [&findings] {
     findings.push_back({.check = "clock.offset",
                         .verdict = Verdict::kSkipped,
-                        .found = "no router told its time (--http)"});
+                        .found = "no router reported its time (see --http)"});
   };
   if (address.empty()) {
     finding.verdict = Verdict::kSkipped;
-    finding.found = "no router is named (--http), and none runs here";
+    finding.found = "no router is given by --http, and none runs on this machine";
     findings.push_back(std::move(finding));
     return skip_clock();
   }
@@ -228,12 +235,12 @@ void DoctorCommand::CheckFleet(const std::vector<PortFacts>& ports, Findings& fi
     finding.verdict = http_.empty() ? Verdict::kWarning : Verdict::kFailed;
     finding.found = std::string(fleet.status().message());
     finding.remedy =
-        "give --tls-ca where it speaks TLS, and from another machine an operator's key "
-        "(--api-key-file) or certificate";
+        "give --tls-ca if the router uses TLS, and an operator's key (--api-key-file) or "
+        "certificate if it runs on another machine";
     findings.push_back(std::move(finding));
     return skip_clock();
   }
-  finding.found = "the router told of its fleet";
+  finding.found = "the router reported its fleet";
   findings.push_back(std::move(finding));
   Append(FleetFindings(address, *fleet), findings);
   const auto now = fleet->find("now");

@@ -51,14 +51,18 @@ struct StateAdvice {
 };
 constexpr StateAdvice kStates[] = {
     {"ready", Verdict::kOk, ""},
-    {"starting", Verdict::kWarning, "wait until its model is loaded"},
-    {"draining", Verdict::kWarning, "it ends; start another one if that was not meant"},
-    {"suspected", Verdict::kWarning, "see the router's log for its last error"},
-    {"unreachable", Verdict::kFailed, "start it, or see its log and the network between"},
-    {"refused", Verdict::kFailed, "start all parts with one version and one model file"},
-    {"stuck", Verdict::kFailed, "see its log; restart it"},
+    {"starting", Verdict::kWarning, "wait until the worker has loaded its model"},
+    {"draining", Verdict::kWarning,
+     "the worker is shutting down; start another one if that was not intended"},
+    {"suspected", Verdict::kWarning, "look up the worker's last error in the router's log"},
+    {"unreachable", Verdict::kFailed,
+     "start the worker, or check its log and the network between it and the router"},
+    {"refused", Verdict::kFailed,
+     "start all routers and workers with the same version and model file"},
+    {"stuck", Verdict::kFailed, "check the worker's log, then restart it"},
     {"quarantined", Verdict::kFailed,
-     "test its memory and model file, then restart the decode worker that found it"},
+     "test the machine's memory and the model file, then restart the decode worker that reported "
+     "the error"},
 };
 
 Finding WorkerFinding(const FleetWorker& worker) {
@@ -86,13 +90,15 @@ struct LinkAdvice {
   const char* remedy;
 };
 constexpr LinkAdvice kLinkReasons[] = {
-    {"unprotected", "give the prefill worker certificates, or --insecure for plain text"},
+    {"unprotected",
+     "start the prefill worker with certificates, or with --insecure for plain text"},
     {"unreachable",
-     "let the prefill worker's machine reach that address, or give the decode worker another "
-     "--advertise"},
+     "make that address reachable from the prefill worker's machine, or give the decode worker "
+     "another --advertise"},
     {"large_packets",
      "lower the MTU of both machines' interfaces, or let ICMP 'fragmentation needed' pass"},
-    {"silent", "look for what drops packets between the two, and at the decode worker's log"},
+    {"silent",
+     "check the decode worker's log, and firewalls between the two machines that drop packets"},
 };
 
 Findings LinkFindings(const Json& fleet) {
@@ -114,7 +120,7 @@ Findings LinkFindings(const Json& fleet) {
          .found = absl::StrCat("hand-offs fail (", reason, "): ", MemberText(link, "problem")),
          .remedy = advice != std::end(kLinkReasons)
                        ? advice->remedy
-                       : "see the logs of both workers and the network between"});
+                       : "check the logs of both workers and the network between them"});
   }
   return findings;
 }
@@ -132,11 +138,11 @@ Finding RolesFinding(const std::string& router, const std::vector<FleetWorker>& 
   finding.found = absl::StrCat(prefill, " prefill and ", decode, " decode workers can be used");
   if (decode == 0) {
     finding.verdict = Verdict::kFailed;
-    finding.remedy = "start a decode worker: nothing is answered without one";
+    finding.remedy = "start a decode worker: without one, no request is answered";
   } else if (prefill == 0) {
     finding.verdict = Verdict::kWarning;
     finding.remedy =
-        "start a prefill worker, or leave it so: decode workers prefill too, unless "
+        "start a prefill worker, or let decode workers compute prompts, which they do unless "
         "--disaggregate is always";
   }
   return finding;
@@ -159,11 +165,12 @@ bool HasRole(const std::vector<const FleetWorker*>& workers, const char* role) {
 
 // One model is a fleet. Of several, each needs both roles, or its prefill workers are unused.
 Finding ModelFinding(const std::string& router, const std::vector<FleetWorker>& workers) {
-  Finding finding{.check = "fleet.model", .subject = router, .found = "all serve one model"};
+  Finding finding{
+      .check = "fleet.model", .subject = router, .found = "all workers serve the same model"};
   const auto groups = Grouped(workers, &FleetWorker::identity);
   if (groups.empty()) {
     finding.verdict = Verdict::kSkipped;
-    finding.found = "no worker that can be used tells its model";
+    finding.found = "no usable worker reports its model";
   }
   if (groups.size() < 2) return finding;
   std::vector<std::string> texts;
@@ -177,7 +184,7 @@ Finding ModelFinding(const std::string& router, const std::vector<FleetWorker>& 
   finding.verdict = lonely ? Verdict::kFailed : Verdict::kWarning;
   finding.found =
       absl::StrCat("workers of different models are never paired: ", absl::StrJoin(texts, "; "));
-  finding.remedy = "start all workers with one model file, one --quantize and one version";
+  finding.remedy = "start all workers with the same model file, --quantize and version";
   return finding;
 }
 
@@ -196,7 +203,7 @@ Finding SameFinding(const std::string& router, const char* check,
   finding.found = absl::StrJoin(texts, ", ");
   if (groups.empty()) {
     finding.verdict = Verdict::kSkipped;
-    finding.found = "no worker that can be used tells it";
+    finding.found = "no usable worker reports it";
   } else if (groups.size() > 1) {
     finding.verdict = Verdict::kWarning;
     finding.remedy = otherwise;
@@ -214,13 +221,14 @@ Findings FleetFindings(const std::string& router, const Json& fleet) {
   findings.push_back(RolesFinding(router, workers));
   findings.push_back(ModelFinding(router, workers));
   findings.push_back(SameFinding(router, "fleet.kv_type", workers, &FleetWorker::kv_dtype,
-                                 "give all the same --kv-cache-dtype: KV is converted on its way, "
-                                 "and refused with --strict-kv-dtype"));
-  findings.push_back(SameFinding(router, "fleet.numerics", workers, &FleetWorker::numerics,
-                                 "expect other bits where a request goes on elsewhere, or give all "
-                                 "the same device and --kv-cache-dtype (docs/numerics.md)"));
+                                 "give all workers the same --kv-cache-dtype; if types differ, "
+                                 "hand-offs convert the KV cache, or fail with --strict-kv-dtype"));
+  findings.push_back(
+      SameFinding(router, "fleet.numerics", workers, &FleetWorker::numerics,
+                  "give all workers the same device and --kv-cache-dtype, or accept that an answer "
+                  "may differ if it continues on another worker (docs/numerics.md)"));
   findings.push_back(SameFinding(router, "fleet.version", workers, &FleetWorker::version,
-                                 "bring all parts to one version"));
+                                 "upgrade all routers and workers to the same version"));
   return findings;
 }
 

@@ -39,23 +39,26 @@ Finding DescriptorsFinding(const LimitFacts& facts) {
   Finding finding{.check = "limit.descriptors"};
   finding.found = facts.descriptors == 0
                       ? "no limit"
-                      : absl::StrCat(facts.descriptors, " descriptors for each process");
+                      : absl::StrCat(facts.descriptors, " file descriptors per process");
   if (facts.descriptors == 0 || facts.descriptors >= kSomeDescriptors) return finding;
   finding.verdict = facts.descriptors < kFewDescriptors ? Verdict::kFailed : Verdict::kWarning;
-  finding.remedy = absl::StrCat("raise it to ", kSomeDescriptors,
-                                " or more (ulimit -Hn, LimitNOFILE=): each client takes one");
+  finding.remedy =
+      absl::StrCat("raise the limit to ", kSomeDescriptors,
+                   " or more (ulimit -Hn, LimitNOFILE=): each client connection needs one");
   return finding;
 }
 
 Finding BacklogFinding(const LimitFacts& facts) {
-  Finding finding{.check = "limit.listen_backlog",
-                  .found = absl::StrCat(facts.listen_backlog, " connections wait to be accepted")};
+  Finding finding{
+      .check = "limit.listen_backlog",
+      .found = absl::StrCat(facts.listen_backlog, " connections can wait to be accepted")};
   if (facts.listen_backlog == 0) {
     finding.verdict = Verdict::kSkipped;
-    finding.found = "the kernel does not tell it";
+    finding.found = "the kernel does not report the limit";
   } else if (facts.listen_backlog < kShortBacklog) {
     finding.verdict = Verdict::kWarning;
-    finding.remedy = "sysctl net.core.somaxconn=4096: bursts of clients are refused";
+    finding.remedy =
+        "run sysctl net.core.somaxconn=4096, so that bursts of new connections are not refused";
   }
   return finding;
 }
@@ -63,11 +66,12 @@ Finding BacklogFinding(const LimitFacts& facts) {
 Finding ThreadsFinding(const LimitFacts& facts) {
   Finding finding{.check = "limit.threads"};
   finding.found =
-      facts.threads == 0 ? "no limit" : absl::StrCat(facts.threads, " threads for each user");
+      facts.threads == 0 ? "no limit" : absl::StrCat(facts.threads, " threads per user");
   if (facts.threads == 0 || facts.threads >= kFewThreads) return finding;
   finding.verdict = Verdict::kWarning;
-  finding.remedy = absl::StrCat("raise it to ", kFewThreads,
-                                " or more (ulimit -u, TasksMax=): a server has some dozens");
+  finding.remedy =
+      absl::StrCat("raise the limit to ", kFewThreads,
+                   " or more (ulimit -u, TasksMax=): each server starts some dozens of threads");
   return finding;
 }
 
@@ -81,10 +85,10 @@ Finding StateFinding(const LimitFacts& facts) {
   finding.found = absl::StrCat(facts.state_free_bytes >> 20, " MiB free");
   if (facts.state_writable && facts.state_free_bytes >= kLeastStateBytes) return finding;
   finding.verdict = Verdict::kWarning;
-  if (!facts.state_writable) finding.found = "it cannot be written to";
+  if (!facts.state_writable) finding.found = "this user cannot write to the folder";
   finding.remedy =
-      "make room and let this user write there, or give --fleet-secret-file: without the secret "
-      "cached prefixes are lost at each restart of the router";
+      "free some space and let this user write to the folder, or give --fleet-secret-file; without "
+      "a stored secret, each restart of the router loses the cached prefixes";
   return finding;
 }
 

@@ -21,7 +21,7 @@ namespace baton {
 namespace {
 
 constexpr char kNarrower[] =
-    "take a file of narrower weights or --quantize, or a machine or control group with more memory";
+    "use a file with smaller weights, --quantize, or a machine or control group with more memory";
 
 std::string Gibibytes(uint64_t bytes) {
   return absl::StrFormat("%.2f GiB", static_cast<double>(bytes) / (uint64_t{1} << 30));
@@ -47,34 +47,35 @@ Finding MemoryFinding(const ModelNeeds& needs) {
   Finding finding{.check = "model.memory", .subject = model.path};
   const uint64_t kv = model.kv.empty() ? 0 : model.kv.front().bytes;
   const uint64_t all = static_cast<uint64_t>(needs.workers) * (model.weight_bytes + kv);
-  finding.found = absl::StrCat("a worker takes ", Gibibytes(model.weight_bytes), " of weights and ",
-                               Gibibytes(kv), " of KV cache (",
+  finding.found = absl::StrCat("a worker needs ", Gibibytes(model.weight_bytes),
+                               " for weights and ", Gibibytes(kv), " of KV cache (",
                                model.kv.empty() ? "-" : KvTypeName(model.kv.front().type),
-                               ") for each sequence of ", model.max_model_len, " tokens; ");
+                               ") per sequence of ", model.max_model_len, " tokens; ");
   if (needs.workers == 0) {
-    finding.found += "its workers run already";
+    finding.found += "the model's workers already run";
     return finding;
   }
   if (needs.free_bytes == 0) {
     finding.verdict = Verdict::kSkipped;
-    finding.found += "how much memory is free is not known";
+    finding.found += "the amount of free memory is unknown";
     return finding;
   }
   absl::StrAppend(&finding.found, Gibibytes(needs.free_bytes), " are free");
   if (needs.address_space > 0 && needs.address_space < model.weight_bytes + kv) {
     finding.verdict = Verdict::kFailed;
-    absl::StrAppend(&finding.found, ", and a process may have ", Gibibytes(needs.address_space));
-    finding.remedy = "raise the limit of address space (ulimit -v, LimitAS=)";
+    absl::StrAppend(&finding.found, ", and a process may use at most ",
+                    Gibibytes(needs.address_space));
+    finding.remedy = "raise the address space limit (ulimit -v, LimitAS=)";
   } else if (model.weight_bytes >= needs.free_bytes) {
     finding.verdict = Verdict::kFailed;
     finding.remedy = kNarrower;
   } else if (all > needs.free_bytes) {
     finding.verdict = Verdict::kWarning;
-    absl::StrAppend(&finding.found, ", which is less than the ", Gibibytes(all), " of ",
-                    needs.workers, needs.workers == 1 ? " worker" : " workers",
-                    " with one such sequence each");
+    absl::StrAppend(&finding.found, ", less than the ", Gibibytes(all), " that ", needs.workers,
+                    needs.workers == 1 ? " worker needs" : " workers need",
+                    " for one such sequence each");
     finding.remedy =
-        absl::StrCat("lower --max-model-len, take a smaller --kv-cache-dtype, or ", kNarrower);
+        absl::StrCat("lower --max-model-len, use a smaller --kv-cache-dtype, or ", kNarrower);
   }
   return finding;
 }
@@ -107,8 +108,8 @@ Findings ModelFindings(const ModelNeeds& needs) {
              .subject = model.path,
              .verdict = Verdict::kFailed,
              .found = std::string(model.served.message()),
-             .remedy = "give a whole GGUF file or Hugging Face folder that `baton models` calls "
-                       "served"}};
+             .remedy = "use a complete GGUF file or Hugging Face folder that `baton models` lists "
+                       "as served"}};
   }
   const std::string types =
       absl::StrJoin(model.weight_types, "+", [](std::string* out, const WeightTypeBytes& of_type) {
@@ -121,12 +122,13 @@ Findings ModelFindings(const ModelNeeds& needs) {
                              model.context_length, " tokens, for ", needs.device)},
       MemoryFinding(needs),
       {.check = "model.tokenizer", .subject = model.path, .found = model.tokenizer}};
-  Finding& chat = findings.emplace_back(
-      Finding{.check = "model.chat_template", .subject = model.path, .found = "it compiles"});
+  Finding& chat = findings.emplace_back(Finding{.check = "model.chat_template",
+                                                .subject = model.path,
+                                                .found = "the chat template compiles"});
   if (!model.chat_template) {
     chat.verdict = Verdict::kWarning;
-    chat.found = "the model has none, so chats are refused";
-    chat.remedy = "send prompts instead, or take the model's instruction-tuned version";
+    chat.found = "the model has no chat template, so chats are refused";
+    chat.remedy = "send plain prompts, or use the model's instruction-tuned version";
   }
   return findings;
 }

@@ -81,14 +81,15 @@ Finding PortFinding(const PortFacts& facts) {
   }
   if (HeldByBaton(facts)) {
     finding.found =
-        absl::StrCat(facts.holder.program, " (process ", facts.holder.pid, ") runs there already");
+        absl::StrCat(facts.holder.program, " (process ", facts.holder.pid, ") already runs there");
     return finding;
   }
   finding.verdict = facts.chosen ? Verdict::kFailed : Verdict::kWarning;
-  finding.found = facts.holder.pid > 0 ? absl::StrCat("taken by ", facts.holder.program,
+  finding.found = facts.holder.pid > 0 ? absl::StrCat("in use by ", facts.holder.program,
                                                       " (process ", facts.holder.pid, ")")
                                        : std::string(facts.listen.message());
-  finding.remedy = absl::StrCat("stop what is there, or choose another address with ", facts.flag);
+  finding.remedy = absl::StrCat(
+      "stop the program that uses the address, or choose another one with ", facts.flag);
   return finding;
 }
 

@@ -86,7 +86,7 @@ absl::Status AskHealth(const ReachTarget& target, const Credentials& credentials
     return FromGrpcStatus(status);
   }
   if (response.status() == grpc::health::v1::HealthCheckResponse::SERVING) return absl::OkStatus();
-  return absl::FailedPreconditionError("it is not ready");
+  return absl::FailedPreconditionError("the server is not ready");
 }
 
 Finding HealthFinding(const ReachFacts& facts) {
@@ -94,7 +94,7 @@ Finding HealthFinding(const ReachFacts& facts) {
                   .subject = absl::StrCat(facts.target.whose, " ", facts.target.address)};
   const char* how = facts.secure ? "TLS" : "plain text";
   if (facts.health.ok()) {
-    finding.found = absl::StrCat("ready, by ", how);
+    finding.found = absl::StrCat("ready, over ", how);
     return finding;
   }
   finding.verdict = Verdict::kFailed;
@@ -102,20 +102,22 @@ Finding HealthFinding(const ReachFacts& facts) {
   switch (facts.health.code()) {
     case absl::StatusCode::kFailedPrecondition:
       finding.verdict = Verdict::kWarning;
-      finding.remedy = "wait for its model to load, or see its log for what it lacks";
+      finding.remedy =
+          "wait until the server has loaded its model, or check its log for what is missing";
       break;
     case absl::StatusCode::kUnimplemented:
     case absl::StatusCode::kNotFound:
-      finding.remedy = "another program answers there: correct the address";
+      finding.remedy = "correct the address: another program answers there";
       break;
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kUnauthenticated:
-      finding.remedy = "show a certificate of a role that may ask there (docs/security.md)";
+      finding.remedy = "use a certificate whose role may call this server (docs/security.md)";
       break;
     default:
-      finding.remedy = absl::StrCat("see its log: does it speak ", how,
-                                    ", does its certificate have this name or address "
-                                    "and its role, and are both signed by the other's --tls-ca?");
+      finding.remedy =
+          absl::StrCat("check the server's log: does the server use ", how,
+                       ", does its certificate name this address and the server's role, and is the "
+                       "certificate of each side signed by the other's --tls-ca?");
   }
   return finding;
 }
@@ -140,20 +142,19 @@ Findings ReachFindings(const ReachFacts& facts) {
   if (!facts.parsed.ok() || !facts.name_error.empty()) {
     name.verdict = Verdict::kFailed;
     name.found = facts.parsed.ok() ? facts.name_error : std::string(facts.parsed.message());
-    name.remedy = "correct the address, or make DNS or /etc/hosts know the name";
+    name.remedy = "correct the address, or add the name to DNS or /etc/hosts";
     return findings;
   }
   name.found = absl::StrCat(facts.resolved.size(),
                             facts.resolved.size() == 1 ? " address: " : " addresses: ",
                             absl::StrJoin(facts.resolved, " "));
   Finding& reach = findings.emplace_back(Finding{.check = "server.reachable", .subject = subject});
-  reach.found =
-      absl::StrCat(facts.connected, " of ", facts.resolved.size(),
-                   facts.resolved.size() == 1 ? " address connects" : " addresses connect");
+  reach.found = absl::StrCat("connected to ", facts.connected, " of ", facts.resolved.size(),
+                             facts.resolved.size() == 1 ? " address" : " addresses");
   if (facts.connected == 0) {
     reach.verdict = Verdict::kFailed;
     absl::StrAppend(&reach.found, "; ", facts.connect_error);
-    reach.remedy = "start the server, correct the address, or let a firewall pass the port";
+    reach.remedy = "start the server, correct the address, or open the port in the firewall";
     return findings;
   }
   if (!facts.connect_error.empty()) {

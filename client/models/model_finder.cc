@@ -44,8 +44,8 @@ class Finder {
     BATON_RETURN_IF_ERROR(Look(root_, 0));
     if (!found_.empty()) return std::move(found_);
     return absl::NotFoundError(
-        absl::StrCat(root_, ": has neither *.gguf files nor folders with config.json, ",
-                     kMaxFolderDepth, " levels deep; name the file or the folder of a model"));
+        absl::StrCat(root_, ": contains neither *.gguf files nor folders with config.json within ",
+                     kMaxFolderDepth, " levels; name a model's file or folder"));
   }
 
  private:
@@ -110,10 +110,9 @@ absl::StatusOr<std::vector<std::string>> FindModels(const std::string& path) {
   std::error_code error;
   const fs::file_status facts = fs::status(path, error);
   if (facts.type() == fs::file_type::not_found) {
-    return absl::NotFoundError(
-        absl::StrCat(path,
-                     ": is not there; name a GGUF file, a Hugging Face folder, or a folder "
-                     "that holds such"));
+    return absl::NotFoundError(absl::StrCat(path,
+                                            ": does not exist; name a GGUF file, a Hugging Face "
+                                            "folder, or a folder that contains models"));
   }
   if (facts.type() == fs::file_type::none) return Unreadable(path, error);
   if (!fs::is_directory(facts) || IsModelFolder(path)) return std::vector<std::string>{path};

@@ -11,31 +11,40 @@
 #include "client/models/model_finder.h"
 #include "common/backend/make_backend.h"
 #include "common/base/standard_output.h"
+#include "common/flags/flag_group.h"
+#include "common/flags/shared_helps.h"
 #include "common/worker/worker_flags.h"
 
 namespace baton {
 
 void ModelsCommand::AddFlags(FlagSet& flags) {
+  flags.SetGroup(FlagGroup::kGeneral);
   flags.AddPositionals(
-      "path", paths_,
-      absl::StrCat("GGUF files (of a split model the first part), Hugging Face folders, or folders "
-                   "that hold such, ",
-                   kMaxFolderDepth, " levels deep and with at most ", kMaxFolderEntries, " files"));
-  flags.AddString("device", device_, "what would serve them: cpu, cuda, cuda:N or auto");
-  flags.AddNamed("quantize", options_.quantisation, "as `baton serve` would be told",
+      "PATH", paths_,
+      absl::StrCat("GGUF files, Hugging Face folders, or folders to search for them (",
+                   kMaxFolderDepth, " levels deep, at most ", kMaxFolderEntries,
+                   " files). A split model is named by its first file"));
+  flags.AddString("device=auto|cpu|cuda|cuda:N", device_, "Device that would compute the models");
+  flags.AddNamed("quantize", options_.quantisation,
+                 "Type to which floating-point weights would be quantised, as in `baton serve`",
                  Quantisations());
-  flags.AddNamed("kv-cache-dtype", options_.kv_dtype, "likewise", KvCacheTypes());
+  flags.AddNamed("kv-cache-dtype", options_.kv_dtype, "Type of the KV cache, as in `baton serve`",
+                 KvCacheTypes());
   flags.AddInt("max-model-len", options_.max_model_len, 0, kMaxContextTokens,
-               "likewise: tokens of prompt and output; 0: the model's context");
-  flags.AddBool("json", json_, "print one JSON object instead of the table");
+               "Maximum number of tokens of prompt plus output, as in `baton serve`; 0: the "
+               "model's context length");
+  flags.AddBool("json", json_, kJsonHelp);
+  flags.AddExample("baton models ~/models", "List all models below a folder");
+  flags.AddExample("baton models model.gguf --max-model-len 8192",
+                   "Show the memory that one sequence of 8192 tokens needs");
 }
 
 int ModelsCommand::Run(const FlagSet&) {
   constexpr char kProgram[] = "baton models";
   if (paths_.empty()) {
-    return ExitUsage(kProgram, absl::InvalidArgumentError(
-                                   "name a GGUF file, a Hugging Face folder, or a folder that "
-                                   "holds such"));
+    return ExitUsage(
+        kProgram, absl::InvalidArgumentError(
+                      "name a GGUF file, a Hugging Face folder, or a folder that contains models"));
   }
   // Nothing is computed, so one thread will do.
   const absl::StatusOr<std::unique_ptr<Backend>> backend =

@@ -13,6 +13,8 @@
 #include "common/base/small_file.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flag_group.h"
+#include "common/flags/shared_helps.h"
 
 namespace baton {
 namespace {
@@ -32,7 +34,7 @@ absl::Status CheckPlanFlags(const FlagSet& flags) {
 absl::Status CheckPlanOptions(const PlanOptions& options) {
   if (options.rates.empty()) {
     return absl::InvalidArgumentError(
-        "--rates is missing; name a file of what `baton bench engine --json` printed");
+        "--rates is missing; name a file with the output of `baton bench engine --json`");
   }
   if (options.load.trace.empty() && options.load.rate == 0) {
     return absl::InvalidArgumentError(
@@ -41,8 +43,8 @@ absl::Status CheckPlanOptions(const PlanOptions& options) {
   const bool searches = options.prefill_workers == 0 || options.decode_workers == 0;
   if (searches && options.objective.empty()) {
     return absl::InvalidArgumentError(
-        "--objective is missing; say what a good request keeps, or give both --prefill-workers and "
-        "--decode-workers");
+        "--objective is missing; give the limits that a good request meets, such as ttft=500ms, or "
+        "give both --prefill-workers and --decode-workers");
   }
   return absl::OkStatus();
 }
@@ -84,9 +86,10 @@ absl::StatusOr<FleetOptions> FleetOf(const PlanOptions& options, const StepCosts
                                      const StepCosts& decode) {
   if (prefill.facts().kv_bytes_per_token != decode.facts().kv_bytes_per_token ||
       prefill.facts().layers != decode.facts().layers) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--decode-rates: ", options.decode_rates, " is of another model or type of KV cache than ",
-        options.rates, "; measure both with the same --model and --kv-cache-dtype"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--decode-rates: ", options.decode_rates,
+                     " was measured with another model or KV cache type than ", options.rates,
+                     "; measure both with the same --model and --kv-cache-dtype"));
   }
   const auto engine = [&](const StepCosts::Facts& facts) {
     return PlannedEngine::Options{.max_num_seqs = options.max_num_seqs,
@@ -153,49 +156,62 @@ absl::StatusOr<PlanReport> MakePlan(const PlanOptions& options) {
 }
 
 void PlanCommand::AddFlags(FlagSet& flags) {
-  flags.AddString("rates", options_.rates,
-                  "file of what `baton bench engine --json` printed on a worker's machine");
-  flags.AddString("decode-rates", options_.decode_rates,
-                  "the same for decode workers (default: --rates)");
-  AddTraceFlags(flags, options_.load.trace, options_.trace);
-  flags.AddDouble("request-rate", options_.load.rate, 0, 1e6,
-                  "requests/s, a Poisson process, in place of the times of the trace");
+  flags.SetGroup(FlagGroup::kEngine);
+  flags.AddString("rates=FILE", options_.rates,
+                  "Output of `baton bench engine --json` on a machine like a worker's");
+  flags.AddString(
+      "decode-rates=FILE", options_.decode_rates,
+      "Output of `baton bench engine --json` on a machine like a decode worker's, if it "
+      "differs from --rates");
+  AddGeneratedLoadFlags(flags, options_.load, options_.seed);
   flags.AddDuration("duration", options_.duration, absl::Milliseconds(1), absl::Hours(24 * 365),
-                    "of the arrivals at --request-rate");
-  flags.AddInt("input-len", options_.load.input_tokens, 1, 1 << 20,
-               "tokens of a prompt, without a trace");
-  flags.AddInt("output-len", options_.load.output_tokens, 1, 1 << 20,
-               "tokens to generate, without a trace");
-  flags.AddInt("seed", options_.seed, 0, INT32_MAX, "same seed, same load");
+                    "Time in which requests arrive at --request-rate");
+  AddTraceFlags(flags, options_.load.trace, options_.trace);
+  AddObjectiveFlag(flags, options_.objective);
+  flags.AddDouble("goodput-target=SHARE", options_.good_share, 0.001, 1,
+                  "Share of the requests that must meet --objective, if a number of workers is 0");
   AddFleetFlags(flags);
-  flags.AddBool("json", options_.json, "print JSON instead of a table");
+  flags.SetGroup(FlagGroup::kOutput);
+  flags.AddBool("json", options_.json, kJsonHelp);
+  flags.ShowFirst({"rates", "trace", "request-rate", "input-len", "output-len", "prefill-workers",
+                   "decode-workers", "objective", "goodput-target", "json"});
+  flags.AddExample("baton plan --rates rates.json --request-rate 20 --objective ttft=2s",
+                   "Find how few workers answer 20 requests per second");
+  flags.AddExample(
+      "baton plan --rates rates.json --trace load.jsonl --objective ttft=2s,itl_p95=50ms",
+      "Find how few workers answer the requests of a trace");
 }
 
 void PlanCommand::AddFleetFlags(FlagSet& flags) {
+  flags.SetGroup(FlagGroup::kPrefillDecode);
   flags.AddInt("prefill-workers", options_.prefill_workers, 0, kMostPlannedWorkers,
-               "how many; 0: as few as keep --objective");
-  flags.AddInt("decode-workers", options_.decode_workers, 0, kMostPlannedWorkers, "likewise");
-  flags.AddString(
-      "objective", options_.objective,
-      "what a good request keeps, as ttft=500ms,itl_p95=100ms,itl=1s,tpot=50ms,e2e=10s");
-  flags.AddDouble("goodput-target", options_.good_share, 0.001, 1,
-                  "share of the requests that must be good where a number of workers is looked "
-                  "for");
-  flags.AddNamed<PlacementPolicy>("policy", options_.policy, "of the router",
-                                  {{"prefix_aware", PlacementPolicy::kPrefixAware},
-                                   {"least_loaded", PlacementPolicy::kLeastLoaded},
-                                   {"round_robin", PlacementPolicy::kRoundRobin}});
-  flags.AddString("disaggregate", options_.disaggregate,
-                  "of the router: auto, always or a number of tokens");
+               "Number of prefill workers; 0: find the least number that meets --objective");
+  flags.AddInt("decode-workers", options_.decode_workers, 0, kMostPlannedWorkers,
+               "Number of decode workers; 0: find the least number that meets --objective");
+  flags.AddNamed<PlacementPolicy>(
+      "policy", options_.policy,
+      "Rule for choosing workers. round_robin: in turn; least_loaded: by queued work; "
+      "prefix_aware: by queued work and cached prefixes",
+      {{"prefix_aware", PlacementPolicy::kPrefixAware},
+       {"least_loaded", PlacementPolicy::kLeastLoaded},
+       {"round_robin", PlacementPolicy::kRoundRobin}});
+  flags.AddString("disaggregate=auto|always|N", options_.disaggregate,
+                  "Workers that prefill prompts. always: prefill workers; auto: those estimated to "
+                  "be faster; N: prefill workers if at least N tokens are not cached");
   flags.AddDuration("max-queue-time", options_.max_queue_time, absl::ZeroDuration(),
-                    absl::Hours(1 << 20), "who waits longer in the router is refused");
-  flags.AddInt("max-num-seqs", options_.max_num_seqs, 1, 4096, "of a worker: sequences in a batch");
-  flags.AddBytes("kv-cache-memory-bytes", options_.kv_cache_memory_bytes, "of a worker");
-  flags.AddBytes("link-bytes-per-second", options_.link_bytes_per_s,
-                 "that a worker's network carries of KV, each way");
+                    absl::Hours(1 << 20),
+                    "Longest time that a request may wait in the router before it is rejected");
+  flags.AddInt("max-num-seqs", options_.max_num_seqs, 1, 4096,
+               "Maximum number of sequences in a worker's batch");
+  flags.AddBytes("kv-cache-memory-bytes", options_.kv_cache_memory_bytes,
+                 "Memory of each worker's KV cache");
+  flags.AddBytes(
+      "link-bytes-per-second", options_.link_bytes_per_s,
+      "Network bandwidth of each worker for KV caches, in bytes per second and direction");
   flags.AddDuration("request-overhead", options_.request_overhead, absl::ZeroDuration(),
                     absl::Seconds(10),
-                    "what a request takes beside waiting, prefill and transfer: router and calls");
+                    "Time of each request in the router and in calls, besides waiting, prefill and "
+                    "KV transfer");
 }
 
 int PlanCommand::Run(const FlagSet& flags) {

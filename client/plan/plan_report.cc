@@ -84,8 +84,8 @@ double CachedShare(const PlanResult& result) {
 
 void AppendRole(const char* name, const RoleUse& use, std::string& out) {
   absl::StrAppendFormat(&out,
-                        "%s: %d workers, busy %.1f %% (the busiest %.1f %%), %.1f rows a step, KV "
-                        "cache %.1f %% (at most %.1f %%), network %.1f %%",
+                        "%s: %d workers, %.1f %% busy (the busiest %.1f %%), %.1f rows per step, "
+                        "KV cache %.1f %% used (at most %.1f %%), network %.1f %% busy",
                         name, use.workers, 100 * use.busy, 100 * use.most_busy, use.rows_per_step,
                         100 * use.kv_used, 100 * use.most_kv_used, 100 * use.link_busy);
   if (use.preemptions > 0) absl::StrAppend(&out, ", ", use.preemptions, " preemptions");
@@ -93,10 +93,11 @@ void AppendRole(const char* name, const RoleUse& use, std::string& out) {
 }
 
 std::string SearchText(const FoundFleet& found) {
-  return absl::StrFormat("%d workers in all: %s, after %d replays\n", found.size.total(),
-                         found.is_smallest ? "no fewer keep the objective"
-                                           : "they keep the objective, somewhat fewer may too",
-                         found.replays);
+  return absl::StrFormat(
+      "%d workers in total: %s (found in %d replays)\n", found.size.total(),
+      found.is_smallest ? "the least number that meets the objective"
+                        : "this number meets the objective, and a slightly smaller one may too",
+      found.replays);
 }
 
 }  // namespace
@@ -106,20 +107,20 @@ std::vector<std::string> PlanWarnings(const PlanResult& result, const StepCosts&
   const int most_batch = decode.decodes().back().batch;
   if (result.decode.rows_per_step > most_batch) {
     warnings.push_back(
-        absl::StrFormat("decode steps have %.0f sequences in the mean, and at most %d were "
-                        "measured; measure larger "
-                        "batches (-b)",
+        absl::StrFormat("decode steps have %.0f sequences on average, but the rates were measured "
+                        "with at most %d; measure larger batches (baton bench engine -b)",
                         result.decode.rows_per_step, most_batch));
   }
   if (result.refused > 0) {
-    warnings.push_back(absl::StrFormat(
-        "%d requests are refused: they wait for longer than --max-queue-time, or fit no worker",
-        result.refused));
+    warnings.push_back(
+        absl::StrFormat("%d requests were refused, because they waited longer than "
+                        "--max-queue-time or are too long for every worker",
+                        result.refused));
   }
   if (result.prefill.most_busy > 0.95 || result.decode.most_busy > 0.95) {
     warnings.push_back(
-        "a worker is busy for more than 95 % of the time: near that a little more load makes much "
-        "longer waits");
+        "a worker is busy for more than 95 % of the time, where a little more load makes waits "
+        "much longer");
   }
   return warnings;
 }
@@ -166,16 +167,18 @@ std::string FormatPlanTable(const PlanReport& report) {
   if (report.found.has_value()) absl::StrAppend(&out, SearchText(*report.found));
   AppendRole("prefill", result.prefill, out);
   AppendRole("decode", result.decode, out);
-  absl::StrAppendFormat(&out, "router: %.1f requests wait in the mean, at most %d\n",
+  absl::StrAppendFormat(&out, "router: %.1f requests waiting on average, at most %d\n",
                         result.mean_waiting, result.most_waiting);
   absl::StrAppendFormat(
       &out, "\noffered %d (%.1f/s), refused %d, completed %d; goodput %.1f/s (%.2f %%)\n",
       result.offered, OverSpan(result, result.offered), result.refused, result.completed,
       OverSpan(result, result.good), 100 * result.good_share());
-  absl::StrAppendFormat(
-      &out, "tokens/s: %.0f in, %.1f %% of them cached, %.0f out; %.1f GB of KV sent\n\n",
-      OverSpan(result, result.input_tokens), 100 * CachedShare(result),
-      OverSpan(result, result.tokens), static_cast<double>(result.sent_bytes) * 1e-9);
+  absl::StrAppendFormat(&out,
+                        "tokens per second: %.0f in (%.1f %% of them cached), %.0f out; %.1f GB of "
+                        "KV caches sent\n\n",
+                        OverSpan(result, result.input_tokens), 100 * CachedShare(result),
+                        OverSpan(result, result.tokens),
+                        static_cast<double>(result.sent_bytes) * 1e-9);
   absl::StrAppendFormat(&out, "| %-24s | %9s | %9s | %9s | %9s | %9s | %9s | %9s |\n", "", "mean",
                         "p50", "p90", "p95", "p99", "max", "samples");
   absl::StrAppend(&out, "|", std::string(26, '-'), "|");

@@ -39,9 +39,8 @@ absl::StatusOr<PlannedLoad> MakePlannedLoad(const LoadClass& load,
   while (const std::optional<absl::Duration> at = source.NextArrival()) {
     if (has_end && *at >= duration) break;
     if (planned.requests.size() == kMostRequests) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("more than ", kMostRequests,
-                       " requests; take fewer: --num-prompts of a trace, or a shorter --duration"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "more than ", kMostRequests, " requests; lower --num-prompts or --duration"));
     }
     const TraceRequest& next = source.NextLengths();
     planned.requests.push_back(

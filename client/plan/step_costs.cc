@@ -160,10 +160,11 @@ absl::Status CheckMeasured(const Measured& measured, const Fields& fields) {
     contexts[decode.batch].insert(decode.context);
   }
   if (contexts.size() < 2)
-    return fields.Wrong("results", "have decodes (tg) of fewer than 2 batches");
+    return fields.Wrong("results", "have decodes (tg) for fewer than 2 batch sizes");
   for (const auto& [batch, of_batch] : contexts) {
     if (of_batch.size() >= 2) continue;
-    return fields.Wrong("results", absl::StrCat("have one depth of decodes (tg) of batch ", batch));
+    return fields.Wrong("results",
+                        absl::StrCat("have only one depth for the decodes (tg) of batch ", batch));
   }
   return absl::OkStatus();
 }
@@ -227,7 +228,7 @@ StepCosts::StepCosts(Facts facts, const ChunkCosts& chunks, std::vector<DecodeCo
 absl::StatusOr<StepCosts> StepCosts::Parse(const std::string& json, const std::string& name) {
   const nlohmann::json file = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
   const Fields fields(file, name);
-  if (!file.is_object()) return fields.Wrong("the file", "is no JSON object");
+  if (!file.is_object()) return fields.Wrong("the file", "is not a JSON object");
   Facts facts;
   BATON_ASSIGN_OR_RETURN(facts.model, fields.Text("model"));
   BATON_ASSIGN_OR_RETURN(facts.device, fields.Text("device"));

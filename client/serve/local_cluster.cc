@@ -278,7 +278,7 @@ absl::Status LocalCluster::PollChild(Child& child, absl::Time now) {
     child.process.clear();
     if (exit->signal == 0 && exit->code == kExitConfiguration && !child.ever_ready) {
       return absl::FailedPreconditionError(
-          absl::StrCat(child.name, " cannot run as it is configured; its own words are above"));
+          absl::StrCat(child.name, " cannot run as it is configured; its error message is above"));
     }
     child.deaths_before_ready = child.was_ready ? 0 : child.deaths_before_ready + 1;
     child.was_ready = false;

@@ -65,7 +65,7 @@ absl::Status WaitUntilReady(ChildProcess& process, const std::string& folder,
     if (const auto exit = process.Poll(); exit.has_value()) {
       return absl::FailedPreconditionError(absl::StrCat(
           "--cuda-mps: ", kProgram, " ended (", exit->Text(),
-          "); its own words, if any, are above; leave --cuda-mps out to do without it"));
+          "); its error message, if any, is above; leave --cuda-mps out to do without it"));
     }
     if (SteadyNow() >= deadline) {
       return absl::DeadlineExceededError(

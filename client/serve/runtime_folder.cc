@@ -35,7 +35,7 @@ absl::Status MakeOwnFolder(const std::string& path) {
   }
   if (!S_ISDIR(status.st_mode)) {
     return absl::PermissionDeniedError(
-        absl::StrCat(path, ": is no folder; remove it, or ", kNameAnother));
+        absl::StrCat(path, ": is not a folder; remove it, or ", kNameAnother));
   }
   if (status.st_uid != geteuid()) {
     return absl::PermissionDeniedError(

@@ -22,6 +22,7 @@
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/certificates/credentials.h"
+#include "common/flags/flag_group.h"
 #include "common/net/door_flags.h"
 #include "common/net/model_name_flags.h"
 #include "common/worker/model_runtime.h"
@@ -80,9 +81,8 @@ absl::Status CheckClientsAreKnown(const TlsFlags& tls, const std::vector<std::st
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      "--tls-cert: clients have no way to show who they are; give --api-keys (a file of `baton "
-      "keys`), --serve-key-file (keys of your own), or --tls-client-ca for clients with "
-      "certificates");
+      "--tls-cert: clients have no way to authenticate; give --api-keys (a file of `baton keys`), "
+      "--serve-key-file (keys of your own), or --tls-client-ca for clients with certificates");
 }
 
 // Checks that HTTP beyond loopback is protected. The router's own error would name --tls-ca too.
@@ -141,43 +141,39 @@ int RunCluster(const LocalClusterOptions& options, bool needs_key, const ServerF
 
 void ServeCommand::AddFlags(FlagSet& flags) {
   AddWorkerFlags(flags, worker_);
-  flags.AllowPositional("model", "FILE", "the same as --model FILE");
-  flags.AddInt("prefill-workers", options_.prefill_workers, 0, 64, "how many");
-  flags.AddInt("decode-workers", options_.decode_workers, 1, 64, "how many");
-  flags.AddString("disaggregate", disaggregate_, "where to prefill: auto, always, never");
+  flags.AllowPositional("model", "FILE", "The same as --model FILE");
+  flags.SetGroup(FlagGroup::kPrefillDecode);
+  flags.AddInt("prefill-workers", options_.prefill_workers, 0, 64,
+               "Number of prefill workers; 0: decode workers prefill too");
+  flags.AddInt("decode-workers", options_.decode_workers, 1, 64, "Number of decode workers");
+  AddDisaggregateFlag(flags, disaggregate_);
+  flags.SetGroup(FlagGroup::kEngine);
   flags.AddBool("cuda-mps", options_.cuda_mps,
-                "start NVIDIA's multi-process service, so that workers of one GPU compute at the "
-                "same time instead of by turns");
-  flags.AddString("api-keys", api_keys_, "of the router: file of `baton keys`");
-  AddServeKeyFileFlag(flags, serve_key_file_);
-  flags.AddString("tls-client-ca", worker_.server.tls.client_ca_file,
-                  "PEM certificates of an authority that signs clients' certificates. Clients "
-                  "without a key then need one");
+                "Start NVIDIA's Multi-Process Service, so that workers on one GPU compute at the "
+                "same time instead of in turns");
+  AddServerKeyFlags(flags, api_keys_, serve_key_file_);
+  AddTlsClientCaFlag(flags, worker_.server.tls.client_ca_file);
   AddModelAliasFlag(flags, model_aliases_);
   AddSamplingDefaultFlags(flags, sampling_);
-  flags.AddString("http-listen", http_listen_,
-                  "of the router: host:port of OpenAI's API over HTTP (port 0: any free); none; "
-                  "auto: 127.0.0.1:8080, or the next port that is free. Also as --host HOST and "
-                  "--port PORT, on the command line alone");
-  flags.AddDuration("max-queue-time", max_queue_time_, absl::ZeroDuration(), absl::Hours(1),
-                    "Longest time that a request waits for a worker. A longer wait is refused with "
-                    "429. 0: no limit");
-  flags.AddStrings("http-cors-origin", http_cors_origins_,
-                   "of the router: origins whose pages may call it by HTTP, repeated");
-  AddHttpAllowHostFlag(flags, http_allow_hosts_);
-  flags.AddString("access-log", access_log_,
-                  "Where the router writes a line for each request, without its text: a FILE, "
-                  "stderr or none");
-  flags.AddString("trace-file", trace_file_,
-                  "of the router: file that gets the stages of every request, for Perfetto");
-  flags.AddBytes("trace-file-bytes", trace_file_bytes_, "of the router: bound of --trace-file");
-  flags.AddString("otlp-endpoint", otlp_endpoint_,
-                  "of the router: URL of a collector that gets them by OTLP over HTTP, in JSON");
-  flags.AddDouble("otlp-sample-ratio", otlp_sample_ratio_, 0, 1,
-                  "of the router: share of the requests that --otlp-endpoint gets, of those whose "
-                  "caller does not decide it (traceparent)");
-  flags.AddString("fleet-secret-file", fleet_secret_file_,
-                  "of the router: 64 hexadecimal digits (default: this user's secret)");
+  flags.SetGroup(FlagGroup::kHttp);
+  flags.AddString(
+      "http-listen=HOST:PORT|auto|none", http_listen_,
+      absl::StrCat(kHttpListenHelp, "auto: 127.0.0.1:8080, or the next free port; none: no HTTP"));
+  AddHttpAccessFlags(flags, http_cors_origins_, http_allow_hosts_);
+  AddMaxQueueTimeFlag(flags, max_queue_time_);
+  AddRequestRecordFlags(flags, {.access_log = access_log_,
+                                .trace_file = trace_file_,
+                                .trace_file_bytes = trace_file_bytes_,
+                                .otlp_endpoint = otlp_endpoint_,
+                                .otlp_sample_ratio = otlp_sample_ratio_});
+  AddFleetSecretFlag(flags, fleet_secret_file_);
+  flags.ShowFirst({"model", "served-model-name", "max-model-len", "device", "threads",
+                   "kv-cache-memory-bytes", "http-listen", "listen", "serve-key-file", "insecure"});
+  flags.AddExample("baton serve model.gguf", "Serve HTTP and gRPC on this machine");
+  flags.AddExample("baton serve model.gguf --device cuda:1 --max-model-len 8192",
+                   "Compute on the second GPU, with at most 8192 tokens per sequence");
+  flags.AddExample("baton serve model.gguf --host 0.0.0.0 --insecure --serve-key-file keys.txt",
+                   "Serve other machines over unencrypted HTTP, to clients with a key");
 }
 
 int ServeCommand::Run(const FlagSet& flags) {
@@ -187,7 +183,8 @@ int ServeCommand::Run(const FlagSet& flags) {
   if (status.ok()) status = CheckClientsAreKnown(tls, flags.GivenArguments());
   if (status.ok()) status = CheckHttpAddress(tls, http_listen_);
   if (status.ok() && options_.cuda_mps && worker_.runtime.backend.device == "cpu") {
-    status = absl::InvalidArgumentError("--cuda-mps: the workers compute on --device cpu");
+    status = absl::InvalidArgumentError(
+        "--cuda-mps: needs a GPU, but --device is cpu; leave one of them out");
   }
   if (status.ok()) {
     status = InitLogging("serve", worker_.server.log_level, worker_.server.log_format);

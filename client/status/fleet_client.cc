@@ -64,11 +64,12 @@ absl::StatusOr<Json> FetchFleet(const HttpUrl& url, const FleetAccess& access) {
   if (!answer) {
     return absl::UnavailableError(
         absl::StrCat(httplib::to_string(answer.error()),
-                     "; is a router's --http-listen there, and does it speak ",
+                     "; is this a router's --http-listen address, and does the router use ",
                      secure ? "TLS" : "plain text", " (--tls-ca)?"));
   }
   if (answer->status == 404) {
-    return absl::UnimplementedError(absl::StrCat("it has no ", path, "; is it a router of Baton?"));
+    return absl::UnimplementedError(
+        absl::StrCat("the server has no ", path, "; is it a Baton router?"));
   }
   if (answer->status != 200) return absl::UnavailableError(WhyRefused(*answer));
   return ParseFleet(answer->body);

@@ -174,7 +174,7 @@ std::string LinkRows(const Json& fleet) {
   const Json& links = MemberOf(fleet, "links");
   if (!IsListOfObjects(links) || links.empty()) return "";
   std::vector<std::vector<std::string>> rows = {
-      {"FAILING LINK FROM", "TO", "TAKES PUSHES AT", "FAILURES", "REASON", "PROBLEM"}};
+      {"FAILING LINK FROM", "TO", "PUSH ADDRESS", "FAILURES", "REASON", "PROBLEM"}};
   for (const Json& link : links) {
     rows.push_back({TextOf(link, "prefill_worker"), TextOf(link, "decode_worker"),
                     TextOf(link, "decode_address"), CountOf(link, "failures"),
@@ -196,10 +196,11 @@ std::string AdviceRows(const Json& fleet) {
   }
   std::string text = AlignedTable(rows);
   if (const Json& one = MemberOf(advice, "colocated"); one.is_object()) {
-    absl::StrAppend(&text, CountOf(one, "workers"),
-                    " with --disaggregate never would carry this load too, by these rates: ",
-                    absl::StrFormat("%.0f %%", 100 * NumberOf(one, "prompt_share")),
-                    " of their time would go to prompts\n");
+    absl::StrAppend(
+        &text, CountOf(one, "workers"),
+        " workers with --disaggregate never would carry this load too, by these rates: ",
+        absl::StrFormat("%.0f %%", 100 * NumberOf(one, "prompt_share")),
+        " of their time would go to prompts\n");
   }
   return absl::StrCat(text, "\n");
 }
@@ -226,7 +227,7 @@ absl::StatusOr<Json> ParseFleet(absl::string_view body) {
   if (!fleet.is_object() || !IsListOfObjects(MemberOf(fleet, "routers")) ||
       !IsListOfObjects(MemberOf(fleet, "workers")) || !IsListOfObjects(MemberOf(fleet, "events"))) {
     return absl::InvalidArgumentError(
-        "the answer is not a fleet's; is another program at this address?");
+        "the answer does not describe a fleet; check that a Baton router has this address");
   }
   return fleet;
 }

@@ -11,6 +11,8 @@
 #include "common/base/standard_error.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flag_group.h"
+#include "common/flags/shared_helps.h"
 #include "common/net/client_key.h"
 
 namespace baton {
@@ -26,22 +28,27 @@ constexpr size_t kEventsShown = 8;
 }  // namespace
 
 void StatusCommand::AddFlags(FlagSet& flags) {
-  flags.AddStrings("http", routers_,
-                   "Router to ask by HTTP, as host:port or http://host:port (default: "
-                   "127.0.0.1:8080). Repeated: the fleet of several routers");
-  if (!watch_) flags.AddBool("watch", watch_, "show it again every second, until interrupted");
-  flags.AddBool("json", json_, "print what the routers say as one JSON object a line");
+  flags.SetGroup(FlagGroup::kGeneral);
+  if (!watch_) flags.AddBool("watch", watch_, "Refresh the view every second until interrupted");
+  flags.AddBool("json", json_, "Print the fleet's state as one JSON object per line");
+  flags.SetGroup(FlagGroup::kConnection);
+  flags.AddStrings("http=HOST:PORT", routers_,
+                   absl::StrCat(kHttpRouterHelp, "; without it, ", kDefaultRouter,
+                                ". Repeat for each router of the fleet"));
   AddTlsFlags(flags, tls_);
   AddApiKeyFlag(flags, api_key_file_);
+  const std::string command = absl::StrCat("baton ", watch_ ? "top" : "status");
+  flags.AddExample(command, "Show the fleet of the router on this machine");
+  flags.AddExample(absl::StrCat(command, " --http 10.0.0.1:8080 --http 10.0.0.2:8080"),
+                   "Show a fleet with two routers");
 }
 
 absl::Status StatusCommand::Check(const FlagSet& flags) const {
   for (const char* flag : {"tls-crl", "tls-server-name"}) {
     if (!flags.Given(flag)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(flags.Label(flag),
-                     ": HTTP is not checked by it here; leave it out, and call the router by "
-                     "a name that its certificate has"));
+    return absl::InvalidArgumentError(absl::StrCat(flags.Label(flag),
+                                                   ": is not supported for HTTP; leave it out, and "
+                                                   "call the router by a name in its certificate"));
   }
   return absl::OkStatus();
 }

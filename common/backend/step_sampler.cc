@@ -6,11 +6,11 @@ namespace baton {
 
 absl::Status LogitNotFinite(int output_index) {
   return absl::InternalError(
-      absl::StrCat("the model produced a logit that is no number at output ", output_index));
+      absl::StrCat("the model produced a logit that is not a number at output ", output_index));
 }
 
 absl::Status PromptLogitNotFinite() {
-  return absl::InternalError("the model produced a logit that is no number in the prompt");
+  return absl::InternalError("the model produced a logit that is not a number in the prompt");
 }
 
 absl::Status AllMasked() {

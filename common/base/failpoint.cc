@@ -82,7 +82,7 @@ absl::StatusOr<Armed> ParseAction(FailpointForm form, absl::string_view text) {
       absl::StrSplit(text, absl::MaxSplits('@', 1));
   if (absl::StrContains(text, "@") &&
       (!absl::SimpleAtoi(parts.second, &armed.only_at) || armed.only_at == 0)) {
-    return absl::InvalidArgumentError("the N of @N is a number from 1 on");
+    return absl::InvalidArgumentError("the N in @N must be a number from 1 on");
   }
   absl::string_view action = parts.first;
   if (action == "kill") {
@@ -97,7 +97,7 @@ absl::StatusOr<Armed> ParseAction(FailpointForm form, absl::string_view text) {
   } else if (action == "corrupt" && form == FailpointForm::kBytes) {
     armed.action = Action::kCorrupt;
   } else {
-    return absl::InvalidArgumentError("not an action of this point");
+    return absl::InvalidArgumentError("the failpoint does not support this action");
   }
   return armed;
 }
@@ -111,7 +111,7 @@ absl::StatusOr<std::pair<size_t, Armed>> ParseEntry(absl::string_view entry) {
     BATON_ASSIGN_OR_RETURN(Armed armed, ParseAction(kFailpoints[index].form, parts.second));
     return std::pair(index, std::move(armed));
   }
-  return absl::InvalidArgumentError("no such point");
+  return absl::InvalidArgumentError("there is no such failpoint");
 }
 
 }  // namespace

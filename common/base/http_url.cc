@@ -36,7 +36,7 @@ absl::StatusOr<HttpUrl> ParseHttpUrl(const std::string& text, bool tls) {
   if (!std::all_of(rest.begin(), rest.end(),
                    [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); }) ||
       rest.find_first_of("?#@") != absl::string_view::npos) {
-    return wrong("has something else than a host, a port and a path");
+    return wrong("must have only a host, a port and a path");
   }
   const size_t slash = std::min(rest.find('/'), rest.size());
   std::string authority(rest.substr(0, slash));

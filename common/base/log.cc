@@ -93,7 +93,7 @@ absl::Status InitLogging(const std::string& role, const std::string& level,
   const auto parsed = spdlog::level::from_str(level);
   if (parsed == spdlog::level::off && level != "off") {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--log-level: '", level, "' is none of trace, debug, info, warning, error, off"));
+        "--log-level: '", level, "' is not one of trace, debug, info, warning, error, off"));
   }
   if (format != "text" && format != "json") {
     return absl::InvalidArgumentError(

@@ -42,7 +42,7 @@ absl::StatusOr<std::string> ReadOpened(const std::string& path, int flags, size_
     return error(std::strerror(errno), "; name a file that can be read");
   }
   if ((flags & O_NONBLOCK) != 0 && !S_ISREG(state.st_mode)) {
-    return error("is no regular file; name one");
+    return error("is not a regular file; name one");
   }
   std::string text;
   if (!ReadUpTo(fd, max_bytes, text)) {
@@ -96,7 +96,7 @@ absl::Status WriteSmallFile(const std::string& path, absl::string_view content,
   }
   // Unlike rename, link fails when another process has made the file in the meantime.
   if (link(temporary.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  return errno == EEXIST ? absl::AlreadyExistsError(absl::StrCat(path, ": is there already"))
+  return errno == EEXIST ? absl::AlreadyExistsError(absl::StrCat(path, ": already exists"))
                          : cannot();
 }
 

@@ -36,7 +36,7 @@ std::string HalfPairFault(absl::string_view json) {
     if (!paired && (IsFirstHalf(unit) || IsSecondHalf(unit))) {
       return absl::StrCat(
           "has ", json.substr(0, kEscapeBytes),
-          ", half of a UTF-16 pair, which is no character; write both halves, as in "
+          ", half of a UTF-16 pair, which is not a character; write both halves, as in "
           "\\ud83d\\ude00, or the character itself");
     }
     // A backslash escapes the next one; a byte of the four digits cannot be one.

@@ -92,8 +92,8 @@ class ServerRoleVerifier final : public ExternalCertificateVerifier {
     if (roles_.Has(Role::kRouter) && !HasSpiffeId(uris)) return absl::OkStatus();
     const absl::StatusOr<Peer> peer = OnlyPeer(uris);
     if (!peer.ok()) {
-      return absl::PermissionDeniedError(absl::StrCat(
-          "the server's certificate does not say its role: ", peer.status().message()));
+      return absl::PermissionDeniedError(
+          absl::StrCat("the server's certificate has no valid role: ", peer.status().message()));
     }
     if (roles_.Has(peer->role)) return trust_->CheckDomain(*peer);
     return absl::PermissionDeniedError(
@@ -144,8 +144,8 @@ class CallerRoleVerifier final : public CallerVerifier {
     if (!peer.ok()) return absl::UnauthenticatedError(peer.status().message());
     if (callers_.Has(peer->role)) return absl::OkStatus();
     return absl::PermissionDeniedError(absl::StrCat("the role ", RoleName(peer->role),
-                                                    " has nothing to call here, only ",
-                                                    callers_.Names(), " have"));
+                                                    " may not call this server, only ",
+                                                    callers_.Names(), " may"));
   }
 
   const RoleSet callers_;
@@ -217,7 +217,7 @@ absl::StatusOr<Peer> VerifyCaller(const CallerAuthorities& authorities, X509& ce
   }
   absl::StatusOr<Peer> peer = CallerOf(certificate);
   if (peer.ok() && peer->role != Role::kClient) {
-    return absl::PermissionDeniedError("--tls-client-ca vouches for clients only");
+    return absl::PermissionDeniedError("--tls-client-ca may sign certificates of clients only");
   }
   return peer;
 }

@@ -55,8 +55,9 @@ absl::Status PeerTrust::CheckDomain(const Peer& peer) const {
     return absl::OkStatus();
   }
   return absl::PermissionDeniedError(
-      absl::StrCat("the peer is of the trust domain '", peer.trust_domain, "', not '",
-                   trust_domain_, "' as this process; it needs a certificate of this fleet"));
+      absl::StrCat("the peer's certificate is for the trust domain '", peer.trust_domain,
+                   "', but this process belongs to '", trust_domain_,
+                   "'; give the peer a certificate of this fleet"));
 }
 
 bool PeerTrust::IsRevoked(absl::string_view pem) const {

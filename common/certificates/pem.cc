@@ -64,7 +64,7 @@ absl::StatusOr<std::vector<T>> ParseAll(const std::string& pem, Read read, const
   while (T next{read(reader.get(), nullptr, nullptr, nullptr)}) {
     if (!HasReadableDates(*next)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("holds a ", what, " whose dates cannot be read; renew it"));
+          absl::StrCat("contains a ", what, " whose dates cannot be read; renew it"));
     }
     result.push_back(std::move(next));
   }
@@ -72,12 +72,12 @@ absl::StatusOr<std::vector<T>> ParseAll(const std::string& pem, Read read, const
   const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   ERR_clear_error();
   if (!at_end) {
-    return absl::InvalidArgumentError(absl::StrCat("holds a broken ", what, ", number ",
+    return absl::InvalidArgumentError(absl::StrCat("contains a broken ", what, ", number ",
                                                    result.size() + 1, "; write the file anew"));
   }
   if (result.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("holds no ", what, "; a PEM file with BEGIN ", label, " is needed"));
+        absl::StrCat("contains no ", what, "; a PEM file with BEGIN ", label, " is needed"));
   }
   return result;
 }
@@ -99,7 +99,7 @@ absl::StatusOr<PrivateKey> ParsePrivateKey(const std::string& pem) {
   ERR_clear_error();
   if (key == nullptr) {
     return absl::InvalidArgumentError(
-        "holds no key; a PEM file with an unencrypted private key is needed");
+        "contains no key; a PEM file with an unencrypted private key is needed");
   }
   return key;
 }

@@ -1,22 +1,25 @@
 #include "common/certificates/tls_flags.h"
 
+#include "common/flags/flag_group.h"
+
 namespace baton {
 
 void AddTlsFlags(FlagSet& flags, TlsFlags& tls) {
-  flags.AddString("tls-cert", tls.cert_file, "PEM certificate chain of this process");
-  flags.AddString("tls-key", tls.key_file, "PEM private key of --tls-cert");
-  flags.AddString(
-      "tls-ca", tls.ca_file,
-      "PEM certificates of the authority that peers must be signed by; alone it is enough "
-      "for a client with an API key");
-  flags.AddString("tls-crl", tls.crl_file,
-                  "PEM revocation lists of the authorities; peers whose certificate they name are "
-                  "refused");
-  flags.AddString("tls-server-name", tls.server_name,
-                  "Name expected in peers' certificates, instead of the address called");
+  flags.SetGroup(FlagGroup::kSecurity);
+  flags.AddString("tls-cert=FILE", tls.cert_file,
+                  "Certificate chain of this process (PEM); needs --tls-key");
+  flags.AddString("tls-key=FILE", tls.key_file, "Private key of --tls-cert (PEM)");
+  flags.AddString("tls-ca=FILE", tls.ca_file,
+                  "CA that must have signed the peer's certificate (PEM). A client with an API "
+                  "key needs no other TLS flag");
+  flags.AddString("tls-crl=FILE", tls.crl_file,
+                  "Revocation lists of the CAs (PEM); peers with a revoked certificate are "
+                  "rejected");
+  flags.AddString("tls-server-name=NAME", tls.server_name,
+                  "Name that the peer's certificate must contain; empty: the host that was called");
   flags.AddBool("insecure", tls.insecure,
-                "Allow plain text beyond loopback, API keys included. A router without keys then "
-                "serves everybody");
+                "Allow unencrypted connections beyond loopback, even for API keys. A router "
+                "without keys then accepts every client");
 }
 
 }  // namespace baton

@@ -167,6 +167,7 @@ void BlockAuditor::AddTo(Schedule& schedule) {
   schedule.batch.push_back({&hidden, begin, end - begin, produces_token});
 }
 
+// tests/planted_bugs: audit_computed
 void BlockAuditor::Computed(const ScheduledTokens& scheduled,
                             absl::Span<const absl::StatusOr<OutputToken>> tokens) {
   Audit& audit = *audit_;
@@ -182,6 +183,7 @@ void BlockAuditor::Computed(const ScheduledTokens& scheduled,
              .wrong_token = true,
              .source = audit.request.kv_source};
   }
+  // tests/planted_bugs: audit_mismatch_ignored
   if (!wrong && !audit.found) return End({.outcome = Outcome::kMatch});
   if (audit.found ? wrong.has_value() : AllFromPusher()) return End(*wrong);
   const int next = audit.found ? audit.block + 1 : 0;
@@ -198,6 +200,7 @@ std::optional<AuditResult> BlockAuditor::FindDifference() const {
   const KvLayout& layout = cache_.layout();
   const int begin = audit.block * layout.block_size;
   for (const TokenRange& page : PagesOf({begin, audit.hidden->tokens.count()})) {
+    // tests/planted_bugs: audit_compared_pages
     for (int layer = 0; layer < layout.layers; ++layer) {
       const int group = layout.groups.GroupOf(layer);
       if (page.begin < FirstReceived(group)) continue;
@@ -222,6 +225,7 @@ bool BlockAuditor::SamePage(int32_t a, int32_t b, int layer, int page_in_block, 
   const KvLayout& layout = cache_.layout();
   const auto count = static_cast<size_t>(tokens);
   const int token = page_in_block * kKvPageTokens;
+  // tests/planted_bugs: audited_pages_not_all
   for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
     const size_t rows = layout.RowOffset(layer, part, token);
     const size_t scales = layout.ScaleOffset(layer, part, token);

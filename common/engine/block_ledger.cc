@@ -84,6 +84,7 @@ int BlockLedger::LackingBlocks(const Sequence& sequence) const {
 
 bool BlockLedger::TryStart(Sequence& sequence) {
   HeldPrefix held;
+  // tests/planted_bugs: prompt_logprobs_behind_a_cached_prefix
   if (!sequence.awaits_kv() && !sequence.scores()) held = FindHeld(sequence);
   std::optional<BlockPool::Reservation> reservation =
       pool_.TryReserve(BlocksToStart(sequence) - held.used_blocks);
@@ -113,6 +114,7 @@ void BlockLedger::Open(Sequence& sequence, std::string kv_numerics) {
 
 void BlockLedger::ForgetAllHeld() {
   retained_.ForgetAll();
+  // tests/planted_bugs: quarantined_prefix_kept
   if (prefix_cache_ != nullptr) prefix_cache_->ForgetAll();
 }
 
@@ -149,6 +151,7 @@ bool BlockLedger::TryTakeForNextToken(Sequence& sequence) {
 int BlockLedger::TakeAhead(Sequence& sequence, int wanted) {
   SequenceBlocks& blocks = sequence.blocks;
   const auto room = [&] { return SpansOf(sequence) * block_size_ - sequence.tokens.count(); };
+  // tests/planted_bugs: guess_takes_the_head_room
   if (wanted > room() && pool_.available_blocks() >= groups_.count()) {
     for (int group = 0; group < groups_.count(); ++group) blocks.Add(*pool_.TryAllocate());
     blocks.ahead = true;
@@ -160,6 +163,7 @@ int BlockLedger::TakeAhead(Sequence& sequence, int wanted) {
 void BlockLedger::SettleAhead(Sequence& sequence) {
   SequenceBlocks& blocks = sequence.blocks;
   if (!std::exchange(blocks.ahead, false)) return;
+  // tests/planted_bugs: guess_keeps_its_block
   if (SpansOf(sequence) > SpansFor(sequence.tokens.count())) {
     for (int group = 0; group < groups_.count(); ++group) {
       blocks.table.pop_back();
@@ -305,6 +309,7 @@ void BlockLedger::EnterSpans(Sequence& sequence, int computed_tokens) {
   if (prefix_cache_ == nullptr || !sequence.kv.shareable()) return;
   SequenceBlocks& blocks = sequence.blocks;
   const size_t whole = static_cast<size_t>(computed_tokens / block_size_);
+  // tests/planted_bugs: whole_spans_entered
   for (size_t& next = blocks.entered; next < whole; ++next) {
     const auto span = static_cast<int>(next);
     NoteContinued(sequence, span);

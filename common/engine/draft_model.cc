@@ -60,6 +60,7 @@ void DraftModel::AddMissing(Order& order, int& spare_rows, Pass& pass) {
   if (spare_rows + own_rows == 0) return;
   // The logits of the last token are computed anew, whether it is known or not.
   const size_t last = order.tokens.size() - static_cast<size_t>(own_rows);
+  // tests/planted_bugs: draft_goes_on_from_refused_tokens
   kv.tokens.resize(std::min(KnownTokens(kv, order.tokens), last));
   const absl::Span<const int32_t> missing = order.tokens.subspan(kv.tokens.size());
   const int wanted = std::min(static_cast<int>(missing.size()), spare_rows + own_rows);

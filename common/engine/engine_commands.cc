@@ -69,6 +69,7 @@ void EngineCommands::Stop(SequenceId id, int choice) {
 
 void EngineCommands::Release(Sequence& sequence, std::optional<int> resume_tokens) {
   if (!sequence.admitted) mailbox_.Admitted();
+  // tests/planted_bugs: distrusted_push_retained
   if (resume_tokens && !sequence.distrusted) {
     ledger_.Retain(sequence, *resume_tokens, SteadyNow());
   }
@@ -89,6 +90,7 @@ absl::Status EngineCommands::CheckFirstTokens(const Sequence& sequence,
           absl::StrCat("transfer: token ", token.token_id, " at output ", token.output_index,
                        " cannot be committed as output ", output_index));
     }
+    // tests/planted_bugs: grammar_first_token_not_asked
     if (!sequence.tokens.form) continue;
     SequenceForm behind = *sequence.tokens.form;
     if (const absl::Status status = behind.Accept(token.token_id); !status.ok()) {

@@ -21,6 +21,7 @@ inline FinishReason FinishReasonOf(const OutputToken& token, const SamplingParam
     return std::binary_search(ids.begin(), ids.end(), token.token_id);
   };
   const bool may_stop = output_count > sampling.min_tokens;
+  // tests/planted_bugs: grammar_end_ignored
   const bool may_end = by_grammar || (may_stop && !sampling.ignore_eos);
   if ((may_stop && contains(sampling.stop_token_ids)) ||
       (may_end && contains(end_of_generation_ids))) {

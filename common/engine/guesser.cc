@@ -47,6 +47,7 @@ bool WillBeDrafted(const Sequence& sequence) {
   using State = Sequence::State;
   if (sequence.request.mode == Mode::kPrefillOnly || sequence.paused) return false;
   if (sequence.state() != State::kRunning) {
+    // tests/planted_bugs: draft_waits_for_the_commit
     return sequence.state() == State::kReserved || sequence.state() == State::kReceiving;
   }
   if (sequence.uncomputed_tokens() > 1) return true;
@@ -58,6 +59,7 @@ bool WillBeDrafted(const Sequence& sequence) {
 // The most guesses of which each may become a token. The step makes one token more than it has
 // guesses.
 int MostUseful(const Sequence& sequence) {
+  // tests/planted_bugs: guess_passes_the_length
   return sequence.tokens.most - sequence.tokens.count() - 1;
 }
 
@@ -116,6 +118,7 @@ int Guesser::CountRoom(const Schedule& schedule, int row_budget) {
     if (scheduled.produces_token) samples += static_cast<int>(scheduled.sequence->choices.size());
   }
   step_tokens_ = samples;
+  // tests/planted_bugs: guess_takes_rows_of_others
   spare_rows_ = std::max(0, row_budget - step_rows_);
   return std::min(spare_rows_, options_.most_samples - samples);
 }

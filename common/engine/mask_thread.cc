@@ -41,6 +41,7 @@ MaskThread::~MaskThread() {
   if (thread_.joinable()) thread_.join();
 }
 
+// tests/planted_bugs: mask_asked
 std::shared_ptr<MaskJob> MaskThread::Ask(GrammarState state, std::vector<int32_t> outputs) {
   const absl::Duration spent = state.spent();
   auto job = std::make_shared<MaskJob>(std::move(state), std::move(outputs));

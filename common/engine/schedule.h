@@ -30,6 +30,7 @@ struct ScheduledTokens {
   // Those of its tokens whose rows give log probabilities, each of the token behind it, begin here.
   int first_scored() const { return std::max(first_token, sequence->tokens.scored - 1); }
   int scored_count() const {
+    // tests/planted_bugs: prompt_logprob_lost_at_a_chunk_border
     return std::max(0, std::min(end_token(), sequence->request.prompt_length - 1) - first_scored());
   }
 };

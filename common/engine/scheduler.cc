@@ -83,6 +83,7 @@ int Scheduler::ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& 
       continue;
     }
     if (sequence->waits_for_mask()) {
+      // tests/planted_bugs: mask_waits_for_one
       ++sitting_out_;
       continue;
     }

@@ -45,6 +45,7 @@ bool MayFollow(State from, State to) {
 }  // namespace
 
 absl::Status SequenceTokens::AddOutput(int32_t id) {
+  // tests/planted_bugs: grammar_not_moved_by_the_commit
   if (form) BATON_RETURN_IF_ERROR(form->Accept(id));
   ids.push_back(id);
   counts.AddOutput(id);

@@ -42,6 +42,7 @@ struct SequenceTokens {
 // The tokens of a sequence whose K and V are present, and the source of that KV.
 struct SequenceKv {
   // Whether the prefix cache may hold the blocks that the sequence computed or received.
+  // tests/planted_bugs: unverified_page_into_the_shared_cache
   bool shareable() const { return numerics.empty() && vouched; }
 
   int computed_tokens = 0;  // tokens whose K and V are in the cache after the steps in flight
@@ -158,6 +159,7 @@ struct Sequence {
   bool complete() const { return tokens.pending_outputs > 0 && tokens.count() >= tokens.most; }
   // Whether it has no row in the next step because that depends on the result of a step in flight.
   bool waits_for_token() const {
+    // tests/planted_bugs: next_token_known
     return guesses.in_flight ||
            (tokens.pending_outputs > 0 && (guesses.awaited || tokens.form.has_value()));
   }
@@ -167,6 +169,7 @@ struct Sequence {
   }
   // Whether no row may sample its next output yet, since MasksAhead has to make its mask first.
   bool waits_for_mask() const {
+    // tests/planted_bugs: mask_of_a_chunk_in_the_step
     return tokens.form && tokens.form->mask.empty() &&
            (tokens.form->is_slow() || tokens.form->state.stalled() || next_is_of_chunk());
   }

@@ -56,6 +56,7 @@ void StepInput::AddScores(const ScheduledTokens& scheduled) {
   for (int token = first; token < first + scheduled.scored_count(); ++token) {
     batch.logits_rows.push_back(first_row + token);
     first_samples.push_back(static_cast<int>(sampled.size()));
+    // tests/planted_bugs: prompt_logprob_of_the_token_itself
     scored.push_back({.token_id = sequence.tokens.ids[static_cast<size_t>(token) + 1],
                       .top_count = *sequence.request.sampling.prompt_logprobs});
   }
@@ -78,6 +79,7 @@ void StepInput::AddSamples(const Sequence& sequence, const uint32_t* mask) {
   const SequenceTokens& tokens = sequence.tokens;
   first_samples.push_back(static_cast<int>(sampled.size()));
   for (const int choice : sequence.choices) {
+    // tests/planted_bugs: guess_moves_randomness_on
     sampled.push_back({.sequence = SamplerName(sequence, choice),
                        .sampling = &sequence.request.sampling,
                        .counts = &tokens.counts,
@@ -93,6 +95,7 @@ void StepInput::AddSamplesOfGuesses(const ScheduledTokens& scheduled, const uint
   const Sequence& sequence = *scheduled.sequence;
   const bool counted = TokenCounts::AskedFor(sequence.request.sampling);
   const TokenCounts* guessed_counts = &sequence.tokens.counts;
+  // tests/planted_bugs: rows_behind_guesses
   for (int i = 0; i < scheduled.guess_count(); ++i) {
     if (counted) {
       counts.push_back(*guessed_counts);
@@ -117,6 +120,7 @@ void StepInput::FillMasks(absl::FunctionRef<void()> done) {
     // Not where that of another choice was slow a moment ago.
     if (!form.is_slow()) form.state.FillMasks(order.guesses, absl::MakeSpan(order.masks));
     *form.slow |= form.state.stalled();
+    // tests/planted_bugs: mask_missed_and_the_token_counts
     form.missed = form.is_slow();
     done();
   }

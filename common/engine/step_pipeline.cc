@@ -151,6 +151,7 @@ void StepPipeline::Sample(StepInput& step, int first_row, Tensor logits) {
 
 void StepPipeline::Advance() {
   parts_.stats.Advance();
+  // tests/planted_bugs: signs_only_between_steps
   parts_.signs.Give(SteadyNow());
 }
 
@@ -243,6 +244,7 @@ void StepPipeline::ComputeAnew(const ScheduledTokens& scheduled) {
   Sequence& sequence = *scheduled.sequence;
   BATON_CHECK(scheduled.token_count == 1 && scheduled.parted.empty(), "the row of a decode");
   --sequence.tokens.pending_outputs;
+  // tests/planted_bugs: mask_missed_and_computed
   sequence.kv.computed_tokens = scheduled.first_token;
   parts_.guesser.Missed(sequence);
 }
@@ -260,6 +262,7 @@ bool StepPipeline::TellScores(const ScheduledTokens& scheduled,
     }
     told.tokens.push_back(*std::move(score));
   }
+  // tests/planted_bugs: prompt_logprobs_told_again_after_a_preemption
   sequence.tokens.scored = told.first_token + static_cast<int>(told.tokens.size());
   Tell(sequence, told);
   return true;
@@ -280,6 +283,7 @@ int StepPipeline::ApplyRun(const ScheduledTokens& scheduled,
     StorePageCrcs(parts_.cache, sequence.blocks.table, layer, end, end + accepted);
   }
   for (int i = 0; i <= accepted; ++i) {
+    // tests/planted_bugs: guess_refused_row_counts_as_computed
     if (i > 0) parts_.sequences.MarkComputed(sequence, end + i);
     const Guessed guessed = {.is_guess = i < accepted, .refused = refused};
     if (!Produce(sequence, std::move(tokens[static_cast<size_t>(i)]), guessed)) return accepted;
@@ -296,6 +300,7 @@ int StepPipeline::CountAccepted(const ScheduledTokens& scheduled,
     const absl::StatusOr<OutputToken>& token = tokens[accepted];
     if (!token.ok() || token->token_id != guess) break;
     ++accepted;
+    // tests/planted_bugs: guess_behind_the_last_token_counts
     if (parts_.ending.ReasonOf(*scheduled.sequence, *token) != FinishReason::kNone) break;
   }
   return static_cast<int>(accepted);

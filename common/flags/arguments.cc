@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/flags/foreign_words.h"
+#include "common/flags/help_text.h"
 
 namespace baton {
 namespace {
@@ -109,6 +111,45 @@ absl::Status CheckShortFlags(const CLI::App& command, const std::vector<std::str
   return absl::OkStatus();
 }
 
+// Returns what --help with `word` after it asks for. A word that is no group is an argument, unless
+// it was likely meant for a group.
+absl::StatusOr<HelpRequest> HelpAbout(const std::string& word, const CommandFacts& facts) {
+  std::vector<std::string> names;
+  for (const FlagFacts& flag : facts.flags) names.push_back(FlagGroupName(flag.group));
+  if (std::find(names.begin(), names.end(), word) != names.end()) {
+    return HelpRequest{.group = FindFlagGroup(word)};
+  }
+  const std::string meant = DidYouMean(word, names);
+  if (meant.empty()) return HelpRequest();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--help: there is no group '", LogSafe(word), "'", meant));
+}
+
+// Returns what the arguments ask for by --help or --help-all. Empty if they have neither.
+absl::StatusOr<std::optional<HelpRequest>> FindHelpRequest(
+    const CLI::App& command, const std::vector<std::string>& arguments, const FactsSource& facts) {
+  for (size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::string& argument = arguments[i];
+    if (argument == "--help-all") return HelpRequest{.all = true};
+    if (argument == "--help" || argument == "-h") {
+      const bool has_word = i + 1 < arguments.size();
+      return HelpAbout(has_word ? arguments[i + 1] : "", facts(command));
+    }
+    if (absl::StartsWith(argument, "--help=")) {
+      return HelpAbout(std::string(absl::StripPrefix(argument, "--help=")), facts(command));
+    }
+    const CLI::Option* option = command.get_option_no_throw(argument);
+    if (option != nullptr && option->get_items_expected_min() > 0) ++i;  // its value
+  }
+  return std::nullopt;
+}
+
+// Prints the help of `command` and ends the process.
+[[noreturn]] void ShowHelp(const CommandFacts& facts, const HelpRequest& request) {
+  WriteOutput(HelpText(facts, request, HelpColumns()));
+  std::exit(0);
+}
+
 // The arguments in reverse order, as CLI11 takes them. "--name=" becomes "--name" and "", since
 // CLI11 would take the next argument for its value.
 std::vector<std::string> ReversedArguments(const std::vector<std::string>& given) {
@@ -158,17 +199,28 @@ std::string DidYouMean(absl::string_view name, const std::vector<std::string>& n
   return nearest == nullptr ? "" : absl::StrCat("; did you mean '", *nearest, "'?");
 }
 
-absl::Status ParseArguments(CLI::App& app, int argc, const char* const* argv) {
+void AddHelpFlags(CLI::App& app, const std::string& version) {
+  app.set_help_flag("-h,--help", "Show help; with a group's name, all flags of that group")
+      ->type_name("[GROUP]");
+  app.set_help_all_flag("--help-all", "Show help with all flags");
+  app.set_version_flag("-V,--version", version, "Show the version");
+}
+
+absl::Status ParseArguments(CLI::App& app, int argc, const char* const* argv,
+                            const FactsSource& facts) {
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   if (const std::vector<std::string> commands = CommandNames(app); !commands.empty()) {
     arguments = WithOwnCommand(std::move(arguments), commands);
   }
   BATON_ASSIGN_OR_RETURN(const CLI::App* const command, FindCommand(app, arguments));
+  BATON_ASSIGN_OR_RETURN(const std::optional<HelpRequest> help,
+                         FindHelpRequest(*command, arguments, facts));
+  if (help.has_value()) ShowHelp(facts(*command), *help);
   BATON_RETURN_IF_ERROR(CheckShortFlags(*command, arguments));
   try {
     app.parse(ReversedArguments(arguments));
     return absl::OkStatus();
-  } catch (const CLI::Success& asked) {  // --help, --version
+  } catch (const CLI::Success& asked) {  // --version
     std::ostringstream text;
     app.exit(asked, text, text);
     WriteOutput(text.str());

@@ -19,18 +19,26 @@ FlagFacts FlagOf(const CLI::Option& option) {
   return {.name = option.get_lnames().front(),
           .short_name = has_short_name ? option.get_snames().front() : "",
           .help = option.get_description(),
+          .placeholder = option.get_type_name(),
           .default_text = option.get_default_str(),
           .choices = {},
+          .group = FlagGroup::kGeneral,
           .takes_value = option.get_items_expected_max() > 0,
           .negatable = !option.get_fnames().empty(),
           .repeated = option.get_items_expected_max() > 1};
 }
 
 Json ToJson(const FlagFacts& flag) {
-  return {{"name", flag.name},           {"short_name", flag.short_name},
-          {"help", flag.help},           {"default", flag.default_text},
-          {"choices", flag.choices},     {"takes_value", flag.takes_value},
-          {"negatable", flag.negatable}, {"repeated", flag.repeated}};
+  return {{"name", flag.name},
+          {"short_name", flag.short_name},
+          {"help", flag.help},
+          {"placeholder", flag.placeholder},
+          {"default", flag.default_text},
+          {"choices", flag.choices},
+          {"group", std::string(FlagGroupTitle(flag.group))},
+          {"takes_value", flag.takes_value},
+          {"negatable", flag.negatable},
+          {"repeated", flag.repeated}};
 }
 
 Json ToJson(const CommandFacts& command) {
@@ -41,9 +49,17 @@ Json ToJson(const CommandFacts& command) {
     arguments.push_back(
         {{"name", argument.name}, {"help", argument.help}, {"repeated", argument.repeated}});
   }
+  Json examples = Json::array();
+  for (const Example& example : command.examples) {
+    examples.push_back({{"command", example.command}, {"meaning", example.meaning}});
+  }
+  Json groups = Json::array();
+  for (const FlagGroup group : kFlagGroups) groups.push_back(std::string(FlagGroupTitle(group)));
   return {{"program", command.program},         {"version", Version()},
           {"description", command.description}, {"footer", command.footer},
-          {"flags", std::move(flags)},          {"arguments", std::move(arguments)}};
+          {"flags", std::move(flags)},          {"first", command.first},
+          {"groups", std::move(groups)},        {"arguments", std::move(arguments)},
+          {"examples", std::move(examples)}};
 }
 
 }  // namespace
@@ -57,7 +73,14 @@ CommandFacts FactsOf(const CLI::App& app, const std::string& program) {
                      .description = app.get_description(),
                      .footer = app.get_footer(),
                      .flags = {},
-                     .arguments = {}};
+                     .first = {},
+                     .arguments = {},
+                     .examples = {},
+                     .subcommands = {}};
+  for (const CLI::App* below : app.get_subcommands([](const CLI::App*) { return true; })) {
+    facts.subcommands.push_back(
+        {.name = below->get_name(), .description = below->get_description()});
+  }
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;  // as in --help
     if (option->get_positional()) {

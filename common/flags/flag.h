@@ -28,6 +28,10 @@ class Flag {
   const std::string& name() const { return name_; }
   // The allowed texts; empty: not a fixed set.
   const std::vector<std::string>& choices() const { return value_.choices; }
+  // What --help shows for the value, such as HOST:PORT; empty for a switch.
+  const std::string& placeholder() const { return value_.placeholder; }
+  // The default as people write it; empty: none, or nothing.
+  const std::string& default_text() const { return value_.default_text; }
   // The texts that were taken last, one for each value; empty if none was.
   const std::vector<std::string>& given() const { return given_; }
   // The flag's name for errors about its value: "--name", or with its source, such as

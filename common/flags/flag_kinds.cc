@@ -1,6 +1,7 @@
 #include "common/flags/flag_kinds.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,23 @@
 #include "common/flags/flag_value.h"
 
 namespace baton {
+
+namespace {
+
+constexpr char kAddressPlaceholder[] = "HOST:PORT";
+
+// The number of bytes with the largest binary unit of which it is a multiple, such as "256 MiB".
+std::string BytesText(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"", " KiB", " MiB", " GiB", " TiB"};
+  size_t unit = 0;
+  while (bytes != 0 && bytes % 1024 == 0 && unit + 1 < std::size(kUnits)) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return absl::StrCat(bytes, kUnits[unit]);
+}
+
+}  // namespace
 
 FlagValue StringValue(std::string& value) {
   const auto set = [&value](const std::string& text) {
@@ -31,7 +49,11 @@ FlagValue ChoiceValue(const std::string& default_text, std::vector<std::string> 
     take(static_cast<size_t>(found - choices.begin()));
     return absl::OkStatus();
   };
-  return {.set = set, .default_text = default_text, .choices = std::move(choices)};
+  std::string placeholder = absl::StrJoin(choices, "|");
+  return {.set = set,
+          .default_text = default_text,
+          .choices = std::move(choices),
+          .placeholder = std::move(placeholder)};
 }
 
 FlagValue StringsValue(std::vector<std::string>& values) {
@@ -59,7 +81,7 @@ FlagValue AddressValue(std::string& value) {
     BATON_ASSIGN_OR_RETURN(value, NormalAddress(text));
     return absl::OkStatus();
   };
-  return {.set = set, .default_text = value};
+  return {.set = set, .default_text = value, .placeholder = kAddressPlaceholder};
 }
 
 FlagValue AddressesValue(std::vector<std::string>& values) {
@@ -69,6 +91,7 @@ FlagValue AddressesValue(std::vector<std::string>& values) {
     values.push_back(std::move(address));
     return absl::OkStatus();
   };
+  addresses.placeholder = kAddressPlaceholder;
   return addresses;
 }
 
@@ -77,7 +100,7 @@ FlagValue IntValue(int& value, int min, int max) {
     BATON_ASSIGN_OR_RETURN(value, ParseInt(text, min, max));
     return absl::OkStatus();
   };
-  return {.set = set, .default_text = absl::StrCat(value)};
+  return {.set = set, .default_text = absl::StrCat(value), .placeholder = "N"};
 }
 
 FlagValue IntsValue(std::vector<int>& values, int min, int max) {
@@ -85,9 +108,10 @@ FlagValue IntsValue(std::vector<int>& values, int min, int max) {
     BATON_ASSIGN_OR_RETURN(values.emplace_back(), ParseInt(text, min, max));
     return absl::OkStatus();
   };
-  return {.set = set, .default_text = absl::StrJoin(values, ","), .clear = [&values] {
-            values.clear();
-          }};
+  return {.set = set,
+          .default_text = absl::StrJoin(values, ","),
+          .clear = [&values] { values.clear(); },
+          .placeholder = "N"};
 }
 
 FlagValue DoubleValue(double& value, double min, double max) {
@@ -95,7 +119,7 @@ FlagValue DoubleValue(double& value, double min, double max) {
     BATON_ASSIGN_OR_RETURN(value, ParseNumber(text, min, max));
     return absl::OkStatus();
   };
-  return {.set = set, .default_text = absl::StrCat(value)};
+  return {.set = set, .default_text = absl::StrCat(value), .placeholder = "X"};
 }
 
 FlagValue BytesValue(uint64_t& value) {
@@ -103,7 +127,7 @@ FlagValue BytesValue(uint64_t& value) {
     BATON_ASSIGN_OR_RETURN(value, ParseCount(text));
     return absl::OkStatus();
   };
-  return {.set = set, .default_text = absl::StrCat(value)};
+  return {.set = set, .default_text = BytesText(value), .placeholder = "SIZE"};
 }
 
 FlagValue DurationValue(absl::Duration& value, absl::Duration min, absl::Duration max) {
@@ -116,15 +140,16 @@ FlagValue DurationValue(absl::Duration& value, absl::Duration min, absl::Duratio
     value = duration;
     return absl::OkStatus();
   };
-  return {.set = set, .default_text = absl::FormatDuration(value)};
+  return {.set = set, .default_text = absl::FormatDuration(value), .placeholder = "DURATION"};
 }
 
-FlagValue BoolValue(std::function<void(bool)> take) {
-  return {.set = [take = std::move(take)](const std::string& text) -> absl::Status {
+FlagValue BoolValue(std::function<void(bool)> take, bool is_on) {
+  const auto set = [take = std::move(take)](const std::string& text) -> absl::Status {
     BATON_ASSIGN_OR_RETURN(const bool value, ParseBool(text));
     take(value);
     return absl::OkStatus();
-  }};
+  };
+  return {.set = set, .default_text = is_on ? "on" : "", .placeholder = ""};
 }
 
 }  // namespace baton

@@ -15,11 +15,12 @@ namespace baton {
 struct FlagValue {
   // Sets the value from one text. An error says what is wrong with the text, without the flag.
   std::function<absl::Status(const std::string& text)> set;
-  std::string default_text = "";  // the default, as --help shows it
+  std::string default_text = "";  // the default as people write it; empty: none, or nothing
   // Drops the values of a flag with several values. Null: the flag has one value.
   std::function<void()> clear = nullptr;
   bool split_at_commas = true;            // whether commas separate values, if the flag has several
   std::vector<std::string> choices = {};  // the allowed texts; empty: not a fixed set
+  std::string placeholder = "TEXT";       // what --help shows for the value; empty for a switch
 };
 
 // The functions below make the kinds. They borrow `value`, whose present content is the default.
@@ -42,7 +43,7 @@ FlagValue DoubleValue(double& value, double min, double max);
 FlagValue BytesValue(uint64_t& value);
 // In [min, max].
 FlagValue DurationValue(absl::Duration& value, absl::Duration min, absl::Duration max);
-// Has no default_text.
-FlagValue BoolValue(std::function<void(bool)> take);
+// `is_on` is the default.
+FlagValue BoolValue(std::function<void(bool)> take, bool is_on);
 
 }  // namespace baton

@@ -7,7 +7,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -27,17 +26,31 @@
 namespace baton {
 namespace {
 
-// The names that --help has, in CLI11's form: "-n,--max-tokens" for "n,max-tokens". The letter may
-// be that of other programs.
-std::string OptionNames(const std::string& name) {
-  const size_t comma = name.find(',');
-  if (comma != std::string::npos) {
-    return absl::StrCat("-", name.substr(0, comma), ",--", name.substr(comma + 1));
+// The parts of a name as FlagSet::Add takes it.
+struct NameParts {
+  std::string letter;       // empty: none
+  std::string name;         // without dashes
+  std::string placeholder;  // empty: the one of the flag's kind
+};
+
+NameParts Split(const std::string& text) {
+  const size_t equals = std::min(text.find('='), text.size());
+  const std::string names = text.substr(0, equals);
+  const size_t comma = names.find(',');
+  const bool has_letter = comma != std::string::npos;
+  return {.letter = has_letter ? names.substr(0, comma) : "",
+          .name = has_letter ? names.substr(comma + 1) : names,
+          .placeholder = equals < text.size() ? text.substr(equals + 1) : ""};
+}
+
+// The names that --help has, in CLI11's form: "-n,--max-tokens". The letter may be that of other
+// programs.
+std::string OptionNames(const NameParts& parts) {
+  if (!parts.letter.empty()) return absl::StrCat("-", parts.letter, ",--", parts.name);
+  for (const std::string& other : OtherNamesOf(parts.name)) {
+    if (other.size() == 2) return absl::StrCat(other, ",--", parts.name);
   }
-  for (const std::string& other : OtherNamesOf(name)) {
-    if (other.size() == 2) return absl::StrCat(other, ",--", name);
-  }
-  return absl::StrCat("--", name);
+  return absl::StrCat("--", parts.name);
 }
 
 // A name on the command line that no help has. Without a group an option is in none.
@@ -55,7 +68,7 @@ struct HiddenFlag {
 
 // A flag and its places on the command line.
 struct Declared {
-  explicit Declared(Flag declared) : flag(std::move(declared)) {}
+  Declared(Flag declared, FlagGroup its_group) : flag(std::move(declared)), group(its_group) {}
 
   // Adds the names that other programs have for the flag.
   void AddOtherNames(CLI::App& app, bool has_one_value) {
@@ -101,6 +114,7 @@ struct Declared {
   }
 
   Flag flag;
+  FlagGroup group;
   std::vector<std::string> raw;  // texts of its named form
   CLI::Option* option = nullptr;
   // Names that other programs have for the flag. A list, since CLI11 keeps pointers to the texts.
@@ -125,14 +139,20 @@ struct FlagSet::Rep {
   std::unique_ptr<CLI::App> owned;
   CLI::App* app = nullptr;
   std::string program;
-  std::string config_path;  // as --config names it
+  std::string config_path;                     // as --config names it
+  FlagGroup flag_group = FlagGroup::kGeneral;  // of flags that are added
+  std::vector<std::string> first;              // names of the flags that plain --help shows
+  std::vector<Example> examples;
   std::vector<std::unique_ptr<Declared>> flags;
   std::vector<std::unique_ptr<Foreign>> foreign;
 
-  // Makes a flag. `name` may have a short form before a comma, as in FlagSet::Add.
-  Declared& NewFlag(const std::string& name, Value value) {
+  Declared& NewFlag(const NameParts& parts, Value value) {
+    if (!parts.placeholder.empty()) value.placeholder = parts.placeholder;
     return *flags.emplace_back(
-        std::make_unique<Declared>(Flag(name.substr(name.find(',') + 1), std::move(value))));
+        std::make_unique<Declared>(Flag(parts.name, std::move(value)), flag_group));
+  }
+  void AddConfigFlag() {
+    app->add_option("--config", config_path, "TOML file with flags as keys")->type_name("FILE");
   }
   // The flag `name`; null if there is none.
   Declared* Find(const std::string& name) const {
@@ -172,26 +192,36 @@ FlagSet::FlagSet(const std::string& program, const std::string& description)
   rep_->owned = std::make_unique<CLI::App>(description, program);
   rep_->app = rep_->owned.get();
   rep_->program = program;
-  rep_->app->set_version_flag("-V,--version", absl::StrCat(program, " ", Version()));
-  rep_->app->add_option("--config", rep_->config_path, "TOML file with flags as keys");
+  AddHelpFlags(*rep_->app, absl::StrCat(program, " ", Version()));
+  rep_->AddConfigFlag();
 }
 
 FlagSet::FlagSet(CLI::App& app) : rep_(std::make_unique<Rep>()) {
   rep_->app = &app;
   rep_->program = app.get_name();
-  app.add_option("--config", rep_->config_path, "TOML file with flags as keys");
+  rep_->AddConfigFlag();
 }
 
 FlagSet::~FlagSet() = default;
 
+void FlagSet::SetGroup(FlagGroup group) { rep_->flag_group = group; }
+
+void FlagSet::ShowFirst(std::vector<std::string> names) {
+  for (const std::string& name : names) rep_->Get(name);
+  rep_->first = std::move(names);
+}
+
+void FlagSet::AddExample(const std::string& command, const std::string& meaning) {
+  rep_->examples.push_back({.command = command, .meaning = meaning});
+}
+
 void FlagSet::Add(const std::string& name, const std::string& help, Value value) {
-  const std::string default_text = value.default_text;
   const bool has_one_value = value.clear == nullptr;
-  Declared& declared = rep_->NewFlag(name, std::move(value));
-  declared.option = rep_->app->add_option(OptionNames(name), declared.raw, help);
-  declared.option->allow_extra_args(false)->type_name("VALUE");
+  const NameParts parts = Split(name);
+  Declared& declared = rep_->NewFlag(parts, std::move(value));
+  declared.option = rep_->app->add_option(OptionNames(parts), declared.raw, help);
+  declared.option->allow_extra_args(false);
   if (has_one_value) declared.option->expected(1)->take_last();
-  declared.option->default_str(default_text);
   declared.AddOtherNames(*rep_->app, has_one_value);
 }
 
@@ -205,18 +235,21 @@ void FlagSet::AddString(const std::string& name, std::string& value, const std::
 void FlagSet::AddChoice(const std::string& name, const std::string& default_text,
                         const std::string& help, const std::vector<std::string>& choices,
                         std::function<void(size_t index)> take) {
-  Add(name, absl::StrCat(help, ": ", absl::StrJoin(choices, ", ")),
-      ChoiceValue(default_text, choices, std::move(take)));
+  Add(name, help, ChoiceValue(default_text, choices, std::move(take)));
 }
 
 void FlagSet::AddBool(const std::string& name, bool& value, const std::string& help) {
-  AddBool(
-      name, [&value](bool given) { value = given; }, help);
+  AddSwitch(name, BoolValue([&value](bool given) { value = given; }, value), help);
 }
 
 void FlagSet::AddBool(const std::string& name, std::function<void(bool)> take,
                       const std::string& help) {
-  Declared& declared = rep_->NewFlag(name, BoolValue(std::move(take)));
+  AddSwitch(name, BoolValue(std::move(take), /*is_on=*/false), help);
+}
+
+void FlagSet::AddSwitch(const std::string& name, Value value, const std::string& help) {
+  Declared& declared =
+      rep_->NewFlag({.letter = "", .name = name, .placeholder = ""}, std::move(value));
   declared.option =
       rep_->app->add_flag(absl::StrCat("--", name, ",!--no-", name), declared.raw, help);
 }
@@ -242,12 +275,13 @@ void FlagSet::AddForeign(const std::string& name, const std::string& advice) {
   Foreign& foreign = *rep_->foreign.emplace_back(
       std::make_unique<Foreign>(Foreign{.name = name, .advice = advice}));
   // Without a group an option is in no help.
-  foreign.option = rep_->app->add_option(OptionNames(name), foreign.raw)->group("");
+  foreign.option = rep_->app->add_option(OptionNames(Split(name)), foreign.raw)->group("");
   foreign.option->expected(0, CLI::detail::expected_max_vector_size);
 }
 
 absl::Status FlagSet::Parse(int argc, const char* const* argv) {
-  BATON_RETURN_IF_ERROR(ParseArguments(*rep_->app, argc, argv));
+  const auto facts = [this](const CLI::App&) { return Facts(rep_->program); };
+  BATON_RETURN_IF_ERROR(ParseArguments(*rep_->app, argc, argv, facts));
   return Resolve();
 }
 
@@ -319,8 +353,15 @@ std::vector<std::string> FlagSet::Names() const {
 CommandFacts FlagSet::Facts(const std::string& program) const {
   CommandFacts facts = FactsOf(*rep_->app, program);
   for (FlagFacts& flag : facts.flags) {
-    if (const Declared* declared = rep_->Find(flag.name)) flag.choices = declared->flag.choices();
+    const Declared* const declared = rep_->Find(flag.name);
+    if (declared == nullptr) continue;
+    flag.choices = declared->flag.choices();
+    flag.placeholder = declared->flag.placeholder();
+    flag.default_text = declared->flag.default_text();
+    flag.group = declared->group;
   }
+  facts.first = rep_->first;
+  facts.examples = rep_->examples;
   return facts;
 }
 

@@ -44,8 +44,19 @@ class FlagSet {
   FlagSet& operator=(const FlagSet&) = delete;
 
   using Value = FlagValue;
-  // Adds a flag. `name` has no dashes; "n,max-tokens" is -n as well as --max-tokens. The functions
-  // below add flags of one kind (flag_kinds.h); the present content of `value` is the default.
+  // Sets the group of the flags that are added from now on. Without it they are in kGeneral.
+  void SetGroup(FlagGroup group);
+  // Names the flags that plain --help shows, without dashes and in this order. Without it plain
+  // --help shows all. REQUIRES: the flags were added.
+  void ShowFirst(std::vector<std::string> names);
+  // Adds a command line to the examples of --help.
+  void AddExample(const std::string& command, const std::string& meaning);
+
+  // Adds a flag. `name` has no dashes. It may begin with a letter: "n,max-tokens" is -n as well as
+  // --max-tokens. It may end with the placeholder that --help shows for the value, which otherwise
+  // depends on the kind: "model=FILE". `help` is a noun phrase or an imperative sentence; --help
+  // adds the default and the allowed values. The functions below add flags of one kind
+  // (flag_kinds.h); the present content of `value` is the default.
   void Add(const std::string& name, const std::string& help, Value value);
 
   // `choices` are the allowed values; empty: any.
@@ -102,6 +113,7 @@ class FlagSet {
   }
   // A boolean is given as --name, --name=false or --no-name.
   void AddBool(const std::string& name, bool& value, const std::string& help);
+  // Off by default.
   void AddBool(const std::string& name, std::function<void(bool)> take, const std::string& help);
 
   // Adds an argument without a name, which has no environment variable and no key in the file.
@@ -155,6 +167,7 @@ class FlagSet {
  private:
   struct Rep;
 
+  void AddSwitch(const std::string& name, Value value, const std::string& help);
   // `take` gets the index of the choice.
   void AddChoice(const std::string& name, const std::string& default_text, const std::string& help,
                  const std::vector<std::string>& choices, std::function<void(size_t index)> take);

@@ -106,8 +106,9 @@ absl::Status Parser::ParseHeader() {
     return Error("ends inside its header", kFetchAgain);
   }
   if (key_count_ > kMaxKeys) {
-    return Error(absl::StrCat("claims ", key_count_, " metadata keys, more than ", kMaxKeys),
-                 kFetchAgain);
+    return Error(
+        absl::StrCat("gives a count of ", key_count_, " metadata keys, more than ", kMaxKeys),
+        kFetchAgain);
   }
   return absl::OkStatus();
 }
@@ -155,8 +156,8 @@ absl::Status Parser::ParseValue(absl::string_view key, GgufValue* value) {
     BATON_RETURN_IF_ERROR(SkipStrings(key, value->count));
   } else if (!CheckedMultiply<uint64_t>(value->count, GgufValueSize(value->type), &bytes) ||
              !reader_.Skip(bytes)) {
-    return error(absl::StrCat("(", GgufValueTypeName(*value), ") claims ", value->count,
-                              " elements, more than the file holds"));
+    return error(absl::StrCat("(", GgufValueTypeName(*value), ") has a count of ", value->count,
+                              " elements, more than the file contains"));
   }
   value->payload = reader_.Since(start);
   return CheckBools(key, *value);
@@ -207,8 +208,9 @@ absl::StatusOr<uint64_t> Parser::Alignment() const {
 absl::Status Parser::ParseTensors() {
   BATON_ASSIGN_OR_RETURN(const uint64_t alignment, Alignment());
   if (tensor_count_ > kMaxGgufTensors) {
-    return Error(absl::StrCat("claims ", tensor_count_, " tensors, more than ", kMaxGgufTensors),
-                 kFetchAgain);
+    return Error(
+        absl::StrCat("gives a count of ", tensor_count_, " tensors, more than ", kMaxGgufTensors),
+        kFetchAgain);
   }
   std::vector<TensorInfo> infos;
   for (uint64_t i = 0; i < tensor_count_; ++i) {

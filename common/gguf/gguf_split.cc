@@ -27,8 +27,8 @@ absl::StatusOr<uint64_t> SplitNumber(const GgufContents& contents, const std::st
   if (value.is_array || !IsInteger(value.type) || IntegerAt(value, 0) < min ||
       IntegerAt(value, 0) > max) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": metadata key '", key,
-                                                   "' is no integer from ", min, " to ", max, "; ",
-                                                   kSplitAgain));
+                                                   "' is not an integer from ", min, " to ", max,
+                                                   "; ", kSplitAgain));
   }
   return static_cast<uint64_t>(IntegerAt(value, 0));
 }

@@ -16,7 +16,7 @@ absl::Status ValidateModelSha256(const std::string& expected) {
   if (expected.empty() || (expected.size() == 64 && digits)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--model-sha256: '", expected,
-                   "' is not 64 hexadecimal digits; give what `sha256sum` prints of the file"));
+                   "' is not 64 hexadecimal digits; give the output of `sha256sum FILE`"));
 }
 
 absl::Status CheckModelSha256(const std::string& expected, const std::string& digest,
@@ -25,7 +25,7 @@ absl::Status CheckModelSha256(const std::string& expected, const std::string& di
   if (actual == absl::AsciiStrToLower(expected)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--model-sha256: ", path, " has SHA-256 ", actual, ", not ", expected,
-                   "; fetch the file again, or give its own digest if it is the right one"));
+                   "; fetch the file again, or give this digest if the file is the right one"));
 }
 
 }  // namespace baton

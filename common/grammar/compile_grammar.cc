@@ -70,8 +70,8 @@ class StateBudget {
     spent_ += states * states;
     if (spent_ <= kMost) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrFormat(
-        "it repeats characters %.0f times%s, and a form may do so %d times in one place, or half "
-        "as often in four; lower the bound, or leave it out and check the answer",
+        "it repeats characters %.0f times%s, but the limit is %d times in one place, or half of "
+        "that in each of four places; lower the bound, or remove it and check the answer yourself",
         states, states <= kMaxRepeatedStates ? " beside others" : "", kMaxRepeatedStates));
   }
 
@@ -91,8 +91,9 @@ absl::StatusOr<std::string> ReadySchema(absl::string_view text, StateBudget& bud
   }
   for (const CheckedSchema::Pattern& pattern : schema.patterns) {
     if (!HoldsJsonStrings(pattern.expression)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(pattern.pointer, " is not supported: no JSON string can be held to it"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          pattern.pointer,
+          " is not supported: it cannot be compiled for JSON strings; write a simpler expression"));
     }
     const absl::Status ways_on = CheckDeadEndsOfJsonString(pattern.expression);
     if (!ways_on.ok()) {
@@ -223,7 +224,7 @@ absl::StatusOr<xgrammar::Grammar> GrammarOf(const GrammarSpec& spec,
       return TagGrammar(tags, vocabulary);
     }
   }
-  return absl::InvalidArgumentError("the kind is unknown");
+  return absl::InvalidArgumentError("the kind of the grammar is unknown");
 }
 
 // Whether an answer can begin at all.
@@ -231,7 +232,7 @@ absl::Status CheckBeginning(const CompiledGrammar& grammar, const GrammarVocabul
   BATON_ASSIGN_OR_RETURN(GrammarState state, GrammarState::Create(grammar));
   std::vector<uint32_t> mask(MaskWords(vocabulary.size()));
   if (state.FillMask(absl::MakeSpan(mask)).ok()) return absl::OkStatus();
-  return absl::InvalidArgumentError("nothing is valid by it");
+  return absl::InvalidArgumentError("no answer can match it");
 }
 
 absl::StatusOr<std::string> CompileOrThrow(const GrammarSpec& spec,
@@ -244,6 +245,7 @@ absl::StatusOr<std::string> CompileOrThrow(const GrammarSpec& spec,
   if (GrammarRules(rules).RefersToItsRoot()) rules = xgrammar::Grammar::Union({rules});
   xgrammar::GrammarCompiler compiler(vocabulary.info(), /*max_threads=*/1, /*cache_enabled=*/false);
   const xgrammar::CompiledGrammar compiled = compiler.CompileGrammar(rules);
+  // tests/planted_bugs: schema_warning_ignored
   if (const std::string text = ignored.text(); !text.empty()) {
     return absl::InvalidArgumentError(PlainMessage(text));
   }

@@ -73,8 +73,11 @@ absl::StatusOr<std::unique_ptr<CompiledGrammar>> CompiledGrammar::Parse(
     return absl::DataLossError("a compiled grammar is not in the form of this version of Baton");
   }
   if (parts[1] != vocabulary.digest()) {
-    return absl::FailedPreconditionError("a grammar was compiled for another tokenizer");
+    return absl::FailedPreconditionError(
+        "a grammar was compiled for another tokenizer; start router and workers with the same "
+        "model file");
   }
+  // tests/planted_bugs: grammar_checksum_ignored
   if (parts[2] != Checksum(parts[3])) {
     return absl::DataLossError("a compiled grammar does not have its checksum");
   }

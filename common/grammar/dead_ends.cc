@@ -225,11 +225,11 @@ absl::Status DeadEndFinder::CheckCharacters(const GrammarExpression& expression)
   } else {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      shown,
-      " matches no text: U+D800 to U+DFFF, halves of UTF-16 pairs, are no characters, and none is "
-      "above U+10FFFF; write whole ones, as \\u{1f600} in an expression or \\U0001f600 in a "
-      "grammar"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(shown,
+                   " matches no text: neither U+D800 to U+DFFF (halves of UTF-16 pairs) nor values "
+                   "above U+10FFFF are characters; write whole characters, as \\u{1f600} in an "
+                   "expression or \\U0001f600 in a grammar"));
 }
 
 // Finds more of the ways of rules. False: these are all.
@@ -324,10 +324,10 @@ absl::Status DeadEndFinder::CheckWaysOn(int32_t id) const {
       continue;
     }
     if (!begun && !BeginsInVain(rules_.At(part))) break;  // so the sequence cannot begin
-    return absl::InvalidArgumentError(absl::StrCat(
-        Shown(part), " matches no text",
-        options_.json_string ? " that a JSON string has without escapes" : "",
-        ", so that an answer could not go on with it; leave out what wants it, or change it"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(Shown(part), " matches no text",
+                     options_.json_string ? " that a JSON string has without escapes" : "",
+                     ", so that an answer could not continue there; remove or change that part"));
   }
   return absl::OkStatus();
 }

@@ -126,6 +126,7 @@ absl::Status WaitFor(int fd, const Patience& patience) {
     const int ready = poll(&waited, 1, static_cast<int>(wait_ms));
     if (ready > 0) return absl::OkStatus();
     if (ready < 0 && errno != EINTR) return SystemError("poll");
+    // tests/planted_bugs: grammar_compiled_for_nobody
     if (!patience.is_wanted()) return absl::CancelledError("nobody waits for the grammar");
   }
 }

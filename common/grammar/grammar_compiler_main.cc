@@ -85,6 +85,7 @@ int Main(int argc, char** argv) {
   bool limited = argc == 4 && SetLimit(RLIMIT_CORE, "0", 0) && SetLimit(RLIMIT_CPU, argv[1], 1) &&
                  SetLimit(RLIMIT_STACK, argv[3], 0);
 #ifndef BATON_HAS_SHADOW_MEMORY
+  // tests/planted_bugs: grammar_memory_unlimited
   limited = limited && SetLimit(RLIMIT_AS, argv[2], 0);
 #endif
   if (!limited) {

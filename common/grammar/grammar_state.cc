@@ -102,6 +102,7 @@ GrammarState::GrammarState(const CompiledGrammar& grammar)
       vocab_size_(vocabulary_->GetVocabSize()) {}
 GrammarState::GrammarState(GrammarState&&) noexcept = default;
 GrammarState& GrammarState::operator=(GrammarState&&) noexcept = default;
+// tests/planted_bugs: grammar_copies_share_a_state
 GrammarState::GrammarState(const GrammarState& other)
     : grammar_(std::make_unique<xgrammar::CompiledGrammar>(*other.grammar_)),
       vocabulary_(std::make_unique<xgrammar::TokenizerInfo>(*other.vocabulary_)),
@@ -176,7 +177,7 @@ absl::Status GrammarState::Accept(int32_t token) {
   try {
     if (refused || !LeadsOn(token) || !matcher_->AcceptToken(token)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("token ", token, " may not come next by the grammar"));
+          absl::StrCat("token ", token, " is not allowed by the grammar at this place"));
     }
     open_bytes_.push_back(Utf8Tokens::OpenByte(TextOf(token)));
   } catch (const std::exception& error) {
@@ -208,6 +209,7 @@ absl::Status GrammarState::Restore(absl::Span<const int32_t> tokens) {
   }
   open_bytes_.clear();
   failure_ = absl::OkStatus();
+  // tests/planted_bugs: mask_restored_behind_the_prompt
   return Replay(tokens);
 }
 
@@ -215,7 +217,9 @@ absl::Status GrammarState::FillMask(absl::Span<uint32_t> mask) {
   BATON_CHECK(mask.size() == MaskWords(vocab_size_), "the mask has other words");
   if (!failure_.ok()) return failure_;
   const MeteredCall call(*this);
-  if (IsTerminated()) return absl::FailedPreconditionError("the answer has ended by its grammar");
+  if (IsTerminated())
+    return absl::FailedPreconditionError(
+        "the answer is complete, and its grammar allows no further token");
   int64_t words = static_cast<int64_t>(mask.size());
   DLTensor tensor{};
   tensor.data = mask.data();
@@ -232,7 +236,7 @@ absl::Status GrammarState::FillMask(absl::Span<uint32_t> mask) {
   for (const uint32_t word : mask) {
     if (word != 0) return absl::OkStatus();
   }
-  return absl::FailedPreconditionError("no token may come next by the grammar");
+  return absl::FailedPreconditionError("the grammar allows no token at this place");
 }
 
 void GrammarState::FillMasks(absl::Span<const int32_t> guesses, absl::Span<uint32_t> masks) {
@@ -260,6 +264,7 @@ size_t GrammarState::CountAllowed(absl::Span<const int32_t> guesses) {
     if (IsTerminated()) break;
     ++allowed;
   }
+  // tests/planted_bugs: grammar_guess_kept
   Rollback(accepted);
   return allowed;
 }
@@ -337,6 +342,7 @@ int32_t GrammarState::ForcedToken(absl::Span<const uint32_t> mask) const {
     }
     return true;
   });
+  // tests/planted_bugs: forced_text_not_guessed
   return one_way ? longest : shortest;
 }
 

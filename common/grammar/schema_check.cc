@@ -91,6 +91,7 @@ class SchemaChecker {
 
   // XGrammar takes two schemas for one that differ only in a property's name or a constant's key
   // such as "title". A member that it ignores keeps them apart.
+  // tests/planted_bugs: schemas_taken_for_one
   void KeepApart(Json& schema) { schema["x-apart"] = schemas_apart_++; }
 
   Json schema_;                                                  // the whole
@@ -105,7 +106,7 @@ absl::Status SchemaChecker::CheckKeywords(const Json& schema, const std::string&
   for (const auto& [name, value] : schema.items()) {
     const SchemaKeyword* keyword = FindSchemaKeyword(name);
     const std::string at = ChildPointer(pointer, name);
-    if (keyword == nullptr) return SchemaNotSupported(at, "it is no keyword that is known here");
+    if (keyword == nullptr) return SchemaNotSupported(at, "it is not a known keyword");
     if (name == "uniqueItems" && value == false) continue;
     if (keyword->support == KeywordSupport::kRefused) return SchemaNotSupported(at, keyword->note);
     if ((name == "$id" || name == "id") && !pointer.empty()) {
@@ -116,9 +117,10 @@ absl::Status SchemaChecker::CheckKeywords(const Json& schema, const std::string&
         name == "$defs" || name == "definitions") {
       continue;
     }
+    // tests/planted_bugs: schema_keyword_beside_ignored
     if (deciding != "type") {
-      return SchemaNotSupported(at,
-                                absl::StrCat("it stands beside ", deciding, "; use one of them"));
+      return SchemaNotSupported(
+          at, absl::StrCat("it cannot be combined with ", deciding, "; use one of them"));
     }
   }
   return absl::OkStatus();
@@ -127,7 +129,7 @@ absl::Status SchemaChecker::CheckKeywords(const Json& schema, const std::string&
 absl::StatusOr<Json> SchemaChecker::Node(const Json& schema, const std::string& pointer) {
   pointers_.insert("#" + pointer);
   if (schema == true) return Json::object();
-  if (schema == false) return SchemaNotSupported(pointer, "no answer is valid by it");
+  if (schema == false) return SchemaNotSupported(pointer, "no answer can match it");
   if (!schema.is_object()) return SchemaFault(pointer, "is neither an object nor a boolean");
   BATON_RETURN_IF_ERROR(CheckKeywords(schema, pointer));
 
@@ -135,14 +137,14 @@ absl::StatusOr<Json> SchemaChecker::Node(const Json& schema, const std::string& 
   const std::string at = ChildPointer(pointer, deciding);
   Json out = Json::object();
   if (deciding == "$ref") {
-    if (!schema["$ref"].is_string()) return SchemaFault(at, "is no string");
+    if (!schema["$ref"].is_string()) return SchemaFault(at, "is not a string");
     references_.emplace_back(at, schema["$ref"].get<std::string>());
     out["$ref"] = schema["$ref"];
   } else if (deciding == "const" || deciding == "enum") {
     BATON_ASSIGN_OR_RETURN(out, Values(schema, deciding, pointer));
   } else if (deciding == "anyOf" || deciding == "allOf") {
     if (deciding == "allOf" && schema[deciding].size() != 1) {
-      return SchemaNotSupported(at, "it has not exactly one schema; write what it says in one");
+      return SchemaNotSupported(at, "it must have exactly one schema; merge its schemas into one");
     }
     BATON_ASSIGN_OR_RETURN(out[deciding], Nodes(schema[deciding], at));
   } else if (deciding == "oneOf") {
@@ -161,7 +163,7 @@ absl::StatusOr<Json> SchemaChecker::Node(const Json& schema, const std::string& 
 
 absl::StatusOr<Json> SchemaChecker::Nodes(const Json& schemas, const std::string& pointer) {
   if (!schemas.is_array() || schemas.empty())
-    return SchemaFault(pointer, "is no array with schemas");
+    return SchemaFault(pointer, "is not an array with schemas");
   Json out = Json::array();
   for (size_t i = 0; i < schemas.size(); ++i) {
     BATON_ASSIGN_OR_RETURN(Json node, Node(schemas[i], absl::StrCat(pointer, "/", i)));
@@ -173,6 +175,7 @@ absl::StatusOr<Json> SchemaChecker::Nodes(const Json& schemas, const std::string
 absl::Status SchemaChecker::CheckDisjoint(const Json& schemas, const std::string& pointer) const {
   for (size_t i = 0; i < schemas.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
+      // tests/planted_bugs: schema_one_of_not_compared
       if (AreDisjoint(schemas[i], schemas[j], schema_)) continue;
       return SchemaNotSupported(
           pointer, absl::StrCat("its schemas ", j, " and ", i,
@@ -184,7 +187,7 @@ absl::Status SchemaChecker::CheckDisjoint(const Json& schemas, const std::string
 }
 
 absl::StatusOr<Json> SchemaChecker::NamedNodes(const Json& schemas, const std::string& pointer) {
-  if (!schemas.is_object()) return SchemaFault(pointer, "is no object");
+  if (!schemas.is_object()) return SchemaFault(pointer, "is not an object");
   Json out = Json::object();
   for (const auto& [name, schema] : schemas.items()) {
     BATON_ASSIGN_OR_RETURN(out[name], Node(schema, ChildPointer(pointer, name)));
@@ -214,7 +217,7 @@ absl::StatusOr<Json> SchemaChecker::Values(const Json& schema, absl::string_view
   const std::string at = ChildPointer(pointer, keyword);
   const Json& given = schema[std::string(keyword)];
   const Json values = keyword == "enum" ? given : Json::array({given});
-  if (!values.is_array() || values.empty()) return SchemaFault(at, "is no array with values");
+  if (!values.is_array() || values.empty()) return SchemaFault(at, "is not an array with values");
   BATON_ASSIGN_OR_RETURN(const Types types, TypesOf(schema, pointer));
   for (const Json& value : values) {
     bool fits = types.empty();
@@ -266,12 +269,12 @@ absl::StatusOr<Json> SchemaChecker::Properties(const Json& schema, const std::st
                          NamedNodes(schema.value("properties", Json::object()), at));
   const std::string required_at = ChildPointer(pointer, "required");
   const Json required = schema.value("required", Json::array());
-  if (!required.is_array()) return SchemaFault(required_at, "is no array");
+  if (!required.is_array()) return SchemaFault(required_at, "is not an array");
   for (const Json& name : required) {
-    if (!name.is_string()) return SchemaFault(required_at, "has a name that is no string");
+    if (!name.is_string()) return SchemaFault(required_at, "has a name that is not a string");
     if (properties.contains(name.get<std::string>())) continue;
     if (!any_others) {
-      return SchemaNotSupported(required_at, "it has a name that properties lacks");
+      return SchemaNotSupported(required_at, "it has a name that is missing in properties");
     }
     properties[name.get<std::string>()] = Json::object();
   }
@@ -293,11 +296,12 @@ absl::Status SchemaChecker::Object(const Json& schema, const std::string& pointe
   // An object with named properties has no others: a key can be written in several ways, and an
   // answer could say a named one again.
   const bool unsaid = !schema.contains("additionalProperties");
+  // tests/planted_bugs: schema_object_left_open
   const bool closed = given == false || (any_others && !properties.empty()) ||
                       (unsaid && schema.contains("properties"));
   if (!closed && !properties.empty()) {
     return SchemaNotSupported(ChildPointer(pointer, "additionalProperties"),
-                              "it stands beside properties; set it to false");
+                              "it cannot be combined with properties; set it to false");
   }
   if (closed || given == true) {
     out["additionalProperties"] = !closed;
@@ -312,7 +316,7 @@ absl::Status SchemaChecker::Object(const Json& schema, const std::string& pointe
                          SchemaCount(schema, "maxProperties", pointer, kMaxSchemaCount));
   if (least > 1 && !closed) {
     return SchemaNotSupported(ChildPointer(pointer, "minProperties"),
-                              "an answer could say one key twice; name the properties");
+                              "an answer could repeat a key; name the properties");
   }
   if (least > 0) out["minProperties"] = least;
   if (most < kMaxSchemaCount) out["maxProperties"] = most;

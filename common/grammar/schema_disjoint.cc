@@ -103,6 +103,7 @@ class Comparison {
   }
 
   bool ToldApart(const SchemaJson& a, const SchemaJson& b) {
+    // tests/planted_bugs: schema_optional_property_tells_apart
     const SchemaJson& required = Member(a, "required");
     const SchemaJson& properties = Member(a, "properties");
     const SchemaJson& others = Member(b, "properties");

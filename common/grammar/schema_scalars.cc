@@ -27,16 +27,17 @@ absl::Status CheckMultipleOf(const SchemaJson& schema, const SchemaTypes& types,
   const std::string at = ChildPointer(pointer, "multipleOf");
   const SchemaJson& value = schema["multipleOf"];
   if (std::find(types.begin(), types.end(), "number") != types.end()) {
-    return SchemaNotSupported(at, "only integers are held to it");
+    return SchemaNotSupported(at, "it is supported for integers only");
   }
   if (!value.is_number_integer() || value.get<int64_t>() < 1 ||
       value.get<int64_t>() > kMaxMultipleOf) {
-    return SchemaNotSupported(at, absl::StrCat("it is no integer from 1 to ", kMaxMultipleOf));
+    return SchemaNotSupported(at, absl::StrCat("it is not an integer from 1 to ", kMaxMultipleOf));
   }
   for (const char* bound :
        {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "format"}) {
     if (schema.contains(bound)) {
-      return SchemaNotSupported(at, absl::StrCat("it stands beside ", bound, "; use one of them"));
+      return SchemaNotSupported(
+          at, absl::StrCat("it cannot be combined with ", bound, "; use one of them"));
     }
   }
   return absl::OkStatus();
@@ -86,7 +87,7 @@ absl::StatusOr<int64_t> SchemaCount(const SchemaJson& schema, const char* keywor
   if (!value.is_number_integer() || value.get<int64_t>() < 0 ||
       value.get<int64_t>() > kMaxSchemaCount) {
     return SchemaFault(ChildPointer(pointer, keyword),
-                       absl::StrCat("is no integer from 0 to ", kMaxSchemaCount));
+                       absl::StrCat("is not an integer from 0 to ", kMaxSchemaCount));
   }
   return value.get<int64_t>();
 }
@@ -97,13 +98,12 @@ absl::Status CheckString(const SchemaJson& schema, const std::string& pointer, S
   const bool has_format = schema.contains("format");
   const bool has_pattern = schema.contains("pattern");
   if (has_pattern + has_format + has_length > 1) {
-    return SchemaNotSupported(
-        ChildPointer(pointer, has_pattern ? "pattern" : "format"),
-        "pattern, format and a length stand beside each other; use one of them");
+    return SchemaNotSupported(ChildPointer(pointer, has_pattern ? "pattern" : "format"),
+                              "pattern, format and a length cannot be combined; use one of them");
   }
   if (has_pattern) {
     const std::string at = ChildPointer(pointer, "pattern");
-    if (!schema["pattern"].is_string()) return SchemaFault(at, "is no string");
+    if (!schema["pattern"].is_string()) return SchemaFault(at, "is not a string");
     const std::string pattern = schema["pattern"].get<std::string>();
     for (const char byte : pattern) {
       if (byte < ' ' || byte > '~') return SchemaNotSupported(at, "it is not printable ASCII");
@@ -135,6 +135,7 @@ absl::Status CheckString(const SchemaJson& schema, const std::string& pointer, S
         {.pointer = ChildPointer(pointer, bounded ? "maxLength" : "minLength"),
          .states = static_cast<double>(bounded ? most : least)});
     // The class says what JSON escapes, since long repetitions forget it (string_pattern.h).
+    // tests/planted_bugs: schema_long_string_has_quotes
     out["pattern"] =
         absl::StrCat(R"(^[^"\\\x00-\x1f]{)", least, ",", bounded ? absl::StrCat(most) : "", "}$");
   }
@@ -149,7 +150,7 @@ absl::Status CheckNumber(const SchemaJson& schema, const SchemaTypes& types,
     if (!schema.contains(keyword)) continue;
     const SchemaJson& bound = schema[keyword];
     const std::string at = ChildPointer(pointer, keyword);
-    if (!bound.is_number()) return SchemaFault(at, "is no number");
+    if (!bound.is_number()) return SchemaFault(at, "is not a number");
     const double value = bound.get<double>();
     if (integers && !bound.is_number_integer()) {
       return SchemaNotSupported(at, "a bound of integers must be an integer");

@@ -18,7 +18,7 @@ std::string What(const JsonFault& fault, absl::string_view text) {
   }
   if (fault.kind == JsonFault::Kind::kInteger) return "has an integer of more than 64 bits";
   const std::string half_pair = HalfPairFault(text);
-  return half_pair.empty() ? absl::StrCat("is no JSON: ", fault.what) : half_pair;
+  return half_pair.empty() ? absl::StrCat("is not JSON: ", fault.what) : half_pair;
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ absl::StatusOr<SchemaJson> ParseSchemaText(absl::string_view text) {
   std::optional<SchemaJson> schema =
       ParseJson<SchemaJson>(text, {.depth = kMaxSchemaDepth, .signed_integers = true}, fault);
   if (!schema.has_value()) return SchemaFault("", What(fault, text));
-  if (!schema->is_object()) return SchemaFault("", "is no JSON object");
+  if (!schema->is_object()) return SchemaFault("", "is not a JSON object");
   return *std::move(schema);
 }
 

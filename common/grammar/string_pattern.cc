@@ -68,7 +68,7 @@ class PatternWriter {
         Copy(Peek(1) == '?' ? 2 : 1);  // this question mark is no quantifier
         return absl::OkStatus();
       case ')':
-        if (groups_.empty()) return absl::InvalidArgumentError("a group ends that has not begun");
+        if (groups_.empty()) return absl::InvalidArgumentError("a ')' has no matching '('");
         atom_ = groups_.back();
         groups_.pop_back();
         Copy(1);
@@ -79,6 +79,7 @@ class PatternWriter {
         break;
       case '?':
         ++at_;
+        // tests/planted_bugs: schema_optional_part_cut
         out_ += "{0,1}";
         break;
       case '{':
@@ -110,7 +111,7 @@ class PatternWriter {
   absl::Status Repetition() {
     const size_t end = pattern_.find('}', at_);
     if (end == absl::string_view::npos)
-      return absl::InvalidArgumentError("a repetition has no end");
+      return absl::InvalidArgumentError("a '{' has no matching '}'");
     const absl::string_view bounds = pattern_.substr(at_ + 1, end - at_ - 1);
     const size_t comma = bounds.find(',');
     int least = 0;
@@ -119,13 +120,13 @@ class PatternWriter {
     if (!absl::SimpleAtoi(bounds.substr(0, comma), &least) ||
         (comma != absl::string_view::npos && !unbounded &&
          !absl::SimpleAtoi(bounds.substr(comma + 1), &most))) {
-      return absl::InvalidArgumentError(absl::StrCat("{", bounds, "} is no repetition"));
+      return absl::InvalidArgumentError(absl::StrCat("{", bounds, "} is not a repetition"));
     }
     const std::string atom = out_.substr(atom_);
     if (std::max(least, most) > kMaxUnrolledRepetitions && !MatchesPlainCharacters(atom)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("it repeats more than ", kMaxUnrolledRepetitions,
-                       " times what is not one plain character or a class of them"));
+          absl::StrCat("it repeats a part that is not a character or a character class more than ",
+                       kMaxUnrolledRepetitions, " times"));
     }
     at_ = end + 1;
     if (!unbounded || !absl::StartsWith(atom, "(")) {

@@ -8,6 +8,7 @@ namespace {
 std::vector<int> LayerBegins(const KvLayout& layout, int tokens) {
   std::vector<int> begins;
   for (int layer = 0; layer < layout.layers; ++layer) {
+    // tests/planted_bugs: window_begins_a_page_late
     begins.push_back(FirstHandedOff(layout, layer, tokens));
   }
   return begins;

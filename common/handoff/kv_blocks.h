@@ -67,6 +67,7 @@ struct KvBlocks {
 
  private:
   uint8_t* Block(int layer, int token) const {
+    // tests/planted_bugs: rows_of_another_group
     const int32_t block = block_table[layout.TableIndex(layer, token)];
     return base + static_cast<size_t>(block) * layout.block_bytes();
   }

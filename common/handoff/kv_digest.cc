@@ -69,6 +69,7 @@ class IntegerUpdates {
 
 void AddTokens(IntegerUpdates& integers, absl::Span<const int32_t> token_ids, int first, int end) {
   for (int i = first; i < end; ++i) {
+    // tests/planted_bugs: digest_without_token_ids
     integers.Add(static_cast<uint32_t>(token_ids[static_cast<size_t>(i)]));
   }
 }
@@ -83,6 +84,7 @@ void AddPages(Sha256& sha, const KvDigestInput& input, int first, int end) {
     const int token = page * kKvPageTokens;
     AddTokens(integers, input.token_ids, token, std::min(token + kKvPageTokens, input.end_token));
     for (int layer = 0; layer < input.crcs.layers(); ++layer) {
+      // tests/planted_bugs: digest_page_crc
       if (LayerBegin(input, layer) <= token) integers.Add(input.crcs.At(layer, page));
     }
   }

@@ -50,7 +50,7 @@ absl::StatusOr<Shards> ReadIndex(const std::string& path, absl::Span<const uint8
   for (const auto& [tensor, shard] : json["weight_map"].items()) {
     if (!shard.is_string() || !IsShardName(shard.get<std::string>())) {
       return fields.Invalid(absl::StrCat("weight_map['", LogSafe(tensor), "']"),
-                            "is no name of a .safetensors file in the same folder; fetch the "
+                            "is not the name of a .safetensors file in the same folder; fetch the "
                             "folder again");
     }
     shards.names.insert(shard.get<std::string>());
@@ -105,9 +105,10 @@ absl::StatusOr<FolderTensors> OpenFolderWeights(const std::string& folder, bool 
   for (const auto& [tensor, shard] : shards.shard_of) {
     const auto found = all.find(tensor);
     if (found != all.end() && found->second.file == shard) continue;
-    return absl::InvalidArgumentError(absl::StrCat(folder, "/", kIndex, ": says that tensor '",
-                                                   LogSafe(tensor), "' is in ", LogSafe(shard),
-                                                   ", where it is not; fetch the folder again"));
+    return absl::InvalidArgumentError(absl::StrCat(folder, "/", kIndex, ": lists tensor '",
+                                                   LogSafe(tensor), "' in ", LogSafe(shard),
+                                                   ", which does not contain it; fetch the folder "
+                                                   "again"));
   }
   return all;
 }

@@ -31,7 +31,7 @@ absl::Status FaultError(const JsonFault& fault, const std::string& name,
     case JsonFault::Kind::kRepeatedKey:
       return FileError(name, "'", LogSafe(fault.key), "' appears twice");
     default:
-      return FileError(name, "is no JSON: byte ", fault.byte);
+      return FileError(name, "is not JSON: byte ", fault.byte);
   }
 }
 
@@ -46,7 +46,7 @@ absl::StatusOr<Json> ParseJsonObject(absl::string_view text, const std::string& 
   std::optional<Json> json = ParseJson<Json>(
       text, {.depth = limits.depth, .values = limits.values, .unique_keys = true}, fault);
   if (!json.has_value()) return FaultError(fault, name, limits);
-  if (!json->is_object()) return FileError(name, "is no JSON object");
+  if (!json->is_object()) return FileError(name, "is not a JSON object");
   return *std::move(json);
 }
 
@@ -90,7 +90,7 @@ absl::StatusOr<uint64_t> JsonFileFields::Count(const char* field, uint64_t min,
   const double number = value->is_number() ? value->get<double>() : -1;
   if (number < static_cast<double>(min) || number > static_cast<double>(max) ||
       number != std::floor(number)) {
-    return Invalid(field, absl::StrCat("is no whole number from ", min, " to ", max));
+    return Invalid(field, absl::StrCat("is not a whole number from ", min, " to ", max));
   }
   return static_cast<uint64_t>(number);
 }
@@ -103,7 +103,7 @@ absl::StatusOr<uint64_t> JsonFileFields::CountOr(const char* field, uint64_t min
 absl::StatusOr<double> JsonFileFields::Number(const char* field) const {
   BATON_ASSIGN_OR_RETURN(const Json* value, Get(field));
   if (!value->is_number() || !std::isfinite(value->get<double>())) {
-    return Invalid(field, "is no number");
+    return Invalid(field, "is not a number");
   }
   return value->get<double>();
 }
@@ -121,7 +121,7 @@ absl::StatusOr<bool> JsonFileFields::BoolOr(const char* field, bool otherwise) c
 
 absl::StatusOr<std::string> JsonFileFields::Text(const char* field) const {
   BATON_ASSIGN_OR_RETURN(const Json* value, Get(field));
-  if (!value->is_string()) return Invalid(field, "is no string");
+  if (!value->is_string()) return Invalid(field, "is not a string");
   return value->get<std::string>();
 }
 
@@ -138,7 +138,7 @@ absl::StatusOr<JsonFileFields> JsonFileFields::ObjectOr(const char* field,
 
 absl::StatusOr<JsonFileFields> JsonFileFields::Object(const char* field) const {
   BATON_ASSIGN_OR_RETURN(const Json* value, Get(field));
-  if (!value->is_object()) return Invalid(field, "is no object");
+  if (!value->is_object()) return Invalid(field, "is not an object");
   return JsonFileFields(*value, name_, absl::StrCat(prefix_, field, "."));
 }
 
@@ -150,7 +150,7 @@ absl::StatusOr<std::vector<double>> JsonFileFields::Numbers(const char* field) c
     good = (*value)[i].is_number() && std::isfinite((*value)[i].get<double>());
     if (good) numbers.push_back((*value)[i].get<double>());
   }
-  if (!good) return Invalid(field, "is no array of numbers");
+  if (!good) return Invalid(field, "is not an array of numbers");
   return numbers;
 }
 
@@ -162,7 +162,7 @@ absl::StatusOr<std::vector<std::string>> JsonFileFields::Texts(const char* field
     good = (*value)[i].is_string();
     if (good) texts.push_back((*value)[i].get<std::string>());
   }
-  if (!good) return Invalid(field, "is no array of strings");
+  if (!good) return Invalid(field, "is not an array of strings");
   return texts;
 }
 

@@ -63,7 +63,7 @@ absl::StatusOr<SafeTensor> ReadTensor(const std::string& tensor_name, const nloh
   if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string() ||
       !entry.contains("shape") || !entry["shape"].is_array() || !entry.contains("data_offsets") ||
       !entry["data_offsets"].is_array()) {
-    return error("lacks its dtype, shape or data_offsets");
+    return error("has no dtype, shape or data_offsets");
   }
   SafeTensor tensor;
   tensor.name = tensor_name;
@@ -78,7 +78,7 @@ absl::StatusOr<SafeTensor> ReadTensor(const std::string& tensor_name, const nloh
   for (const nlohmann::json& dimension : entry["shape"]) {
     uint64_t length = 0;
     if (!ReadWhole(dimension, &length) || length == 0 || !CheckedMultiply(size, length, &size)) {
-      return error("has a shape that is not of whole numbers above 0 with a product of 64 bits");
+      return error("must have a shape of whole numbers above 0 whose product fits into 64 bits");
     }
     tensor.shape.push_back(length);
   }
@@ -87,10 +87,10 @@ absl::StatusOr<SafeTensor> ReadTensor(const std::string& tensor_name, const nloh
   uint64_t end = 0;
   if (offsets.size() != 2 || !ReadWhole(offsets[0], &begin) || !ReadWhole(offsets[1], &end) ||
       begin > end || end > data.size()) {
-    return error("has data_offsets that are no place in the ", data.size(), " bytes of data");
+    return error("has data_offsets outside the ", data.size(), " bytes of data");
   }
   if (end - begin != size) {
-    return error("has ", end - begin, " bytes, and its dtype and shape ask for ", size);
+    return error("has ", end - begin, " bytes, but its dtype and shape require ", size);
   }
   tensor.data = data.subspan(begin, size);
   return tensor;
@@ -117,7 +117,7 @@ absl::Status CheckTensorsFill(const std::vector<SafeTensor>& tensors,
   }
   if (end == data.data() + data.size()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(name, ": has bytes behind its last tensor", kFetchAgain));
+      absl::StrCat(name, ": has bytes after its last tensor", kFetchAgain));
 }
 
 }  // namespace
@@ -143,9 +143,10 @@ absl::StatusOr<std::vector<SafeTensor>> ParseSafetensors(absl::Span<const uint8_
   std::memcpy(&header_bytes, bytes.data(), sizeof(header_bytes));
   bytes.remove_prefix(sizeof(header_bytes));
   if (header_bytes > bytes.size() || header_bytes > kHeaderLimits.bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": claims a header of ", header_bytes, " bytes, more than the file has or than ",
-        kHeaderLimits.bytes, "; it is no safetensors file or cut off, fetch it again"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": gives its header a length of ", header_bytes,
+                     " bytes, more than the file has or than ", kHeaderLimits.bytes,
+                     "; it is not a safetensors file, or it is cut off; fetch it again"));
   }
   const absl::string_view text(reinterpret_cast<const char*>(bytes.data()), header_bytes);
   BATON_ASSIGN_OR_RETURN(const nlohmann::json header, ParseJsonObject(text, name, kHeaderLimits));

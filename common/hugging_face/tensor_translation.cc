@@ -152,8 +152,8 @@ absl::StatusOr<RowSource> Translator::SourceOf(const std::string& name,
       (scales->second.tensor.type != SafeType::kF32 &&
        scales->second.tensor.type != SafeType::kBf16)) {
     return error(absl::StatusCode::kUnimplemented,
-                 "has dtype F8_E4M3 and lacks a fitting weight_scale_inv in F32 or BF16 with a "
-                 "scale for each 128 x 128 values, which alone is supported");
+                 "has dtype F8_E4M3, but no fitting weight_scale_inv in F32 or BF16 with a scale "
+                 "for each 128 x 128 values, which alone is supported");
   }
   source.scales = scales->second.tensor.data;
   source.scale_type = scales->second.tensor.type;
@@ -186,7 +186,7 @@ absl::Status Translator::AddGateAndUp(const TensorName& rule, uint32_t layer,
   std::vector<uint64_t> shape = entry.tensor.shape;
   if (shape.size() < 2 || shape[shape.size() - 2] % 2 != 0 || !source.scales.empty()) {
     return Error(absl::StatusCode::kInvalidArgument, name, entry,
-                 "has no even number of rows, the gate's and then as many others");
+                 "must have an even number of rows, first the gate's, then as many others");
   }
   uint64_t& rows = shape[shape.size() - 2];
   rows /= 2;
@@ -237,7 +237,7 @@ absl::Status Translator::AddExperts(const TensorName& rule, uint32_t layer, cons
   if (rule.up == nullptr) return add(rule.ours, 0, 1);
   if (shape[1] % 2 != 0) {
     return Error(absl::StatusCode::kInvalidArgument, name, entry,
-                 "has no even number of rows, the gate's and the others in turns");
+                 "must have an even number of rows, the gate's and the others in turns");
   }
   // An expert's rows are even in number, so the turns go on from one to the next.
   shape[1] /= 2;
@@ -258,7 +258,7 @@ absl::Status Translator::Take(const std::string& name, const FolderTensor& entry
   const TensorName* rule = FindRule(pattern.text);
   if (rule == nullptr) {
     return Error(absl::StatusCode::kUnimplemented, name, entry,
-                 absl::StrCat("is no part of the supported models of type ", type_.model_type));
+                 absl::StrCat("is not part of the supported models of type ", type_.model_type));
   }
   const bool head = absl::string_view(rule->ours) == "output.weight";
   if (rule->rule == TensorRule::kDropped || (head && options_.tied)) return absl::OkStatus();
@@ -271,7 +271,7 @@ absl::Status Translator::Take(const std::string& name, const FolderTensor& entry
   BATON_ASSIGN_OR_RETURN(RowSource source, SourceOf(name, entry));
   if (rule->rule == TensorRule::kGateUpInTurns) {
     if (entry.tensor.shape.size() != 2 || !source.scales.empty()) {
-      return Error(absl::StatusCode::kInvalidArgument, name, entry, "is no matrix of floats");
+      return Error(absl::StatusCode::kInvalidArgument, name, entry, "is not a matrix of floats");
     }
     source.columns = 1;
     return AddExperts(*rule, layer, source, entry.tensor.shape, name, entry);
@@ -299,7 +299,7 @@ absl::Status Translator::Take(const std::string& name, const FolderTensor& entry
   }
   plan.plus_one = rule->rule == TensorRule::kNorm && type_.norms_plus_one;
   if (plan.plus_one && shape.size() != 1) {
-    return Error(absl::StatusCode::kInvalidArgument, name, entry, "is no vector");
+    return Error(absl::StatusCode::kInvalidArgument, name, entry, "is not a vector");
   }
   const bool expert = rule->rule == TensorRule::kExpert;
   return Add(absl::StrReplaceAll(rule->ours, {{"#", absl::StrCat(layer)}}),
@@ -314,7 +314,7 @@ absl::StatusOr<ModelTensor> Translator::Finish(const std::string& name, Made& ma
     if (made.parts.rbegin()->first + 1 != made.parts.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat(options_.folder, ": expert ", made.parts.size() - 1,
-                       " or one before it lacks its part of ", name, "; fetch the folder again"));
+                       " or one before it has no part of ", name, "; fetch the folder again"));
     }
     dims.push_back(made.parts.size());
     for (auto part = std::next(made.parts.begin()); part != made.parts.end(); ++part) {

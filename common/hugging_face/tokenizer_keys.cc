@@ -41,7 +41,7 @@ absl::Status AddIds(const JsonFileFields& fields, const char* field, std::vector
     BATON_ASSIGN_OR_RETURN(const std::vector<double> numbers, fields.Numbers(field));
     for (const double number : numbers) {
       if (number < 0 || number > INT_MAX || number != static_cast<int32_t>(number)) {
-        return fields.Invalid(field, "has a number that is no token id");
+        return fields.Invalid(field, "has a number that is not a token id");
       }
       ids.push_back(static_cast<int32_t>(number));
     }
@@ -192,8 +192,8 @@ absl::Status ReadTokenizerKeys(const std::string& folder, const JsonFileFields& 
   if (!tokenizer.has_value()) {
     return absl::NotFoundError(
         absl::StrCat(tokenizer_path,
-                     ": is not there; fetch the folder again, or save the model's tokenizer "
-                     "with transformers if it has only tokenizer.model"));
+                     ": does not exist; fetch the folder again, or save the model's tokenizer with "
+                     "transformers if it has only tokenizer.model"));
   }
   metadata.Text("tokenizer.huggingface.json", std::string(*tokenizer));
 

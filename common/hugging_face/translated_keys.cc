@@ -112,7 +112,7 @@ absl::StatusOr<std::vector<float>> Factors(const JsonFileFields& rope, const cha
   const bool good = std::all_of(factors.begin(), factors.end(), [](float f) { return f > 0; });
   if (factors.size() != keys.rope_dim / 2 || !good) {
     return rope.Invalid(field,
-                        absl::StrCat("is no array of ", keys.rope_dim / 2, " numbers above 0"));
+                        absl::StrCat("is not an array of ", keys.rope_dim / 2, " numbers above 0"));
   }
   return factors;
 }
@@ -284,7 +284,7 @@ absl::Status ReadWindowFields(const JsonFileFields& config, uint64_t default_per
   if (config.Has("layer_types")) {
     BATON_ASSIGN_OR_RETURN(const std::vector<std::string> types, config.Texts("layer_types"));
     if (types.size() != keys.layers) {
-      return config.Invalid("layer_types", "has not one type for each of num_hidden_layers");
+      return config.Invalid("layer_types", "must have one type for each of num_hidden_layers");
     }
     for (size_t layer = 0; layer < types.size(); ++layer) {
       if (types[layer] != "sliding_attention" && types[layer] != "full_attention") {

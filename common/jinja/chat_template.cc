@@ -46,7 +46,7 @@ absl::StatusOr<Value> MessageValue(jinja::Workspace& workspace, const Json& mess
   const auto role = message.find("role");
   if (!message.is_object() || role == message.end() || !role->is_string()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("messages[", index, "] is no object with a role that is a string"));
+        absl::StrCat("messages[", index, "] must be an object whose role is a string"));
   }
   std::vector<std::pair<Value, Value>> items;
   for (const auto& [name, member] : message.items()) {  // no step: FromJson counts them
@@ -74,7 +74,8 @@ absl::StatusOr<std::vector<TextPiece>> Run(const jinja::Block& block, const Valu
   variables.emplace_back("documents", Value{jinja::None{}});
   for (const auto& [name, json] : options.variables.items()) {  // no step: FromJson counts them
     if (IsChatVariable(name)) {
-      return absl::InvalidArgumentError(absl::StrCat("the variable ", name, " is the chat's own"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the variable ", name, " is reserved for the chat"));
     }
     BATON_ASSIGN_OR_RETURN(const Value value, jinja::FromJson(workspace, json));
     variables.emplace_back(name, value);
@@ -148,9 +149,9 @@ absl::StatusOr<std::vector<TextPiece>> ChatTemplate::Render(
 
 absl::StatusOr<std::vector<TextPiece>> ChatTemplate::Render(
     const ChatJson& chat, const ChatTemplateOptions& options) const {
-  if (!chat.messages.is_array()) return absl::InvalidArgumentError("messages is no array");
+  if (!chat.messages.is_array()) return absl::InvalidArgumentError("messages must be an array");
   if (!chat.tools.is_array() && !chat.tools.is_null()) {
-    return absl::InvalidArgumentError("tools is no array");
+    return absl::InvalidArgumentError("tools must be an array");
   }
   jinja::Workspace workspace(options.cancelled);
   jinja::ListBuilder values(workspace);

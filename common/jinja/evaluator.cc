@@ -195,7 +195,7 @@ absl::StatusOr<Value> Evaluator::Call(const Expression& expression, Scope& scope
     return CallNative(std::get<NativeFunction>(callee.data), expression, scope);
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("'", expression.name, "' is no function but a ", Describe(callee)));
+      absl::StrCat("'", expression.name, "' is not a function but a ", Describe(callee)));
 }
 
 absl::StatusOr<Value> Evaluator::CallMacro(const Statement& macro, const Expression& call,
@@ -218,7 +218,7 @@ absl::StatusOr<Value> Evaluator::CallMacro(const Statement& macro, const Express
                      [&name = name](const auto& parameter) { return parameter.first == name; });
     if (known == macro.parameters.end() || inner.Has(name)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("macro '", call.name, "' does not take '", name, "'"));
+          absl::StrCat("macro '", call.name, "' has no parameter '", name, "'"));
     }
     BATON_ASSIGN_OR_RETURN(const Value value, Evaluate(*expression, scope));
     BATON_RETURN_IF_ERROR(inner.Set(name, value));
@@ -280,7 +280,7 @@ absl::StatusOr<Value> Evaluator::StrftimeNow(const Value& format) {
   for (size_t at = bytes.find('%'); at != std::string::npos; at = bytes.find('%', at + 2)) {
     if (at + 1 < bytes.size() && absl::StrContains("aAbBdHIjmMpSyY%", bytes[at + 1])) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("strftime_now() does not know '", bytes.substr(at, 2), "'"));
+        absl::StrCat("strftime_now() does not support '", bytes.substr(at, 2), "'"));
   }
   const absl::TimeZone utc = absl::UTCTimeZone();
   return workspace_.NewText(absl::FormatTime(bytes, absl::FromCivil(today_, utc), utc),
@@ -299,7 +299,7 @@ absl::StatusOr<Value> Evaluator::Range(const std::vector<Value>& arguments) {
   int64_t at = arguments.size() > 1 ? arguments[0].Integer() : 0;
   const int64_t stop = arguments[arguments.size() > 1 ? 1 : 0].Integer();
   const int64_t step = arguments.size() > 2 ? arguments[2].Integer() : 1;
-  if (step == 0) return absl::InvalidArgumentError("range() with a step of 0");
+  if (step == 0) return absl::InvalidArgumentError("range() needs a step other than 0");
   ListBuilder items(workspace_, {.trusted_size = trusted});
   while (step > 0 ? at < stop : at > stop) {
     BATON_RETURN_IF_ERROR(items.Add(Value{at, trusted}));

@@ -64,14 +64,15 @@ absl::StatusOr<ExpressionPtr> MakeBuiltinCall(const Builtin& builtin, int line,
     const auto parameter = std::find(parameters.begin(), parameters.end(), name);
     const size_t slot = 1 + static_cast<size_t>(parameter - parameters.begin());
     if (parameter == parameters.end() || node->operands[slot] != nullptr) {
-      return TemplateError(line, absl::StrCat("'", builtin.name, "' does not take '", name, "'"));
+      return TemplateError(line,
+                           absl::StrCat("'", builtin.name, "' has no parameter '", name, "'"));
     }
     node->operands[slot] = std::move(value);
   }
   for (size_t i = 0; i < builtin.required; ++i) {
     if (node->operands[1 + i] == nullptr) {
       return TemplateError(
-          line, absl::StrCat("'", builtin.name, "' lacks its argument '", parameters[i], "'"));
+          line, absl::StrCat("'", builtin.name, "' needs an argument '", parameters[i], "'"));
     }
   }
   return FinishNode(std::move(node));

@@ -88,7 +88,7 @@ absl::StatusOr<bool> Contains(Workspace& workspace, const Value& container, cons
   if (container.text() != nullptr) {
     if (item.text() == nullptr) {
       return absl::InvalidArgumentError(
-          absl::StrCat("'in' a string looks for strings, not for a ", Describe(item)));
+          absl::StrCat("'in' can search a string for a string only, not for a ", Describe(item)));
     }
     BATON_ASSIGN_OR_RETURN(const Text* text, ToText(workspace, container));
     BATON_ASSIGN_OR_RETURN(const Text* needle, ToText(workspace, item));

@@ -69,7 +69,7 @@ class JsonWriter {
       BATON_ASSIGN_OR_RETURN(const Text* digits, ToText(workspace_, value));
       return builder_.Append(*digits);
     }
-    return absl::InvalidArgumentError(absl::StrCat("tojson of a ", Describe(value)));
+    return absl::InvalidArgumentError(absl::StrCat("tojson cannot write a ", Describe(value)));
   }
 
  private:

@@ -76,7 +76,7 @@ absl::StatusOr<Value> Convert(Workspace& workspace, const Json& json, int depth)
     case Json::value_t::object:
       return ConvertObject(workspace, json, depth + 1);
     default:
-      return absl::InvalidArgumentError("is no JSON");
+      return absl::InvalidArgumentError("is not JSON");
   }
 }
 

@@ -66,7 +66,8 @@ absl::StatusOr<Value> Items(Workspace& workspace, const Value& subject, Argument
 // A list of the attribute `name` of each item.
 absl::StatusOr<const List*> Attributes(Workspace& workspace, const List& list, const Value& name,
                                        bool generator) {
-  if (name.text() == nullptr) return absl::InvalidArgumentError("an attribute's name is no string");
+  if (name.text() == nullptr)
+    return absl::InvalidArgumentError("an attribute's name must be a string");
   ListBuilder values(workspace, {.generator = generator, .trusted_size = list.trusted_size});
   for (const Value& item : list.items) {
     BATON_ASSIGN_OR_RETURN(const Value value, Attribute(workspace, item, name.text()->bytes()));
@@ -90,7 +91,7 @@ absl::StatusOr<const Builtin*> Named(const Builtin* (*find)(absl::string_view), 
   const Builtin* found = name.text() != nullptr ? find(name.text()->bytes()) : nullptr;
   if (found == nullptr || found->required > 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("no filter or test for a list: ",
+        absl::StrCat("there is no filter or test for lists with the name ",
                      name.text() != nullptr ? Shortened(name.text()->bytes()) : Describe(name)));
   }
   return found;
@@ -111,9 +112,10 @@ absl::StatusOr<Value> Map(Workspace& workspace, const Value& subject, Arguments 
     BATON_ASSIGN_OR_RETURN(list, Attributes(workspace, *list, *arguments[1], true));
     return Value{list};
   }
-  if (arguments[0] == nullptr) return absl::InvalidArgumentError("map() lacks a filter");
+  if (arguments[0] == nullptr) return absl::InvalidArgumentError("map() needs a filter");
   BATON_ASSIGN_OR_RETURN(const Builtin* filter, Named(FindFilter, *arguments[0]));
-  if (filter->required > 0) return absl::InvalidArgumentError("map() of a filter with arguments");
+  if (filter->required > 0)
+    return absl::InvalidArgumentError("map() supports only filters without arguments");
   const std::vector<const Value*> none(filter->parameters.size());
   ListBuilder values(workspace, {.generator = true, .trusted_size = list->trusted_size});
   for (const Value& item : list->items) {
@@ -131,7 +133,7 @@ absl::StatusOr<Value> Pick(Workspace& workspace, const List& list, const List& j
   if (test_name != nullptr) {
     BATON_ASSIGN_OR_RETURN(test, Named(FindTest, *test_name));
     if (test->required > 0 && argument == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("test '", test->name, "' lacks an argument"));
+      return absl::InvalidArgumentError(absl::StrCat("test '", test->name, "' needs an argument"));
     }
   }
   const std::vector<const Value*> arguments(test != nullptr ? test->parameters.size() : 0,

@@ -37,7 +37,7 @@ absl::StatusOr<Value> StringReplace(Workspace& workspace, const Value& subject,
                                     Arguments arguments) {
   BATON_RETURN_IF_ERROR(StringSubject(workspace, subject, "replace").status());
   if (arguments[0]->text() == nullptr || arguments[1]->text() == nullptr) {
-    return absl::InvalidArgumentError("replace() replaces a string by a string");
+    return absl::InvalidArgumentError("replace() takes two strings");
   }
   return ReplaceText(workspace, subject, *arguments[0], *arguments[1], arguments[2]);
 }
@@ -68,7 +68,8 @@ absl::StatusOr<Value> Split(Workspace& workspace, const Value& subject, Argument
   BATON_ASSIGN_OR_RETURN(const Text* text, StringSubject(workspace, subject, "split"));
   int64_t limit = -1;
   if (arguments[1] != nullptr) {
-    if (!arguments[1]->IsInteger()) return absl::InvalidArgumentError("split() counts in integers");
+    if (!arguments[1]->IsInteger())
+      return absl::InvalidArgumentError("the count of split() must be an integer");
     limit = arguments[1]->Integer();
   }
   if (arguments[0] == nullptr || arguments[0]->Is<None>()) {
@@ -76,7 +77,8 @@ absl::StatusOr<Value> Split(Workspace& workspace, const Value& subject, Argument
   }
   const Text* separator = arguments[0]->text();
   if (separator == nullptr || separator->empty()) {
-    return absl::InvalidArgumentError("split() takes a separator that is a string and not empty");
+    return absl::InvalidArgumentError(
+        "the separator of split() must be a string that is not empty");
   }
   ListBuilder parts(workspace, {.trusted_size = text->trusted() && separator->trusted()});
   size_t at = 0;
@@ -152,7 +154,7 @@ absl::StatusOr<Value> Format(Workspace& workspace, const Value& subject, Argumen
     if (escaped) continue;
     if (field != "{}" || used == arguments.size() || arguments[used] == nullptr) {
       return absl::InvalidArgumentError(
-          "format() fills fields '{}' and has an argument for each of them");
+          "format() supports only fields '{}' and needs an argument for each of them");
     }
     BATON_ASSIGN_OR_RETURN(const Text* argument, ToText(workspace, *arguments[used++]));
     BATON_RETURN_IF_ERROR(text->TrustedBetween(at, at + 2)

@@ -66,7 +66,7 @@ absl::StatusOr<Value> IntegerArithmetic(Operator op, int64_t a, int64_t b, bool 
     default:
       result = b == -1 ? 0 : a - FloorDivide(a, b) * b;
   }
-  if (overflow) return absl::InvalidArgumentError("an integer outgrows 64 bits");
+  if (overflow) return absl::InvalidArgumentError("an integer does not fit into 64 bits");
   return Value{result, trusted};
 }
 
@@ -211,7 +211,8 @@ struct Bounds {
 absl::StatusOr<int64_t> Bound(const Value* value, int64_t size, bool backwards, int64_t absent) {
   if (value == nullptr || value->Is<None>()) return absent;
   if (!value->IsInteger()) {
-    return absl::InvalidArgumentError(absl::StrCat("a slice bound is a ", Describe(*value)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a slice bound must be an integer, not a ", Describe(*value)));
   }
   int64_t bound = value->Integer();
   if (bound < 0) bound += size;
@@ -225,7 +226,7 @@ absl::StatusOr<Bounds> SliceBounds(int64_t size, const Value* start, const Value
   Bounds bounds{.start = 0, .stop = size, .step = 1};
   if (step != nullptr && !step->Is<None>()) {
     if (!step->IsInteger() || step->Integer() == 0) {
-      return absl::InvalidArgumentError("a slice step is an integer other than 0");
+      return absl::InvalidArgumentError("a slice step must be an integer other than 0");
     }
     // A step beyond the size takes one item, as this one does, which cannot overflow.
     bounds.step = step->Integer() > size    ? size + 1
@@ -313,7 +314,8 @@ absl::StatusOr<Value> ApplyUnary(Operator op, const Value& operand) {
   if (operand.IsNumber()) {
     return Value{negate ? -operand.Number() : operand.Number(), operand.trusted};
   }
-  return absl::InvalidArgumentError(absl::StrCat("no sign can stand before a ", Describe(operand)));
+  return absl::InvalidArgumentError(
+      absl::StrCat("a sign cannot be applied to a ", Describe(operand)));
 }
 
 absl::StatusOr<Value> Subscript(Workspace& workspace, const Value& value, const Value& index) {
@@ -326,7 +328,7 @@ absl::StatusOr<Value> Subscript(Workspace& workspace, const Value& value, const 
     return Value{Undefined{"dict entry"}};
   }
   if (value.Is<Undefined>()) {
-    return absl::InvalidArgumentError(absl::StrCat("subscript of ", Describe(value)));
+    return absl::InvalidArgumentError(absl::StrCat("[] cannot be applied to ", Describe(value)));
   }
   if (!index.IsInteger()) return Value{Undefined{"list item"}};
   const bool is_text = value.text() != nullptr;
@@ -362,7 +364,8 @@ absl::StatusOr<Value> Slice(Workspace& workspace, const Value& value, const Valu
   }
   const List* list = value.list();
   if (list == nullptr || list->generator) {
-    return absl::InvalidArgumentError(absl::StrCat("slice of a ", Describe(value)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a slice cannot be taken of a ", Describe(value)));
   }
   const auto size = static_cast<int64_t>(list->items.size());
   BATON_ASSIGN_OR_RETURN(const Bounds bounds, SliceBounds(size, start, stop, step));

@@ -25,7 +25,7 @@ struct KeyedItem {
 absl::StatusOr<std::vector<KeyedItem>> KeysOf(Workspace& workspace, const std::vector<Value>& items,
                                               const Value* case_sensitive, const Value* attribute) {
   if (attribute != nullptr && attribute->text() == nullptr) {
-    return absl::InvalidArgumentError("an attribute's name is no string");
+    return absl::InvalidArgumentError("an attribute's name must be a string");
   }
   const bool lower = case_sensitive == nullptr || !IsTrue(*case_sensitive);
   std::vector<KeyedItem> ordered;

@@ -22,11 +22,11 @@ absl::StatusOr<uint32_t> TakeHex(absl::string_view body, size_t& at, size_t digi
   uint32_t point = 0;
   for (size_t i = 0; i < digits; ++i, ++at) {
     const int digit = at < body.size() ? DigitValue(body[at]) : 99;
-    if (digit > 15) return absl::InvalidArgumentError("an escape lacks hexadecimal digits");
+    if (digit > 15) return absl::InvalidArgumentError("an escape has too few hexadecimal digits");
     point = point * 16 + static_cast<uint32_t>(digit);
   }
   if (point > 0x10FFFF || (point >= 0xD800 && point <= 0xDFFF)) {
-    return absl::InvalidArgumentError("an escape is no Unicode character");
+    return absl::InvalidArgumentError("an escape is not a Unicode character");
   }
   return point;
 }

@@ -130,7 +130,7 @@ absl::StatusOr<Value> Int(Workspace& workspace, const Value& subject, Arguments 
   fallback.trusted = fallback.trusted && TrustOf(subject);
   if (subject.IsInteger()) return Value{subject.Integer(), subject.trusted};
   if (subject.Is<Undefined>()) {
-    return absl::InvalidArgumentError(absl::StrCat("int of an ", Describe(subject)));
+    return absl::InvalidArgumentError(absl::StrCat("int cannot convert an ", Describe(subject)));
   }
   double number = std::numeric_limits<double>::quiet_NaN();
   if (subject.IsNumber()) number = subject.Number();
@@ -177,7 +177,8 @@ absl::StatusOr<Value> StripText(Workspace& workspace, const Value& subject, cons
   const Text* set = nullptr;
   if (characters != nullptr && !characters->Is<None>()) {
     set = characters->text();
-    if (set == nullptr) return absl::InvalidArgumentError("the characters to strip are no string");
+    if (set == nullptr)
+      return absl::InvalidArgumentError("the characters to strip must be a string");
   }
   const absl::string_view bytes = text->bytes();
   size_t begin = 0;
@@ -204,10 +205,12 @@ absl::StatusOr<Value> ReplaceText(Workspace& workspace, const Value& subject, co
   BATON_ASSIGN_OR_RETURN(const Text* text, ToText(workspace, subject));
   BATON_ASSIGN_OR_RETURN(const Text* needle, ToText(workspace, from));
   BATON_ASSIGN_OR_RETURN(const Text* replacement, ToText(workspace, to));
-  if (needle->empty()) return absl::InvalidArgumentError("replace() of an empty string");
+  if (needle->empty())
+    return absl::InvalidArgumentError("replace() cannot replace an empty string");
   int64_t left = -1;
   if (count != nullptr && !count->Is<None>()) {
-    if (!count->IsInteger()) return absl::InvalidArgumentError("replace() counts in integers");
+    if (!count->IsInteger())
+      return absl::InvalidArgumentError("the count of replace() must be an integer");
     left = count->Integer();
   }
   TextBuilder builder(workspace);

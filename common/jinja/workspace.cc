@@ -106,7 +106,7 @@ absl::StatusOr<Value> Workspace::NewDict(const std::vector<std::pair<Value, Valu
   for (const auto& [key, value] : items) {
     BATON_RETURN_IF_ERROR(Step());
     if (key.text() == nullptr && !key.IsNumber()) {
-      return absl::InvalidArgumentError(absl::StrCat("a dict key is a ", Describe(key)));
+      return absl::InvalidArgumentError(absl::StrCat("a dict key cannot be a ", Describe(key)));
     }
     BATON_ASSIGN_OR_RETURN(const int child_depth, ChildDepth(value));
     depth = std::max(depth, child_depth);

@@ -20,6 +20,7 @@ void BlockSources::Opened(const std::vector<BlockPool::Block>& held, int first_t
     std::set<std::string> names;
     if (static_cast<int>(index) / groups_ * block_size_ < first_token) {
       names = NamesOf(held[index]);
+      // tests/planted_bugs: quarantine_forgets_who_began_a_block
       if (names.empty()) names.insert("");
     }
     names.insert(name);
@@ -48,6 +49,7 @@ bool BlockSources::AnyFrom(const std::vector<BlockPool::Block>& blocks,
                            const std::string& name) const {
   return std::any_of(blocks.begin(), blocks.end(), [&](const BlockPool::Block& block) {
     if (block.empty()) return false;
+    // tests/planted_bugs: quarantine_spares_who_shares
     return name.empty() ? Of(block).empty() : NamesOf(block).count(name) > 0;
   });
 }

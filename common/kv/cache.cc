@@ -98,6 +98,7 @@ bool KvCache::KeepStagedPageCrc(const BlockRef& block, int layer, int page_in_bl
   while (found >> 32 != life >> 32) {
     if (kept.compare_exchange_weak(found, life | crc)) return true;
   }
+  // tests/planted_bugs: staged_crc_not_compared
   return static_cast<uint32_t>(found) == crc;
 }
 

@@ -162,6 +162,7 @@ void PrefixCache::Forget(int32_t block) {
 }
 
 void PrefixCache::ForgetAll() {
+  // tests/planted_bugs: forgotten_prefix_found
   for (int32_t block = 0; block < static_cast<int32_t>(entries_.size()); ++block) Forget(block);
 }
 

@@ -67,6 +67,7 @@ PrefixPages::Changes PrefixPages::Read(Position& position, size_t most) const {
     for (size_t i = 0; i < latest.size(); ++i) {
       const auto& [page, added] = latest[i];
       if (i + 1 < latest.size() && latest[i + 1].first == page) continue;
+      // tests/planted_bugs: prefix_pages_gone_not_told
       (added ? changes.added : changes.removed).push_back(page);
     }
   }

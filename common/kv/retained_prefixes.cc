@@ -76,6 +76,7 @@ std::vector<int32_t> RetainedPrefixes::RowOf(const Entry& entry, size_t row) con
   const size_t begin = (row - entry.prefix.first_block) * groups_;
   for (size_t index = begin; index < begin + groups_; ++index) {
     const BlockRef& held = entry.blocks[index];
+    // tests/planted_bugs: retained_generation_not_checked
     blocks.push_back(held.id != kNoBlock && pool_.Lives(held) ? held.id : kNoBlock);
   }
   return blocks;

@@ -84,9 +84,9 @@ absl::Status TensorLoader::VectorsIfPresent(const std::string& name, int count, 
 absl::Status TensorLoader::CheckNoneLeft(const std::string& architecture) const {
   for (const GgufTensor& tensor : file_.tensors()) {
     if (taken_.contains(tensor.name)) continue;
-    return InFile(absl::UnimplementedError(
-        absl::StrCat("tensor '", tensor.name,
-                     "' is no part of the supported models of architecture '", architecture, "'")));
+    return InFile(absl::UnimplementedError(absl::StrCat(
+        "tensor '", tensor.name, "' is not part of the supported models of architecture '",
+        architecture, "'")));
   }
   return absl::OkStatus();
 }
@@ -100,7 +100,7 @@ absl::StatusOr<const GgufTensor*> TensorLoader::Find(const std::string& name,
   if (tensor->dims != dims) {
     return InFile(absl::InvalidArgumentError(
         absl::StrCat("tensor '", name, "' has dimensions ", absl::StrJoin(tensor->dims, " x "),
-                     "; the metadata asks for ", absl::StrJoin(dims, " x "))));
+                     "; the metadata requires ", absl::StrJoin(dims, " x "))));
   }
   taken_.insert(name);
   return tensor;

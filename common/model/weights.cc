@@ -147,8 +147,8 @@ absl::Status LoadRopeDivisors(TensorLoader& loader, const ModelConfig& config,
     BATON_ASSIGN_OR_RETURN(std::vector<float> values, loader.HostVector(name, rope.dim / 2));
     for (const float divisor : values) {
       if (divisor >= 1e-6f && divisor <= 1e6f) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": tensor '", name, "' holds ", divisor, ", no divisor"));
+      return absl::InvalidArgumentError(absl::StrCat(path, ": tensor '", name, "' contains ",
+                                                     divisor, ", which cannot be a divisor"));
     }
     if (wanted) divisors = std::move(values);
   }

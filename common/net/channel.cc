@@ -71,7 +71,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(absl::string_view add
   if (!absl::StartsWith(address, "unix:")) {
     BATON_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
     if (parsed.port == 0) {
-      return absl::InvalidArgumentError(absl::StrCat("'", address, "': port 0 cannot be called"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", address, "': port 0 cannot be called; give the server's port"));
     }
   }
   BATON_RETURN_IF_ERROR(credentials.CheckAddress("connection to", address));

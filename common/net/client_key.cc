@@ -9,6 +9,7 @@
 
 #include "common/base/small_file.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flag_group.h"
 
 namespace baton {
 namespace {
@@ -25,14 +26,16 @@ absl::StatusOr<std::string> CheckKey(const std::string& source, absl::string_vie
   });
   if (!key.empty() && key.size() <= kMaxKeyBytes && good) return std::string(key);
   return absl::InvalidArgumentError(absl::StrCat(
-      source, ": holds no API key; it must be one line, as `baton keys new` prints it"));
+      source, ": contains no API key; it must be one line, as printed by `baton keys new`"));
 }
 
 }  // namespace
 
 void AddApiKeyFlag(FlagSet& flags, std::string& file) {
-  flags.AddString("api-key-file", file,
-                  "file with the API key to show the router (or BATON_API_KEY holds the key)");
+  flags.SetGroup(FlagGroup::kSecurity);
+  flags.AddString("api-key-file=FILE", file,
+                  "File with the API key for the router; empty: the key in the variable "
+                  "BATON_API_KEY");
 }
 
 absl::StatusOr<ClientKey> ClientKey::Read(const std::string& file, absl::string_view address,

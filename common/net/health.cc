@@ -15,6 +15,7 @@ constexpr absl::Duration kLivenessTimeout = absl::Seconds(10);
 }  // namespace
 
 void ProgressJudge::Observe(const ProgressSample& sample, absl::Time now) {
+  // tests/planted_bugs: judge_progress
   if (sample.runnable_sequences == 0 || progress_ != sample.progress) since_ = now;
   progress_ = sample.progress;
   stuck_ = now - since_;

@@ -11,6 +11,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
+#include "common/flags/flag_group.h"
 #include "common/rpc/limits.h"
 
 namespace baton {
@@ -28,7 +29,7 @@ absl::Status CheckText(absl::string_view name) {
   });
   if (prints && IsUtf8(name)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "has a control character or is no UTF-8; leave out what does not print");
+      "has a control character or is not UTF-8; use printable characters");
 }
 
 // Adds the names of one text to `names`.
@@ -61,17 +62,29 @@ FlagValue NamesValue(std::vector<std::string>& names, bool patterns) {
 
 }  // namespace
 
+void AddModelFileFlags(FlagSet& flags, std::string& model, std::string& sha256,
+                       absl::string_view note) {
+  flags.SetGroup(FlagGroup::kModel);
+  flags.AddString("model=FILE", model, absl::StrCat("GGUF file or Hugging Face folder", note));
+  flags.AddString("model-sha256=HEX", sha256,
+                  "SHA-256 that the model must have: the output of `sha256sum FILE`. For several "
+                  "files docs/models.md has the command");
+}
+
 void AddServedModelNameFlag(FlagSet& flags, std::vector<std::string>& names) {
-  flags.Add("served-model-name",
-            "Names by which clients call the model: repeated, or separated by commas or blanks. "
-            "Answers and metrics have the first (default: the file's name)",
+  flags.SetGroup(FlagGroup::kModel);
+  flags.Add("served-model-name=NAME",
+            "Name by which clients call the model. May be repeated; answers and metrics show the "
+            "first name. Empty: the name of the file",
             NamesValue(names, /*patterns=*/false));
 }
 
 void AddModelAliasFlag(FlagSet& flags, std::vector<std::string>& patterns) {
-  flags.Add("model-alias",
-            "Patterns of further names by which clients may call the model, such as claude-*; *: "
-            "any characters, ?: one character; repeated. GET /v1/models lists exact names only",
+  flags.SetGroup(FlagGroup::kModel);
+  flags.Add("model-alias=PATTERN",
+            "Pattern of further names by which clients may call the model, such as claude-* (* "
+            "matches any text, ? one character). May be repeated. GET /v1/models lists only exact "
+            "names",
             NamesValue(patterns, /*patterns=*/true));
 }
 

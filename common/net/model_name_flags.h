@@ -1,10 +1,12 @@
-// The flags that name the model: --served-model-name of routers, workers and `baton serve`, and
-// --model-alias of those that serve clients.
+// The flags that name the model: --model, --model-sha256 and --served-model-name of routers,
+// workers and `baton serve`, and --model-alias of routers and `baton serve`.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <vector>
+
+#include "absl/strings/string_view.h"
 
 #include "common/flags/flags.h"
 
@@ -12,6 +14,10 @@ namespace baton {
 
 // The most names, and the most patterns of aliases.
 inline constexpr size_t kMaxModelNames = 32;
+
+// Adds --model and --model-sha256. The help of --model ends with `note`.
+void AddModelFileFlags(FlagSet& flags, std::string& model, std::string& sha256,
+                       absl::string_view note = "");
 
 // Adds --served-model-name. The flag is repeated, or one value has several names, separated by
 // commas or blanks. A name that is given twice counts once. A name has at most kMaxNameBytes bytes:

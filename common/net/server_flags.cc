@@ -5,6 +5,7 @@
 #include "common/base/address.h"
 #include "common/base/status_macros.h"
 #include "common/certificates/credentials.h"
+#include "common/flags/flag_group.h"
 
 namespace baton {
 namespace {
@@ -20,32 +21,38 @@ absl::Status CheckPlain(absl::string_view flag, const std::string& address) {
 }  // namespace
 
 void AddServerFlags(FlagSet& flags, ServerFlags& server) {
-  flags.AddAddress("listen", server.listen,
-                   "Address of the gRPC server, host:port (port 0: any free)");
+  flags.SetGroup(FlagGroup::kConnection);
+  flags.AddAddress("listen", server.listen, "Address of the gRPC server; port 0: any free port");
+  flags.AddAddress("advertise", server.advertise,
+                   "Address given to peers in place of --listen; prefill workers send KV caches "
+                   "there. If its host is not the one that the router calls, the router needs "
+                   "--advertised-host");
+  flags.SetGroup(FlagGroup::kObservability);
   flags.AddAddress("health-listen", server.health_listen,
-                   "Plain address for probes: gRPC health services startup, liveness, readiness");
-  flags.AddAddress("metrics-listen", server.metrics_listen, "Plain address of HTTP /metrics");
-  flags.AddBool(
-      "metrics-vllm-names", server.metrics_vllm_names,
-      "Have /metrics tell by vLLM's names too, for gateways and dashboards that read them");
-  flags.AddBool("insecure-probes", server.insecure_probes,
-                "Allow --health-listen and --metrics-listen, always plain text, beyond loopback");
-  flags.AddBool(
-      "reuse-port", server.reuse_port,
-      "Open the ports with SO_REUSEPORT, beside sockets of the same user by which another "
-      "process, such as `baton serve`, keeps them from other users");
-  flags.AddBool("reflection", server.reflection,
-                "Offer gRPC reflection beyond loopback too, where it tells every peer all methods");
-  flags.AddAddress(
-      "advertise", server.advertise,
-      "Address where others reach --listen. A decode worker gets KV caches there, if "
-      "its router reaches it at the same host or allows that host (--advertised-host)");
-  flags.AddString("log-level", server.log_level, "Least severity that is logged",
+                   "Address of a gRPC server for health probes only, never encrypted: the "
+                   "services startup, liveness and readiness; empty: none");
+  flags.AddAddress("metrics-listen", server.metrics_listen,
+                   "Address of GET /metrics for Prometheus, over plain HTTP; empty: none");
+  flags.AddBool("metrics-vllm-names", server.metrics_vllm_names,
+                "Add metrics under vLLM's names to /metrics, for gateways and dashboards made for "
+                "vLLM");
+  flags.AddString("log-level", server.log_level, "Lowest severity to log",
                   {"trace", "debug", "info", "warning", "error"});
-  flags.AddString("log-format", server.log_format, "Shape of log lines", {"text", "json"});
+  flags.AddString("log-format", server.log_format, "Format of log lines", {"text", "json"});
+  flags.SetGroup(FlagGroup::kProcess);
+  flags.AddBool("reuse-port", server.reuse_port,
+                "Open ports with SO_REUSEPORT, because another process of the same user, such as "
+                "`baton serve`, has reserved them");
   flags.AddDuration("shutdown-timeout", server.shutdown_timeout, absl::ZeroDuration(),
-                    absl::Hours(24), "How long SIGTERM waits for what runs");
+                    absl::Hours(24),
+                    "Longest time that running requests may take to finish after SIGTERM");
   flags.AddBool("check-config", server.check_config, "Check flags and files, then exit");
+  flags.SetGroup(FlagGroup::kSecurity);
+  flags.AddBool("insecure-probes", server.insecure_probes,
+                "Allow --health-listen and --metrics-listen, which are never encrypted, beyond "
+                "loopback");
+  flags.AddBool("reflection", server.reflection,
+                "Offer gRPC reflection beyond loopback too; it shows all methods to every peer");
   AddTlsFlags(flags, server.tls);
 }
 

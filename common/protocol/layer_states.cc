@@ -73,6 +73,7 @@ absl::Status CheckSameLayerStates(const KvShape& ours, const KvShape& theirs) {
   for (int layer = 0; layer < layers; ++layer) {
     const LayerState here = StateOf(ours, layer);
     const LayerState there = StateOf(theirs, layer);
+    // tests/planted_bugs: layer_states_not_compared
     if (here.kind() == there.kind() && here.window() == there.window()) continue;
     return absl::FailedPreconditionError(absl::StrCat("shape.layer_states: layer ", layer, " is ",
                                                       StateText(there), ", this worker's is ",

@@ -39,7 +39,7 @@ absl::StatusOr<std::optional<double>> NumberOf(const GgufFile& file, absl::strin
   if (!file.Has(key)) return std::nullopt;
   if (const auto number = file.GetFloat(key); number.ok()) return *number;
   const auto whole = file.GetInt(key);
-  if (!whole.ok()) return Invalid(file, field, "is no number");
+  if (!whole.ok()) return Invalid(file, field, "is not a number");
   return static_cast<double>(*whole);
 }
 

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/status_macros.h"
+#include "common/flags/flag_group.h"
 #include "common/protocol/model_sampling.h"
 
 namespace baton {
@@ -13,18 +14,20 @@ constexpr double kLeastTopP = 1e-6;
 }  // namespace
 
 void AddSamplingDefaultFlags(FlagSet& flags, SamplingDefaults& defaults, const std::string& note) {
-  flags.AddString("generation-config", defaults.generation_config,
-                  absl::StrCat(note,
-                               "Source of the sampling values that a request does not set; auto "
-                               "is the model's file and then --default-temperature and "
-                               "--default-top-p, none is these two alone"),
-                  {"auto", "none"});
-  flags.AddDouble("default-temperature", defaults.temperature, 0, 100,
-                  absl::StrCat(note,
-                               "Temperature if neither request nor model's file sets one; 0: "
-                               "greedy"));
-  flags.AddDouble("default-top-p", defaults.top_p, kLeastTopP, 1,
-                  absl::StrCat(note, "Top-p if neither request nor model's file sets one; 1: off"));
+  flags.SetGroup(FlagGroup::kSampling);
+  flags.AddString(
+      "generation-config", defaults.generation_config,
+      absl::StrCat("Source of sampling values that a request leaves out. auto: the model's "
+                   "file, then --default-temperature and --default-top-p; none: only these two",
+                   note),
+      {"auto", "none"});
+  flags.AddDouble(
+      "default-temperature", defaults.temperature, 0, 100,
+      absl::StrCat("Temperature if neither the request nor the model's file sets one; 0: greedy",
+                   note));
+  flags.AddDouble(
+      "default-top-p", defaults.top_p, kLeastTopP, 1,
+      absl::StrCat("Top-p if neither the request nor the model's file sets one; 1: off", note));
 }
 
 void FillTemperatureAndTopP(const SamplingDefaults& defaults, v1::SamplingParams& params) {

@@ -20,8 +20,8 @@ struct SamplingDefaults {
   double top_p = 0.95;                     // in (0, 1]; 1: off
 };
 
-// Binds --generation-config, --default-temperature and --default-top-p. Each help text begins with
-// `note`. REQUIRES: `defaults` outlives `flags`.
+// Binds --generation-config, --default-temperature and --default-top-p. Each help text ends with
+// `note`, such as "; needs --model". REQUIRES: `defaults` outlives `flags`.
 void AddSamplingDefaultFlags(FlagSet& flags, SamplingDefaults& defaults,
                              const std::string& note = "");
 

@@ -127,7 +127,7 @@ void CheckToolChoice(const v1::ChatInput& chat, Violations& violations) {
                                 static_cast<int>(choice.mode())));
   } else if (choice.mode() == v1::ToolChoice::MODE_NAMED) {
     if (std::none_of(chat.tools().begin(), chat.tools().end(), is_chosen)) {
-      violations.Add("chat.tool_choice.name", "is no tool of chat.tools");
+      violations.Add("chat.tool_choice.name", "is not a tool of chat.tools");
     }
   } else if (choice.mode() == v1::ToolChoice::MODE_REQUIRED && chat.tools().empty()) {
     violations.Add("chat.tool_choice.mode", "requires a call, but chat.tools is empty");

@@ -78,7 +78,7 @@ void CheckStops(const v1::SamplingParams& params, const RequestLimits& limits,
   violations.AtMost(static_cast<size_t>(params.stop_size()), kMaxStopStrings, "stop", "strings");
   for (const std::string& stop : params.stop()) {
     if (stop.empty()) {
-      violations.Add("stop", "must not hold an empty string");
+      violations.Add("stop", "must not contain an empty string");
       break;
     }
     if (stop.size() > kMaxStopStringBytes) {
@@ -175,7 +175,7 @@ absl::Status ValidateGenerateRequest(const v1::GenerateRequest& request,
   if (request.has_response_format() && request.has_chat() &&
       IsHeldToCalls(request.chat().tool_choice())) {
     violations.Add("response_format",
-                   "cannot be held to together with a chat.tool_choice that requires calls");
+                   "cannot be combined with a chat.tool_choice that requires calls");
   }
   if (const auto fault = SpeculativeFault(request.speculative())) {
     violations.Add("speculative", *fault);

@@ -134,7 +134,7 @@ Fault FindFault(grpc::ByteBuffer& bytes, const Descriptor& type, bool thorough) 
 absl::Status ParseMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& message) {
   const Descriptor& type = *message.GetDescriptor();
   if (!bytes.Valid()) {
-    return absl::InvalidArgumentError(absl::StrCat("the call brings no ", type.full_name()));
+    return absl::InvalidArgumentError(absl::StrCat("the call contains no ", type.full_name()));
   }
   Fault fault = FindFault(bytes, type, /*thorough=*/false);
   if (!fault.has_value()) {

@@ -22,14 +22,14 @@ const nlohmann::json& Field(const nlohmann::json& object, const char* name) {
 absl::StatusOr<std::string> StringField(const nlohmann::json& object, const std::string& path,
                                         const char* name) {
   const nlohmann::json& field = Field(object, name);
-  if (!field.is_string()) return NotOfType(path, name, "no string");
+  if (!field.is_string()) return NotOfType(path, name, "not a string");
   return field.get<std::string>();
 }
 
 absl::StatusOr<const nlohmann::json*> ArrayField(const nlohmann::json& object,
                                                  const std::string& path, const char* name) {
   const nlohmann::json& field = Field(object, name);
-  if (!field.is_array()) return NotOfType(path, name, "no array");
+  if (!field.is_array()) return NotOfType(path, name, "not an array");
   return &field;
 }
 

@@ -92,10 +92,11 @@ absl::Status RequirePlainBpe(const Json& model) {
 
 absl::Status ReadVocab(const Json& model, bool byte_fallback, JsonTokens& tokens) {
   const Json& vocab = Field(model, "vocab");
-  if (!vocab.is_object()) return absl::InvalidArgumentError("model.vocab is missing or no object");
+  if (!vocab.is_object())
+    return absl::InvalidArgumentError("model.vocab is missing or not an object");
   for (const auto& [text, id] : vocab.items()) {
     const std::string path = absl::StrCat("model.vocab[\"", absl::Utf8SafeCHexEscape(text), "\"]");
-    if (!id.is_number_integer()) return absl::InvalidArgumentError(path + " is no integer");
+    if (!id.is_number_integer()) return absl::InvalidArgumentError(path + " is not an integer");
     const bool byte = byte_fallback && text.size() == 6 && absl::StartsWith(text, "<0x") &&
                       absl::ascii_isxdigit(static_cast<unsigned char>(text[3])) &&
                       absl::ascii_isxdigit(static_cast<unsigned char>(text[4])) && text[5] == '>';
@@ -110,7 +111,7 @@ absl::Status ReadAddedToken(const Json& added, const std::string& path, JsonToke
   BATON_ASSIGN_OR_RETURN(const std::string content, StringField(added, path, "content"));
   const Json& id = Field(added, "id");
   if (!id.is_number_integer()) {
-    return absl::InvalidArgumentError(path + ": \"id\" is missing or no integer");
+    return absl::InvalidArgumentError(path + ": \"id\" is missing or not an integer");
   }
   BATON_ASSIGN_OR_RETURN(const bool special, BoolField(added, path, "special", false));
   BATON_RETURN_IF_ERROR(tokens.Name(id.get<int64_t>(), content,
@@ -144,8 +145,8 @@ absl::StatusOr<JsonTokens> ReadTokens(const Json& json, const GgufFile& file,
     BATON_ASSIGN_OR_RETURN(const std::string text, StringField(model, "model", "unk_token"));
     const auto found = std::find(tokens.texts.begin(), tokens.texts.end(), text);
     if (found == tokens.texts.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("model.unk_token \"", absl::Utf8SafeCHexEscape(text), "\" is no token"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "model.unk_token \"", absl::Utf8SafeCHexEscape(text), "\" is not in the vocabulary"));
     }
     tokens.kinds[static_cast<size_t>(found - tokens.texts.begin())] =
         static_cast<int64_t>(TokenKind::kUnknown);
@@ -201,8 +202,8 @@ absl::StatusOr<std::vector<BpeEncoder::Merge>> ReadMerges(const Json& model,
     const bool of_literals = literals.contains(left) || literals.contains(right) ||
                              literals.contains(absl::StrCat(left, right));
     if (!of_literals) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("model.merges[", rank, "] joins or makes what is not a token"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "model.merges[", rank, "] has a part or a result that is not in the vocabulary"));
     }
   }
   return resolved;

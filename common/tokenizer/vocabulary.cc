@@ -85,9 +85,9 @@ absl::Status Vocabulary::Add(absl::string_view text, int64_t number) {
   } else if (kind == TokenKind::kByte) {
     const std::optional<uint8_t> byte = ByteOfPiece(text);
     if (!byte.has_value()) {
-      return absl::InvalidArgumentError(absl::StrCat("tokenizer.ggml.tokens[", id, "] ",
-                                                     Quoted(text),
-                                                     " is of the kind byte, but not like <0x0A>"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("tokenizer.ggml.tokens[", id, "] ", Quoted(text),
+                       " has the type byte, but is not written like <0x0A>"));
     }
     decoded = std::string(1, static_cast<char>(*byte));
     if (byte_pieces_[*byte] == kNone) byte_pieces_[*byte] = id;
@@ -173,8 +173,8 @@ absl::StatusOr<std::vector<BpeEncoder::Merge>> Vocabulary::ResolveMerges(
     const std::optional<int32_t> left_id = Find(*left);
     const std::optional<int32_t> right_id = Find(*right);
     const std::optional<int32_t> merged_id = Find(*left + *right);
-    if (!left_id || !right_id) return error("joins what is not a token of plain text");
-    if (!merged_id) return error("makes what is not a token of plain text");
+    if (!left_id || !right_id) return error("joins a text that is not a plain-text token");
+    if (!merged_id) return error("makes a text that is not a plain-text token");
     resolved.push_back({.left = *left_id, .right = *right_id, .merged = *merged_id});
   }
   return resolved;

@@ -148,12 +148,14 @@ SamplingParams ReadSampling(const v1::SamplingParams& params) {
   return result;
 }
 
+// tests/planted_bugs: grammar_replay
 absl::StatusOr<GrammarState> ReadGrammar(const internal::v1::SequenceSpec& spec,
                                          const SequenceRequest& request, const EngineLimits& limits,
                                          const GrammarReader* grammars) {
   if (grammars == nullptr) {
     return WithErrorInfo(
-        absl::FailedPreconditionError("sequence.grammar: this worker reads no grammars"),
+        absl::FailedPreconditionError(
+            "sequence.grammar: this worker does not support grammars; its log says why"),
         {.reason = "NO_GRAMMARS"});
   }
   const auto outputs =

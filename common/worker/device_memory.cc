@@ -15,8 +15,8 @@ constexpr uint64_t kFreeParts = 64;
 
 constexpr const char* kMakeRoom =
     "use a file of a narrower type (such as Q8_0 or Q4_K), lower --max-num-batched-tokens, "
-    "--max-num-seqs or --max-model-len, raise --gpu-memory-utilization, end what else uses the "
-    "GPU, or use --device cpu";
+    "--max-num-seqs or --max-model-len, raise --gpu-memory-utilization, end other programs that "
+    "use the GPU, or use --device cpu";
 
 std::string Size(uint64_t bytes) {
   constexpr double kMebi = 1 << 20;
@@ -63,7 +63,8 @@ absl::Status CheckMemoryOptions(const MemoryOptions& options) {
   }
   if (options.num_kv_blocks > 0 && options.kv_cache_memory_bytes > 0) {
     return absl::InvalidArgumentError(
-        "--num-kv-blocks and --kv-cache-memory-bytes say the same; give one of them");
+        "--num-kv-blocks and --kv-cache-memory-bytes both set the size of the KV cache; give one "
+        "of them");
   }
   if (options.gpu_utilization > 0 && options.gpu_utilization <= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(

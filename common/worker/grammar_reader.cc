@@ -20,6 +20,7 @@ constexpr absl::Duration kReplayAtOnce = absl::Milliseconds(200);
 std::string KeyOf(const GrammarReader::Packed& packed) {
   Sha256 hash;
   hash.UpdateInteger(packed.cache_salt.size());
+  // tests/planted_bugs: read_grammars_shared_by_tenants
   hash.Update(packed.cache_salt);
   hash.Update(packed.grammar);
   return hash.Finish();

@@ -20,6 +20,7 @@ ReadGrammars::Result ReadGrammars::Get(const std::string& key, absl::FunctionRef
     return kept->second->grammar;
   }
   const auto [reading, is_first] = readings_.try_emplace(key);
+  // tests/planted_bugs: read_grammars_each_for_itself
   if (!is_first) {
     ++stats_.hits;
     return WaitFor(reading, lock);
@@ -53,6 +54,7 @@ void ReadGrammars::Keep(const std::string& key, const CompiledGrammar& grammar) 
   entries_.push_front({.key = key, .grammar = grammar, .bytes = bytes});
   by_key_[key] = entries_.begin();
   stats_.bytes += bytes;
+  // tests/planted_bugs: read_grammars_not_bounded
   while (stats_.bytes > limits_.bytes || entries_.size() > limits_.count) {
     stats_.bytes -= entries_.back().bytes;
     by_key_.erase(entries_.back().key);

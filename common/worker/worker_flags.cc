@@ -12,6 +12,7 @@
 #include "common/backend/cpu/machine/cpu_set.h"
 #include "common/base/kv_type_name.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flag_group.h"
 #include "common/net/model_name_flags.h"
 #include "common/rpc/limits.h"
 #include "common/speculation/speculation_mode.h"
@@ -39,53 +40,61 @@ absl::Status CheckSpeculation(const ModelRuntimeOptions& runtime) {
   }
   if (mode == SpeculationMode::kNone && !runtime.draft_model.empty()) {
     return absl::InvalidArgumentError(
-        "--draft-model: --speculative=none guesses for nobody; leave one of them out");
+        "--draft-model: is not used with --speculative=none; leave one of them out");
   }
   return absl::OkStatus();
 }
 
 void AddMemoryFlags(FlagSet& flags, MemoryOptions& memory) {
+  flags.SetGroup(FlagGroup::kKvCache);
   flags.AddBytes(
       "kv-cache-memory-bytes", memory.kv_cache_memory_bytes,
-      "Memory for the KV cache, that of --draft-model included; 0: by --num-kv-blocks, else on a "
-      "GPU what --gpu-memory-utilization leaves, on a CPU 1 GiB or two sequences of the longest "
-      "length, at most a quarter of the free memory");
+      "Memory for the KV cache. 0: on a GPU, the rest of --gpu-memory-utilization; on a CPU, room "
+      "for two full-length sequences, at least 1 GiB, but at most a quarter of the free memory");
   flags.AddInt("num-kv-blocks", memory.num_kv_blocks, 0, kMaxKvBlocks,
-               "Blocks of the KV cache, and as many for --draft-model, instead of their memory");
-  flags.AddDouble("gpu-memory-utilization", memory.gpu_utilization, 0, 1,
-                  "Part of the GPU's memory to use: weights, the largest step, and the KV cache, "
-                  "which gets the rest; above 0");
+               "Number of blocks in the KV cache, instead of --kv-cache-memory-bytes; a draft "
+               "model gets the same number. 0: not set");
+  flags.AddDouble("gpu-memory-utilization=SHARE", memory.gpu_utilization, 0, 1,
+                  "Share of the GPU's memory to use, above 0. The KV cache gets what the weights "
+                  "and the largest step leave");
 }
 
 void AddEngineFlags(FlagSet& flags, EngineOptions& engine) {
+  flags.SetGroup(FlagGroup::kEngine);
   flags.AddInt("max-model-len", engine.max_model_len, 0, kMaxContextTokens,
-               "Tokens of prompt and output; 0: the model's context. Models with LongRoPE rotate "
-               "by it");
-  flags.AddInt("max-num-seqs", engine.max_num_seqs, 1, 4096, "Sequences in one batch");
+               "Maximum number of tokens of prompt plus output; 0: the model's context length. "
+               "Models with LongRoPE scale positions by it");
+  flags.AddInt("max-num-seqs", engine.max_num_seqs, 1, 4096,
+               "Maximum number of sequences in a batch");
+  flags.SetGroup(FlagGroup::kKvCache);
   flags.AddBool("enable-prefix-caching", engine.enable_prefix_caching,
-                "Keep KV blocks for later prompts that begin alike");
+                "Keep KV blocks for later prompts with the same beginning");
+  flags.SetGroup(FlagGroup::kSpeculation);
   flags.AddNamed("speculative", engine.speculation,
-                 "Where tokens are decoded, guess the next ones, to make several in a step: auto "
-                 "guesses as many as pay, by what came before or else by --draft-model; ngram all "
-                 "that came before; draft all that --draft-model says. It changes no token",
+                 "Guess tokens so that one decode step yields several; the output stays the same. "
+                 "auto: while it is faster; ngram: from earlier text; draft: with --draft-model; "
+                 "none: never",
                  SpeculationModes());
 }
 
 void AddHandoffFlags(FlagSet& flags, HandoffOptions& handoff) {
+  flags.SetGroup(FlagGroup::kPrefillDecode);
   flags.AddInt("kv-connections", handoff.connections, 1, kMaxKvStreams,
-               "Connections to one decode worker for KV transfer");
+               "Connections to each decode worker for KV transfer");
   flags.AddString("kv-wire-dtype", handoff.wire_dtype,
-                  "Type of KV on the wire; int8, fp8 and int4 are lossy and need both workers",
+                  "Type of KV values in transfer; auto: the type of the KV cache. int8, fp8 and "
+                  "int4 lose precision and must be set on both workers",
                   KvTypeNamesAndAuto());
-  flags.AddBool("strict-kv-dtype", handoff.strict_dtype, "Refuse a peer whose KV type differs");
-  flags.AddDouble("audit-share", handoff.audit_share, 0, 1,
-                  "Share of the received KV caches of which a decode worker recomputes a block and "
-                  "compares; 0: none");
+  flags.AddBool("strict-kv-dtype", handoff.strict_dtype,
+                "Reject a peer whose KV cache has another type");
+  flags.AddDouble("audit-share=SHARE", handoff.audit_share, 0, 1,
+                  "Share of received KV caches, 0 to 1, that a decode worker checks by recomputing "
+                  "one block; 0: none");
   flags.AddBytes("kv-staging-memory-bytes", handoff.staging.bytes,
-                 "Pinned memory of the host for KV on its way from or to a GPU");
+                 "Pinned host memory for KV transfer from or to a GPU");
   flags.AddInt("kv-copy-threads", handoff.copy_threads, 0, kMaxCopyThreads,
-               "Threads for CRCs, conversions and copies of KV on its way from or to a GPU, a "
-               "push's own among them; 0: one, and one more for every four CPUs, at most 5");
+               "Threads for checksums, conversions and copies in KV transfer from or to a GPU; 0: "
+               "one, plus one for every four CPUs, at most 5");
 }
 
 constexpr int kMostHelpers = 4;  // unless the flag says more
@@ -105,35 +114,42 @@ std::vector<std::pair<std::string, KvType>> KvCacheTypes() {
 }
 
 void AddComputeFlags(FlagSet& flags, BackendOptions& backend, EngineOptions& engine) {
-  flags.AddString("device", backend.device, "cpu, cuda, cuda:N or auto");
+  flags.SetGroup(FlagGroup::kEngine);
+  flags.AddString("device=DEVICE", backend.device,
+                  "Device that computes: cpu, cuda, cuda:N (GPU number N) or auto (a GPU if there "
+                  "is one)");
   flags.AddInt("threads", backend.threads, 0, kMaxThreads,
-               "Threads that compute, or load weights for a GPU; 0: one for each core");
-  flags.AddString("cpu-set", backend.cpu_set, "Cores to stay on, such as 0-3,8");
-  flags.AddString("cpu-isa", backend.cpu_isa, "Instruction set",
+               "Threads that compute or, for a GPU, load weights; 0: one per core");
+  flags.AddString("cpu-set=CPUS", backend.cpu_set,
+                  "CPUs to run on, such as 0-3,8; empty: all available CPUs");
+  flags.AddString("cpu-isa", backend.cpu_isa,
+                  "Instruction set for computing on the CPU; auto: the best one available",
                   {"auto", "avx512", "avx2", "portable"});
   flags.AddBool("deterministic", backend.deterministic,
-                "On CUDA too the same bits in any batch, chunk or step, at some cost of speed");
-  flags.AddInt("block-size", engine.block_size, 16, 1024, "Tokens in a KV block, a multiple of 16");
-  flags.AddNamed("kv-cache-dtype", engine.kv_dtype,
-                 "Type of the KV cache; int8 and fp8 take about half of f16's memory, int4 0.28",
-                 KvCacheTypes());
+                "Give bit-identical results on CUDA for every batch, chunk and step, at some cost "
+                "in speed; results on CPUs always are");
   flags.AddInt("max-num-batched-tokens", engine.max_num_batched_tokens, kChunkTokens, 1 << 20,
-               "Tokens in one step at most; prefills take as many as 100 ms allow, at least 64");
+               "Maximum number of tokens in a step. A step that prefills takes as many as fit "
+               "into 100 ms, but at least 64");
+  flags.SetGroup(FlagGroup::kKvCache);
+  flags.AddInt("block-size", engine.block_size, 16, 1024, "Tokens per KV block, a multiple of 16");
+  flags.AddNamed("kv-cache-dtype", engine.kv_dtype,
+                 "Type of the KV cache; int8 and fp8 take about half of f16's memory, int4 28 %. "
+                 "auto: f16",
+                 KvCacheTypes());
 }
 
 void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
   AddServerFlags(flags, worker.server);
-  flags.AddString("model", worker.runtime.model, "GGUF file or Hugging Face folder");
-  flags.AddString(
-      "model-sha256", worker.runtime.model_sha256,
-      "SHA-256 that the model must have: what `sha256sum` prints of the file, or of what "
-      "it prints of several files");
+  AddModelFileFlags(flags, worker.runtime.model, worker.runtime.model_sha256);
   flags.AddNamed("quantize", worker.runtime.quantisation,
-                 "Quantise weights of floats while they are loaded; both kinds of workers alike",
+                 "Type to which floating-point weights are quantised while they are loaded; all "
+                 "workers need the same",
                  Quantisations());
-  flags.AddString("draft-model", worker.runtime.draft_model,
-                  "Where tokens are decoded, a smaller model of the same vocabulary (GGUF) that "
-                  "guesses them; see --speculative");
+  flags.SetGroup(FlagGroup::kSpeculation);
+  flags.AddString("draft-model=FILE", worker.runtime.draft_model,
+                  "Smaller GGUF model with the same vocabulary that decode workers use to guess "
+                  "tokens; see --speculative");
   AddServedModelNameFlag(flags, worker.served_model_names);
   AddComputeFlags(flags, worker.runtime.backend, worker.runtime.engine);
   AddEngineFlags(flags, worker.runtime.engine);

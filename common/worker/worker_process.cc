@@ -35,6 +35,18 @@ namespace {
 // when a silent peer is given up, within 3 s.
 constexpr absl::Duration kLastCallTimeout = absl::Seconds(4);
 
+// Chooses the flags and examples of --help.
+void ShowWorkerHelp(FlagSet& flags, const std::string& program, bool prefills) {
+  flags.ShowFirst({"model", "listen", prefills ? "metrics-listen" : "advertise", "device",
+                   "threads", "max-model-len", "kv-cache-memory-bytes", "tls-cert", "tls-key",
+                   "tls-ca"});
+  flags.AddExample(absl::StrCat(program, " --model model.gguf --listen 127.0.0.1:",
+                                prefills ? "50052" : "50053"),
+                   "Work for a router on the same machine");
+  flags.AddExample(absl::StrCat(program, " -m model.gguf --device cuda --kv-cache-dtype fp8"),
+                   "Compute on a GPU, with a KV cache of half the usual size");
+}
+
 }  // namespace
 
 std::unique_ptr<WorkerProcess> WorkerProcess::Start(const std::string& program,
@@ -43,9 +55,11 @@ std::unique_ptr<WorkerProcess> WorkerProcess::Start(const std::string& program,
   IgnoreSigpipe();
   TuneProcessForBulk();
   WorkerFlags flags;
-  FlagSet flag_set(program,
-                   absl::StrCat("Runs the ", WorkerRoleName(role), " phase of inference."));
+  const bool prefills = role == internal::v1::WORKER_ROLE_PREFILL;
+  FlagSet flag_set(program, prefills ? "Compute prompts and send their KV caches to decode workers"
+                                     : "Generate tokens from prompts and from received KV caches");
   AddWorkerFlags(flag_set, flags);
+  ShowWorkerHelp(flag_set, program, prefills);
   flag_set.ParseOrExit(argc, argv);
   if (absl::Status status = ValidateWorkerFlags(flags); !status.ok()) {
     std::exit(ExitUsage(program, status));

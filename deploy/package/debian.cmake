@@ -1,4 +1,5 @@
-# The Debian package, for the CPU. It depends on the libraries that dpkg-shlibdeps finds.
+# The Debian package, for the CPU. It depends on the libraries that dpkg-shlibdeps finds. There is none with the CUDA backend: both
+# would have the same settings in /etc/baton, and purging the one would delete them, and the models, of the other.
 set(BATON_MAINTAINER "Baton's developers <baton@localhost>" CACHE STRING "Who maintains the Debian package: Name <address>")
 
 set(CPACK_GENERATOR DEB)
@@ -12,7 +13,7 @@ separate workers: a router sends each prompt to a prefill worker, which hands
 its KV cache over gRPC to a decode worker, which generates the answer.
 
 This package has the command baton, the three servers, which compute on the
-CPU, and their units for systemd, none of which is started or enabled.")
+CPU, and units for systemd, none of which is started or enabled.")
 set(CPACK_PACKAGE_FILE_NAME baton)
 
 # Below /usr, but for what has an absolute name.

@@ -53,10 +53,13 @@ def sentence(plain):
     return plain[:1].upper() + plain[1:] + ("" if plain.endswith(".") else ".")
 
 
+def value(flag, before):
+    return before + italic(flag["placeholder"]) if flag["takes_value"] else ""
+
+
 def flag_entry(flag):
-    value = f"={italic('VALUE')}" if flag["takes_value"] else ""
-    names = [bold("-" + flag["short_name"]) + (f" {italic('VALUE')}" if value else "")] if flag["short_name"] else []
-    names.append(bold("--" + flag["name"]) + value)
+    names = [bold("-" + flag["short_name"]) + value(flag, " ")] if flag["short_name"] else []
+    names.append(bold("--" + flag["name"]) + value(flag, "="))
     if flag["negatable"]:
         names.append(bold("--no-" + flag["name"]))
     told = sentence(flag["help"])
@@ -65,6 +68,21 @@ def flag_entry(flag):
     if flag["repeated"]:
         told += " May be repeated."
     return f".TP\n{', '.join(names)}\n{paragraph(told)}"
+
+
+def options(command):
+    """The flags by groups, in the order in which the program has the groups."""
+    groups = {}
+    for flag in command["flags"]:
+        groups.setdefault(flag["group"], []).append(flag)
+    if len(groups) == 1:
+        return "".join(map(flag_entry, command["flags"]))
+    ordered = [group for group in command["groups"] if group in groups]
+    return "".join(f".SS {text(group)}\n" + "".join(map(flag_entry, groups[group])) for group in ordered)
+
+
+def examples(command):
+    return "".join(f".TP\n{bold(example['command'])}\n{paragraph(sentence(example['meaning']))}" for example in command["examples"])
 
 
 def subcommands(command, commands):
@@ -136,9 +154,11 @@ def page(command, commands, date):
         parts.append(listed("COMMANDS", [(bold(each["program"]), each["description"]) for each in below]))
     if command["arguments"]:
         parts.append(listed("ARGUMENTS", [(italic(each["name"]), each["help"]) for each in command["arguments"]]))
-    parts.append(".SH OPTIONS\n" + "".join(map(flag_entry, command["flags"])))
+    parts.append(f".SH OPTIONS\n{options(command)}")
     if not below:
         parts.append(f".SH ENVIRONMENT\n{environment()}")
+    if command["examples"]:
+        parts.append(f".SH EXAMPLES\n{examples(command)}")
     if is_server(command):
         parts.append(f".SH FILES\n{files(command)}")
     if codes := exit_codes(command) or exit_codes(commands[0]):

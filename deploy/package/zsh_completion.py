@@ -34,7 +34,7 @@ def specs(flag):
     """The specification of one flag for _arguments."""
     value = ""
     if flag["takes_value"]:
-        value = f":value:({' '.join(flag['choices'])})" if flag["choices"] else ":value:_files"
+        value = f":value:({' '.join(flag['choices'])})" if flag["choices"] else f":{escaped(flag['placeholder'])}:_files"
     told = f"[{escaped(flag['help'])}]"
     many = "*" if flag["repeated"] else ""
     long = f"--{flag['name']}" + ("=" if value else "")

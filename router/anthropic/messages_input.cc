@@ -219,7 +219,7 @@ void ReadMessageList(JsonFields& fields, v1::ChatInput& chat, ToolTable& table) 
   if (last_role == kAssistant) {
     fields.Fail(absl::StrCat("messages[", messages->size() - 1, "]"),
                 "is the assistant's, and the last message must be the user's: Baton cannot "
-                "continue an assistant's message; add a user's message behind it");
+                "continue an assistant's message; add a user's message after it");
   }
 }
 
@@ -251,7 +251,7 @@ std::string ReadChosen(JsonFields& choice, const v1::ChatInput& chat, const Tool
   if (const std::string* const type = table.HostedTypeOf(name)) {
     choice.Fail("name", HostedToolFault(*type));
   } else if (!chat.tools().empty()) {
-    choice.Fail("name", "is no tool of `tools`");
+    choice.Fail("name", "is not a tool of `tools`");
   }
   return name;
 }

@@ -24,7 +24,7 @@ absl::StatusOr<int> IndexOf(const v1::ListModelsResponse& models, absl::string_v
     if (models.models(i).id() == id) return i;
   }
   return InvalidParam(parameter,
-                      absl::StrCat("is '", LogSafe(id), "', which is no model of this list"));
+                      absl::StrCat("is '", LogSafe(id), "', which is not a model of this list"));
 }
 
 Json ModelInfo(const v1::ModelCard& card) {

@@ -157,6 +157,7 @@ Placement Dispatcher::Choose(const WorkerNeeds& needs,
 std::optional<Assignment> Dispatcher::TryElsewhere(uint64_t number, ChooseWorkers ask,
                                                    Lease* beside) {
   if (beside != nullptr) {
+    // tests/planted_bugs: runner_keeps_waiting_prompts_places
     beside->PromptPostponed();
     PlaceSoon();
   }

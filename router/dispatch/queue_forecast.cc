@@ -20,6 +20,7 @@ double DrainRate::SecondsSinceLast(absl::Time now) const {
 }
 
 bool DrainRate::known() const {
+  // tests/planted_bugs: drain_rate_known
   return seconds_ >= kFull * kWindowSeconds && requests_ >= kFull * kWindowRequests;
 }
 
@@ -27,6 +28,7 @@ void DrainRate::SetWaiting(bool somebody_waits, absl::Time now) {
   if (somebody_waits == somebody_waits_) return;
   if (somebody_waits) {
     const double pause = absl::ToDoubleSeconds(now - since_);
+    // tests/planted_bugs: drain_rate_pause
     if (pause > kWindowSeconds) {
       *this = DrainRate();
     } else if (pause * requests_ > seconds_) {  // longer than a request takes

@@ -30,6 +30,7 @@ void Fleet::ReadinessChanged(Worker& worker) {
     // What the worker was given was lost with the id.
     seen.id = worker.id;
     seen.own_sequences = seen.own_arriving = 0;
+    // tests/planted_bugs: lease_alone_outlives_its_worker
     seen.own_prompts = seen.own_postponed = seen.own_prompt_tokens = seen.own_alone = 0;
     if (worker.prompt_time.busy()) worker.prompt_time.Set(false, loop_.Now());
   }

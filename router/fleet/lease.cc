@@ -79,6 +79,7 @@ bool Lease::PromptComputed() {
     fleet_->LoadChanged(*worker);
   }
   const uint64_t prompt_worker = terms_.prefill != 0 ? terms_.prefill : terms_.decode;
+  // tests/planted_bugs: registry_keeps_the_prompts_place
   if (Worker* worker = fleet_->Find(prompt_worker)) {
     Subtract(worker->seen.own_prompts, 1);
     Subtract(worker->seen.own_prompt_tokens, terms_.computed_tokens);

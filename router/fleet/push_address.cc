@@ -64,7 +64,7 @@ absl::Status CheckHostPattern(const std::string& pattern) {
   if (name) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("'", LogSafe(pattern),
-                   "' is no host: write a name, an address, a range such as 10.0.0.0/8, or *"));
+                   "' is not a host: write a name, an address, a range such as 10.0.0.0/8, or *"));
 }
 
 absl::StatusOr<std::string> FindPushAddress(const WorkerAddresses& worker,

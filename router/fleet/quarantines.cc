@@ -27,6 +27,7 @@ bool TakeQuarantines(Worker& worker, const internal::v1::WatchResponse& message)
     if (told.size() == kMostQuarantines) break;
     if (!pusher.empty() && pusher.size() <= kMostQuarantineBytes) told.insert(pusher);
   }
+  // tests/planted_bugs: quarantine_not_told
   if (told == worker.quarantines) return false;
   worker.quarantines = std::move(told);
   return true;

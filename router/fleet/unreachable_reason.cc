@@ -75,7 +75,7 @@ const char* CauseAndRemedy(UnreachableKind kind) {
       return "the TLS handshake failed; give the worker --tls-cert, --tls-key and --tls-ca of the "
              "same authority";
     case UnreachableKind::kNotAWorker:
-      return "a gRPC server answers that is no Baton worker; correct the address";
+      return "a gRPC server answers that is not a Baton worker; correct the address";
     case UnreachableKind::kRouterRefused:
       return "it refuses this router";
     case UnreachableKind::kNotAllowed:

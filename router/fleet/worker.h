@@ -95,6 +95,7 @@ struct Worker {
   // The worker has had work and not advanced for kProgressTimeout.
   bool stuck() const { return progress.stuck() >= kProgressTimeout; }
   bool ready() const {
+    // tests/planted_bugs: worker_is_ready
     return id != 0 && wanted && watch != nullptr && problem.empty() && quarantined_by.empty() &&
            !stuck() && state == internal::v1::WORKER_STATE_READY;
   }

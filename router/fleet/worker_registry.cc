@@ -83,6 +83,7 @@ void WorkerRegistry::Tick() {
       // The next stream begins with an introduction.
       if (worker->watch != nullptr) worker->watch->Cancel();
     }
+    // tests/planted_bugs: worker_is_silent
     if (worker->id != 0 && now - worker->last_heard > kProgressTimeout) {
       Lose(*worker,
            WorkerLost(absl::StrCat("no message for ", absl::FormatDuration(kProgressTimeout))));
@@ -206,6 +207,7 @@ void WorkerRegistry::EndFlood(Worker& worker) {
 void WorkerRegistry::JudgeProgress(Worker& worker, const WatchResponse& message) {
   const bool was_stuck = worker.stuck();
   worker.progress.Observe({message.progress(), message.runnable_sequences()}, worker.last_heard);
+  // tests/planted_bugs: registry_hang_not_noticed
   if (was_stuck || !worker.stuck()) return;
   if (options_.on_stood_still) {
     options_.on_stood_still(worker, worker.last_heard - worker.progress.stuck());
@@ -217,6 +219,7 @@ void WorkerRegistry::JudgeProgress(Worker& worker, const WatchResponse& message)
 
 void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& info) {
   worker.peer_id = worker.watch->PeerId();
+  // tests/planted_bugs: registry_restart_not_noticed
   if (worker.id != 0 && worker.info.incarnation() == info.incarnation()) return;
   if (worker.id != 0) Lose(worker, WorkerLost("the worker was restarted"));
   if (TakeSpare(workers_, worker, info, loop_.Now())) return;

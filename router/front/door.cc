@@ -137,9 +137,9 @@ absl::Status Door::FindHolderOfKey(const Shown& shown, std::string& tenant) cons
                   "network that you trust");
   }
   if (keys_ == nullptr) {
-    return Refuse("API_KEY_UNKNOWN",
-                  "this router knows no API keys; send none, or give it --serve-key-file or "
-                  "--api-keys");
+    return Refuse(
+        "API_KEY_UNKNOWN",
+        "this router has no API keys; send none, or give it --serve-key-file or --api-keys");
   }
   BATON_ASSIGN_OR_RETURN(ApiKeys::Holder holder, keys_->Find(key));
   tenant = std::move(holder.tenant);

@@ -14,6 +14,7 @@ constexpr size_t kEntryBytes = 256;  // estimated bytes of an entry besides its 
 std::string GrammarKey(absl::string_view tenant, const GrammarSpec& spec,
                        absl::string_view vocabulary_digest) {
   std::string parts;
+  // tests/planted_bugs: grammars_shared_by_tenants
   AppendString(tenant, parts);
   AppendString(vocabulary_digest, parts);
   AppendString(SerializeGrammarSpec(spec), parts);

@@ -180,7 +180,7 @@ bool RequestParser::ReadRequestLine(absl::string_view line) {
       !AllDigits(version.substr(5, 1)) || !AllDigits(version.substr(7))) {
     return Refuse(400, "the first line must be a method, a target and HTTP/1.1");
   }
-  if (version[5] != '1') return Refuse(505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
+  if (version[5] != '1') return Refuse(505, "only HTTP/1.1 and HTTP/1.0 are supported");
   framing_.http_1_1 = version[7] != '0';
   request_.method = std::string(words[0]);
   absl::StatusOr<RequestTarget> target = ParseRequestTarget(words[0], words[1]);
@@ -225,7 +225,7 @@ bool RequestParser::CheckHost() {
     if (!authority_.empty()) request_.headers.push_back({.name = "host", .value = authority_});
     return true;
   }
-  if (!IsHttpHost(host->value)) return Refuse(400, "the header Host is no host");
+  if (!IsHttpHost(host->value)) return Refuse(400, "the header Host does not contain a valid host");
   if (!authority_.empty()) host->value = authority_;
   return true;
 }

@@ -82,9 +82,9 @@ absl::StatusOr<TlsServer::Context> TlsServer::NewContext() {
     const unsigned long error = ERR_peek_last_error();
     ERR_clear_error();
     const char* reason = ERR_reason_error_string(error);
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--tls-cert: OpenSSL does not take it: ", reason == nullptr ? "unknown" : reason,
-        "; issue it anew"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--tls-cert: OpenSSL rejects it: ", reason == nullptr ? "unknown" : reason,
+                     "; issue it anew"));
   }
   if (credentials_.caller_authorities().any()) {
     SSL_CTX_set_verify(
@@ -137,8 +137,8 @@ absl::Status TlsServer::CheckPeer(const Peer& peer, X509& certificate,
   }
   if (kWhoCallsRouters.Has(peer.role)) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat("the role ", RoleName(peer.role),
-                                                  " has nothing to call here, only ",
-                                                  kWhoCallsRouters.Names(), " have"));
+                                                  " may not call this server, only ",
+                                                  kWhoCallsRouters.Names(), " may"));
 }
 
 absl::StatusOr<std::optional<Peer>> TlsServer::Identify(SSL& session, const std::string& address) {

@@ -68,7 +68,7 @@ void ReadLogitBias(JsonFields& fields, v1::SamplingParams& params) {
     if (!digits || !absl::SimpleAtoi(key, &id)) {
       return fields.Fail("logit_bias",
                          absl::StrCat("has the key ", DumpJson(key).substr(0, kMaxNameBytes),
-                                      ", which is no token id"));
+                                      ", which is not a token id"));
     }
     if (bias.is_null()) continue;
     const double number =

@@ -49,7 +49,7 @@ void SetForm(JsonFields& fields, absl::string_view name, v1::ResponseFormat form
              v1::GenerateRequest& request) {
   if (!fields.status().ok()) return;
   if (request.has_response_format()) {
-    return fields.Fail(name, "stands beside another form of the answer; send one");
+    return fields.Fail(name, "cannot be combined with another form of the answer; send one");
   }
   *request.mutable_response_format() = std::move(form);
 }
@@ -81,8 +81,8 @@ bool ReadForms(JsonFields& fields, const FormNames& names, v1::GenerateRequest& 
 // Refuses the schema in the field `name`, which a format of this type would not hold the answer to.
 void RefuseSchema(JsonFields& format, absl::string_view name, absl::string_view type) {
   if (format.Find(name) == nullptr) return;
-  format.Fail(name, absl::StrCat("stands beside the type ", type,
-                                 ", which does not read it; send the type json_schema"));
+  format.Fail(name,
+              absl::StrCat("has no effect with the type ", type, "; send the type json_schema"));
 }
 
 // The schema of a format of the type json_schema: {"json_schema": {"schema"}}, or {"schema"} if
@@ -98,8 +98,9 @@ const Json* FindSchema(JsonFields& format, bool is_inside) {
   }
   const char* const unread = is_inside ? "schema" : "json_schema";
   if (format.Find(unread) != nullptr) {
-    format.Fail(unread, is_inside ? "is not read here; send json_schema: {name, schema}"
-                                  : "is not read here; send the schema as schema, beside type");
+    format.Fail(unread, is_inside
+                            ? "is not supported here; send json_schema: {name, schema}"
+                            : "is not supported here; send the schema as schema, beside type");
   }
   if (schema == nullptr) {
     format.Fail(is_inside ? "json_schema.schema" : "schema",

@@ -186,7 +186,7 @@ void ReadChoiceObject(JsonFields& choice, ToolStyle style, v1::ChatInput& chat, 
     const NamedTool named = ReadName(choice, style, type);
     // Without tools it is the choice that is wrong.
     if (!chat.tools().empty() && table.Find(named.name) == nullptr) {
-      choice.Fail(named.field, "is no tool of `tools`");
+      choice.Fail(named.field, "is not a tool of `tools`");
     }
     chat.mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_NAMED);
     chat.mutable_tool_choice()->set_name(named.name);

@@ -84,13 +84,16 @@ class Chooser {
   bool allows_prefill_workers() const {
     return options_.disaggregation != Disaggregation::kNever && !prefill_.empty();
   }
+  // tests/planted_bugs: router_opens_beside_others
   bool MayOpen(const WorkerSnapshot& worker) const { return !needs_.alone || HasNoPrompts(worker); }
   int Wish(const WorkerSnapshot& worker) const {
     if (worker.id == needs_.prefer_decode) return 0;
+    // tests/planted_bugs: placement_avoids_nobody
     return std::count(needs_.avoid.begin(), needs_.avoid.end(), worker.id) == 0 ? 1 : 2;
   }
   uint32_t Cached(const WorkerSnapshot& worker) const {
     if (options_.policy != PlacementPolicy::kPrefixAware) return 0;
+    // tests/planted_bugs: placement_ignores_prefixes
     return std::min(worker.cached_tokens, needs_.prompt_tokens);
   }
   uint32_t Uncached(const WorkerSnapshot& worker) const {
@@ -196,6 +199,7 @@ Chooser::Partner Chooser::FindPartner(const WorkerSnapshot& decode,
   Partner partner;
   const bool waits = MustWait(decode);
   double least = 0;
+  // tests/planted_bugs: prefill_candidates
   for (const Ranked& candidate : prefill) {
     const WorkerSnapshot& worker = prefill_[candidate.index];
     if (worker.identity != decode.identity) continue;

@@ -70,6 +70,7 @@ inline bool Fits(const WorkerSnapshot& worker, const WorkerNeeds& needs) {
 
 // The worker takes more from this router: it works, and nothing opens alone on it.
 inline bool Takes(const WorkerSnapshot& worker) {
+  // tests/planted_bugs: router_places_beside_who_opens_alone
   return worker.takes_requests && worker.own_alone == 0;
 }
 // An attempt may open alone on the worker: no prompt of this router is to be computed for it.
@@ -79,11 +80,13 @@ inline bool HasNoPrompts(const WorkerSnapshot& worker) {
 // A worker with this many queued prompts gets no more from this router.
 inline constexpr uint32_t kMaxQueuedPrompts = 2;
 inline bool HasRoomForPrompt(const WorkerSnapshot& worker) {
+  // tests/planted_bugs: placement_queues_without_bound
   return Takes(worker) && worker.own_prompts - worker.own_postponed < kMaxQueuedPrompts;
 }
 // For one whose decode worker has no memory either: it would only join those that wait for theirs,
 // and who waits in the router is served in its order.
 inline bool HasRoomForWaitingPrompt(const WorkerSnapshot& worker) {
+  // tests/planted_bugs: placement_adds_to_those_that_wait
   return Takes(worker) && worker.own_prompts < kMaxQueuedPrompts;
 }
 

@@ -17,6 +17,7 @@ bool PrefixIndex::Apply(uint32_t id, const Delta& delta) {
   }
   worker.version = delta.version;
   for (const uint64_t page : delta.added) Add(id, worker, page);
+  // tests/planted_bugs: prefix_index_keeps_what_went
   for (const uint64_t page : delta.removed) Remove(id, worker, page);
   return true;
 }

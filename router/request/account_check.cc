@@ -37,7 +37,7 @@ class Account {
   }
   void KnownType(const char* field, const std::string& name) {
     if (name.empty() || KvTypeFromName(name).ok()) return;
-    Fail(field, absl::StrCat("is no KV type: '", LogSafe(name), "'"));
+    Fail(field, absl::StrCat("is not a KV type: '", LogSafe(name), "'"));
   }
   void Fail(const char* field, const std::string& what) {
     if (!fault_.has_value()) fault_ = absl::StrCat(message_, ".", field, " ", what);

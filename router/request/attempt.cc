@@ -55,6 +55,7 @@ const char* Attempt::stage() const {
   return committed() ? kStageDecode : kStagePrefill;
 }
 
+// tests/planted_bugs: attempt_silence
 absl::Time Attempt::SilentAt() const {
   absl::Time at = absl::InfiniteFuture();
   if (calls.decode_open) at = std::min(at, calls.decode_silence.at());

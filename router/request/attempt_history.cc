@@ -10,6 +10,7 @@ constexpr absl::Duration kLongestDelay = absl::Seconds(2);
 
 }  // namespace
 
+// tests/planted_bugs: attempt_broke
 AttemptHistory::Verdict AttemptHistory::Broke(const std::optional<Place>& died, bool gained,
                                               absl::Time now) {
   if (gained) {
@@ -34,6 +35,7 @@ AttemptHistory::Verdict AttemptHistory::Broke(const std::optional<Place>& died, 
 }
 
 absl::Duration AttemptHistory::delay() const {
+  // tests/planted_bugs: router_attempts_not_paced
   if (breaks_ <= 1) return absl::ZeroDuration();
   return std::min(kFirstDelay * (int64_t{1} << std::min(breaks_ - 2, 10)), kLongestDelay);
 }

@@ -12,6 +12,7 @@ const std::vector<OutputToken>& CommonLog(const RequestState& request, const Att
   return request.choices[attempt.choices.front().choice].log;
 }
 
+// tests/planted_bugs: sequence_of_an_attempt
 internal::v1::SequenceSpec MakeSequence(const RequestState& request, const Attempt& attempt,
                                         uint32_t number, const WorkersChosen& workers) {
   const RequestSpec& spec = request.spec;
@@ -59,6 +60,7 @@ OpenDecode MakeOpenDecode(const RequestState& request, const Attempt& attempt, u
   OpenDecode open{.attempt = number, .worker_id = workers.decode->id, .start = {}};
   *open.start.mutable_start()->mutable_sequence() = MakeSequence(request, attempt, number, workers);
   open.start.mutable_start()->set_prefill_locally(!workers.prefill.has_value());
+  // tests/planted_bugs: grammar_for_the_prefill_alone
   if (workers.prefill.has_value()) *open.start.mutable_start()->mutable_pusher() = workers.pusher;
   return open;
 }

@@ -56,6 +56,7 @@ void ChoiceOutput::TakeToken(const internal::v1::OutputToken& token, v1::Generat
   if (!stop_token || include_stop_) {
     if (options_.return_token_ids) chunk.add_token_ids(id);
     if (want_logprobs_) *chunk.add_logprobs() = WithBytes(token.token());
+    // tests/planted_bugs: guess_hides_a_stop_string
     *chunk.mutable_text() =
         Filter(utf8_.Push(IsSkipped(id) ? absl::string_view() : table_.bytes[id]));
   }

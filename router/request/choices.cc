@@ -66,6 +66,7 @@ void Choices::On(const DecodeMessage& event) {
 void Choices::On(const DecodeEnded& event) {
   if (old_call_.has_value() && event.attempt == old_call_->attempt) old_call_.reset();
   if (running_.hedge().Is(event.attempt)) return running_.hedge().CallEnded(request_);
+  // tests/planted_bugs: router_end_of_an_old_attempt
   if (!running_.Is(event.attempt) || !attempt().calls.decode_open) return;
   if (auto breakage = running_.DecodeEnded(event.status)) Resume(*std::move(breakage));
 }
@@ -86,6 +87,7 @@ void Choices::OnTimer() {
   const Attempt::State& state = attempt().state;
   const auto* choosing = std::get_if<Attempt::Choosing>(&state);
   const auto* prefilling = std::get_if<Attempt::Prefilling>(&state);
+  // tests/planted_bugs: router_ignores_accept_timeout
   if (finishing()) {
     FinishNow();
   } else if (IsDue(attempt().accept_by, now)) {
@@ -121,6 +123,7 @@ bool Choices::prompt_computed(uint32_t number) const {
   return !Runs(number) || (running_.Is(number) && running_.PromptComputed());
 }
 
+// tests/planted_bugs: choices_resumed
 void Choices::Resume(Breakage breakage) {
   if (request_.failed()) return;
   const std::vector<ChoiceProgress>& choices = attempt().choices;
@@ -150,6 +153,7 @@ void Choices::ForkAll(const Breakage& breakage) {
   // The choices that have ended are done.
   request_.exact &= attempt().exact && attempt().hand_off_exact().value_or(true);
   for (const ChoiceProgress& choice : attempt().choices) {
+    // tests/planted_bugs: choices_ended_one_resumed
     if (request_.Ended(choice.choice)) continue;
     forks_.push_back(Fork(choice));
     forks_.back().Resume(breakage);
@@ -186,6 +190,7 @@ void Choices::LeaveCalls(bool keep_decode) {
 
 void Choices::CancelOldCall() {
   if (!old_call_.has_value()) return;
+  // tests/planted_bugs: router_old_decode_call_left_open
   request_.Ask(CancelDecode{old_call_->attempt});
   old_call_.reset();
 }

@@ -120,6 +120,7 @@ absl::Status NotBelieved(const std::string& what) {
 }
 
 absl::Status AttemptSilent(absl::Duration silence) {
+  // tests/planted_bugs: router_takes_silence_for_a_death
   return WithErrorInfo(absl::UnavailableError(absl::StrCat("it gave no sign of life for ",
                                                            absl::FormatDuration(silence))),
                        {.reason = kReasonAttemptSilent});
@@ -178,9 +179,11 @@ absl::Status RouterDraining() {
 }
 
 absl::Status TokensMayBeWrong() {
-  return WithErrorInfo(absl::DataLossError("tokens of this answer may be wrong: they rest on a KV "
-                                           "cache that proved to be; discard it and ask again"),
-                       {.reason = kReasonKvWrong, .stage = kStageDecode});
+  return WithErrorInfo(
+      absl::DataLossError(
+          "tokens of this answer may be wrong, because they were computed from a KV cache that "
+          "proved to be wrong; discard the answer and send the request again"),
+      {.reason = kReasonKvWrong, .stage = kStageDecode});
 }
 
 absl::Status PoisonRequest(const absl::Status& failure) {

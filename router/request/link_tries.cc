@@ -21,6 +21,7 @@ std::vector<SpentLink> LinkTries::spent() const {
   constexpr int kMostDoublings = 10;
   std::vector<SpentLink> spent;
   for (const Link& link : links_) {
+    // tests/planted_bugs: spent_link_taken_again
     if (link.failures < kTries) continue;
     const int doublings = std::min(link.failures - kTries, kMostDoublings);
     const absl::Duration rest = std::min(kFirstRest * (int64_t{1} << doublings), kLongestRest);

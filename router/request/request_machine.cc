@@ -59,6 +59,7 @@ void RequestMachine::On(const ClientCancelled&) {
 
 // The attempt may have broken before, or all its choices may have ended: the client has its tokens.
 void RequestMachine::On(const DecodeEnded& event) {
+  // tests/planted_bugs: distrusted_tokens
   if (IsDistrust(event.status) && request_->gave_tokens.count(event.attempt) > 0) {
     request_->Fail(TokensMayBeWrong());
   }
@@ -67,6 +68,7 @@ void RequestMachine::On(const DecodeEnded& event) {
 
 void RequestMachine::On(const ClientBehind&) {
   if (request_->paused) return;
+  // tests/planted_bugs: router_stalled_client_forgotten
   read_by_ = request_->now + request_->options.stall_timeout;
   SetPaused(true);
 }
@@ -74,6 +76,7 @@ void RequestMachine::On(const ClientBehind&) {
 void RequestMachine::On(const ClientCaughtUp&) {
   if (!request_->paused) return;
   read_by_ = absl::InfiniteFuture();
+  // tests/planted_bugs: router_pause_forgotten
   SetPaused(false);
 }
 
@@ -89,6 +92,7 @@ void RequestMachine::On(const TimerFired&) {
   const auto computes = [](const Choices& choices) {
     return !choices.done() && !choices.finishing();
   };
+  // tests/planted_bugs: router_deadline_not_kept
   if (finishing()) {
     for (Choices& choices : choices_) {
       if (!choices.done()) deadline ? choices.FinishNow() : choices.OnTimer();

@@ -35,6 +35,7 @@ void RequestState::Append(const OutputToken& token) {
   BATON_FAILPOINT("router.before_token");
   choice.log.push_back(token);
   Gained();
+  // tests/planted_bugs: router_guesses_of_one_choice
   usage.set_accepted_prediction_tokens(usage.accepted_prediction_tokens() + token.guessed());
   usage.set_rejected_prediction_tokens(usage.rejected_prediction_tokens() +
                                        token.refused_guesses());
@@ -57,6 +58,7 @@ PromptLogprobs RequestState::NewPromptLogprobs() const {
 }
 
 void RequestState::TakePromptLogprobs(PromptLogprobs logprobs) {
+  // tests/planted_bugs: router_prompt_logprobs_twice
   lacks_prompt_logprobs = false;
   if (!spec.stream) {
     prompt_logprobs = std::move(logprobs);

@@ -26,12 +26,14 @@ bool IsProtocolError(const absl::Status& status) {
 // said again. If two workers in a row break the protocol, it is something about the request.
 bool AnotherMayServe(const absl::Status& failure, const absl::Status& failure_before) {
   if (IsProtocolError(failure)) return !IsProtocolError(failure_before);
+  // tests/planted_bugs: router_mismatch_ends_the_request
   return absl::IsUnavailable(failure) || absl::IsResourceExhausted(failure) || IsMismatch(failure);
 }
 
 // The call broke with its worker: a worker that lives gives a reason.
 bool IsDeath(const absl::Status& cause) {
   const std::string reason = ErrorReason(cause);
+  // tests/planted_bugs: router_refusal_counts_as_death
   return !cause.ok() && (reason.empty() || reason == kReasonWorkerLost);
 }
 
@@ -119,6 +121,7 @@ Breakage DecodeBroken(const Attempt& attempt, const absl::Status& cause) {
   const std::optional<uint32_t> computed_tokens = attempt.calls.computed_tokens;
   if (!IsDeath(cause)) return breakage;
   if (!attempt.accepted()) {
+    // tests/planted_bugs: router_opening_not_counted
     if (IsDeathUnheard(cause)) breakage.died = {.phase = Phase::kOpening};
   } else if (attempt.committed()) {
     breakage.died = {.phase = Phase::kDecode};

@@ -54,6 +54,7 @@ absl::Status CheckToken(const RequestState& request, const Attempt& attempt,
 
 void RunningAttempt::Begin(Attempt next) {
   attempt_ = std::move(next);
+  // tests/planted_bugs: router_prompt_logprobs_of_two_attempts
   prompt_logprobs_ = request_.NewPromptLogprobs();
   held_back_.clear();
   held_back_end_.reset();
@@ -101,6 +102,7 @@ void RunningAttempt::Take(const DecodeResponse& message) {
   HeardDecode();
   if (message.has_alive()) return;
   const bool of_prompt = message.has_accepted() || message.has_prompt_logprobs();
+  // tests/planted_bugs: router_prompt_logprobs_not_waited_for
   if (lacks_prompt_logprobs() && !of_prompt) {
     held_back_.push_back(message);
   } else {
@@ -181,6 +183,7 @@ void RunningAttempt::Take(const internal::v1::PromptLogprobs& message, Source so
 }
 
 std::optional<Breakage> RunningAttempt::TakeHeldBack() {
+  // tests/planted_bugs: router_held_back_forgotten
   const std::optional<absl::Status> end = std::exchange(held_back_end_, std::nullopt);
   // Messages from before its end are handled as if the end had not come.
   attempt_.calls.decode_open |= end.has_value();
@@ -273,6 +276,7 @@ std::optional<Breakage> RunningAttempt::DecodeEnded(const absl::Status& status) 
   // A prefill worker whose first token ends the request aborts its push, and the decode worker may
   // end first. A distrusted prefill worker is not waited for.
   auto* prefilling = attempt_.Get<Attempt::Prefilling>();
+  // tests/planted_bugs: router_waits_for_a_wrong_token
   if (prefilling != nullptr && attempt_.calls.prefill_open && !PromptComputed() &&
       !IsDistrust(status)) {
     prefilling->decode_end = status;
@@ -286,6 +290,7 @@ std::optional<Breakage> RunningAttempt::PrefillEnded(const absl::Status& status)
   attempt_.calls.prefill_open = false;
   if (finishing()) MaybeFinish();
   auto* prefilling = attempt_.Get<Attempt::Prefilling>();
+  // tests/planted_bugs: router_prefill_end_after_commit
   if (prefilling == nullptr) return std::nullopt;
   if (!PromptComputed() || !attempt_.has_decode()) {
     // If the decode worker's call ended first, its error may be the cause of this end, too. A
@@ -322,6 +327,7 @@ void RunningAttempt::SendFlow() {
   request_.Ask(MakeFlow(attempt_, request_.paused));
 }
 
+// tests/planted_bugs: token_taken
 void RunningAttempt::TakeToken(const OutputToken& token, Source source) {
   const bool from_prefill = source == Source::kPrefill;
   const bool lacks = request_.lacks_prompt_logprobs && !prompt_logprobs_.complete();
@@ -358,6 +364,7 @@ void RunningAttempt::ChoiceEnded(uint32_t choice) {
   const bool decodes = attempt_.decodes();
   // A stop string in the first token: the hand-off under way is for nothing, unless other choices
   // go on.
+  // tests/planted_bugs: stop_of_a_choice
   if (!worker_knows && attempt_.calls.decode_open && (decodes || !all_ended)) {
     request_.Ask(MakeStop(attempt_, choice));
   }

@@ -75,6 +75,7 @@ class RunningAttempt {
   }
   // Restarts the silence timeout: the call was opened, or a message came in it.
   void HeardDecode() {
+    // tests/planted_bugs: router_misses_what_it_does_not_read
     if (request_.paused) return;
     attempt_.calls.decode_silence.Heard(request_.now, request_.options.silence_timeout);
   }

@@ -15,6 +15,7 @@ class Silence {
   void Heard(absl::Time now, absl::Duration timeout) {
     const bool moves =
         at_ == absl::InfiniteFuture() || now + timeout - at_ >= timeout / kTimerSteps;
+    // tests/planted_bugs: router_silence_counts_from_the_start
     if (moves) at_ = now + timeout;
   }
   // Nothing is expected of the call.

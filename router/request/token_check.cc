@@ -22,6 +22,7 @@ bool SameToken(const OutputToken& a, const OutputToken& b) {
 
 }  // namespace
 
+// tests/planted_bugs: token_fault
 std::optional<std::string> FaultOf(const OutputToken& token, const TokenPlace& place) {
   const size_t index = token.output_index();
   if (index != place.next_index || place.complete) {

@@ -137,6 +137,7 @@ void RequestCalls::CallEnded(const Call& call, const absl::Status& status,
 
 bool RequestCalls::IsComputedBy(uint64_t worker_id, absl::Time time) const {
   return std::any_of(calls_.begin(), calls_.end(), [&](const auto& call) {
+    // tests/planted_bugs: standstill_blames_what_waits
     return call->report.worker_id == worker_id && call->computed_since <= time;
   });
 }

@@ -378,6 +378,7 @@ RequestRunner::Request* RequestRunner::Find(uint64_t number) {
 
 void RequestRunner::WorkerStoodStill(const Worker& worker, absl::Time since) {
   // The engine stopped some time before the next report. What came to it later is not the cause.
+  // tests/planted_bugs: standstill_blames_what_came_later
   const absl::Time begun_by = since + 2 * kWatchInterval;
   std::vector<uint64_t> computed;
   for (const auto& [number, request] : requests_) {

@@ -8,6 +8,7 @@ namespace baton {
 std::optional<Standstills::Named> Standstills::StoodStill(const Worker& worker,
                                                           const std::vector<uint64_t>& requests) {
   std::map<uint64_t, std::string> candidates;  // [request]: the other worker's name
+  // tests/planted_bugs: common_standstills
   for (const auto& [address, computed] : standstills_) {
     if (address == worker.address) continue;
     std::vector<uint64_t> common;

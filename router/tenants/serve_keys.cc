@@ -46,8 +46,8 @@ absl::StatusOr<KeysFile> ParseServeKeys(const std::string& path, const std::stri
     file.keys.push_back({.hash = std::move(hash), .tenant = kServeKeysTenant});
   }
   if (!file.keys.empty()) return file;
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": holds no key; write one a line, such as: openssl rand -hex 32"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": contains no key; write one key per line, made by: openssl rand -hex 32"));
 }
 
 }  // namespace baton

@@ -114,7 +114,7 @@ absl::StatusOr<v1::ResponseFormat> ToolForm::FormOf(const v1::ChatInput& chat) c
     BATON_ASSIGN_OR_RETURN(*tag.mutable_schema(), ArgumentsSchema(tool, i));
   }
   if (tags.tags().empty()) {
-    return is_named ? InvalidField("chat.tool_choice.name", "is no tool of chat.tools")
+    return is_named ? InvalidField("chat.tool_choice.name", "is not a tool of chat.tools")
                     : InvalidField("chat.tool_choice", "requires a call, but there are no tools");
   }
   SetList(kind_, tags);

@@ -64,9 +64,9 @@ absl::Status CheckNoForeignPage(const HttpRequest& head, const AllowedHosts& hos
   }
   // A page of this router's own, or of a program of this machine on another port? Only the former.
   if (IsOwnOrigin(origin, head.Header("host"))) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat("pages of ", LogSafe(std::string(origin)),
-                                                  " may not call this router; --http-cors-origin "
-                                                  "lets them"));
+  return absl::PermissionDeniedError(
+      absl::StrCat("pages of ", LogSafe(std::string(origin)),
+                   " may not call this router; its flag --http-cors-origin can allow them"));
 }
 
 absl::Status CheckPageOfThisMachine(const HttpRequest& head) {
@@ -96,7 +96,7 @@ absl::Status CheckContentEncoding(const HttpRequest& head) {
       if (coding.empty() || absl::EqualsIgnoreCase(coding, "identity")) continue;
       return absl::InvalidArgumentError(
           absl::StrCat("Content-Encoding ", LogSafe(coding),
-                       " is not read here; send the body plain, without Content-Encoding"));
+                       " is not supported; send the body uncompressed, without Content-Encoding"));
     }
   }
   return absl::OkStatus();
@@ -112,7 +112,7 @@ absl::Status CheckContentType(const HttpRequest& head, bool needed) {
   if (std::any_of(parts.begin() + 1, parts.end(), HasOtherCharset)) {
     return absl::InvalidArgumentError(
         absl::StrCat("Content-Type ", LogSafe(type),
-                     " has a charset that is not read here; send the body as UTF-8"));
+                     " has a charset that is not supported; send the body as UTF-8"));
   }
   return absl::OkStatus();
 }

@@ -208,7 +208,8 @@ bool HttpAnswer::RunOnPool(std::function<void()> work) {
 
 void HttpAnswer::Break() {
   if (over_) return;
-  if (!begun_) return EndWith(absl::UnavailableError("the other prompts were not let in in time"));
+  if (!begun_)
+    return EndWith(absl::UnavailableError("the other prompts were not accepted in time"));
   exchange_->Break();
   End(/*client_left=*/false);
 }

@@ -113,7 +113,7 @@ TEST_F(ChatTest, WhatCannotBeSetIsSaidAndChangesNothing) {
   EXPECT_EQ(asked_[0].sampling_params().ByteSizeLong(), 0u);
   EXPECT_THAT(said_, HasSubstr("--temperature: 'hot' is not a number from 0 to 100"));
   EXPECT_THAT(said_, HasSubstr("there is no 'temprature'; did you mean 'temperature'?"));
-  EXPECT_THAT(said_, HasSubstr("there is no 'server'; there are max-tokens, min-tokens, "));
+  EXPECT_THAT(said_, HasSubstr("there is no 'server'; valid names are max-tokens, min-tokens, "));
   EXPECT_THAT(said_, HasSubstr("nothing is set; the server's defaults hold"));
 }
 

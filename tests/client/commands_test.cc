@@ -47,6 +47,13 @@ struct Programs {
     }
   }
 
+  // Parses a command line of `baton`.
+  absl::Status Parse(const std::vector<const char*>& arguments) {
+    return ParseArguments(
+        baton_app, static_cast<int>(arguments.size()), arguments.data(),
+        [this](const CLI::App& asked) { return FactsOfCommand(asked, commands); });
+  }
+
   CLI::App router_app, worker_app, baton_app;
   FlagSet router_flags{router_app}, worker_flags{worker_app};
   RouterFlags router;
@@ -61,7 +68,8 @@ std::vector<std::string> LongNames(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
     const std::vector<std::string>& forms = option->get_lnames();
-    if (forms.empty() || forms[0] == "help" || forms[0] == "config") continue;
+    if (forms.empty() || forms[0] == "help" || forms[0] == "help-all" || forms[0] == "config")
+      continue;
     if (option->get_group().empty()) continue;
     names.push_back(forms[0]);
   }
@@ -147,6 +155,43 @@ TEST(EveryFlag, OfOneCommandIsNothingToTheOthersInTheEnvironment) {
   }
 }
 
+// The words of a command line that has no quotes but "...".
+std::vector<std::string> Words(const std::string& line) {
+  std::vector<std::string> words = {""};
+  bool quoted = false;
+  for (const char c : line) {
+    if (c == '"') {
+      quoted = !quoted;
+    } else if (c == ' ' && !quoted) {
+      words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  return words;
+}
+
+TEST(EveryCommand, HasExamplesThatItTakes) {
+  for (const Subcommand& command : Programs().commands) {
+    const std::vector<Example> examples = command.flags.Facts(command.program).examples;
+    EXPECT_GE(examples.size(), 2u) << command.program;
+    for (const Example& example : examples) {
+      EXPECT_THAT(example.command, StartsWith(command.program));
+      // What follows is the shell's.
+      const std::string line = example.command.substr(0, example.command.find_first_of("|<>"));
+      const std::vector<std::string> words = Words(std::string(absl::StripAsciiWhitespace(line)));
+      std::vector<const char*> arguments;
+      for (const std::string& word : words) arguments.push_back(word.c_str());
+      Programs programs;
+      EXPECT_EQ(programs.Parse(arguments), absl::OkStatus()) << example.command;
+      for (Subcommand& parsed : programs.commands) {
+        if (!parsed.app.parsed()) continue;
+        EXPECT_EQ(parsed.flags.Resolve(), absl::OkStatus()) << example.command;
+      }
+    }
+  }
+}
+
 // The own flags of the command with their dashes, as its help has them.
 std::vector<std::string> DashedNames(const CLI::App& app) {
   std::vector<std::string> names;
@@ -174,9 +219,7 @@ TEST(ForeignWords, EachSentenceIsThatOfACommandWhichHasTheFlagsThatItNames) {
 std::string Answer(std::vector<const char*> arguments) {
   Programs programs;
   arguments.insert(arguments.begin(), "baton");
-  return std::string(
-      ParseArguments(programs.baton_app, static_cast<int>(arguments.size()), arguments.data())
-          .message());
+  return std::string(programs.Parse(arguments).message());
 }
 
 TEST(ForeignWords, OfFlagsAreAnsweredWithASentence) {
@@ -210,9 +253,7 @@ TEST(ForeignWords, ThatMeanTheSameAreTakenOnTheCommandLine) {
   const std::vector<const char*> arguments = {
       "baton", "serve", "-m", "m.gguf", "-c",     "4096", "--port",         "9000",
       "-t",    "2",     "-a", "small",  "--host", "::1",  "--api-key-file", "k.txt"};
-  ASSERT_TRUE(
-      ParseArguments(programs.baton_app, static_cast<int>(arguments.size()), arguments.data())
-          .ok());
+  ASSERT_TRUE(programs.Parse(arguments).ok());
   for (Subcommand& command : programs.commands) {
     if (command.program != "baton serve") continue;
     ASSERT_TRUE(command.flags.Resolve().ok());

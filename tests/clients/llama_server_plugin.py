@@ -47,7 +47,7 @@ def start_baton(server, timeout_seconds=60):
             f"--served-model-name={asked_model or server.model_alias}"]
     origins = LOCAL_ORIGINS if server.cors_origins == "localhost" else ["*"]
     argv += [f"--http-cors-origin={origin}" for origin in origins]
-    argv += ["--default-temperature=1", "--default-top-p=1"]  # as the results in docs/clients.md were found
+    argv += ["--default-temperature=1", "--default-top-p=1"]  # as for the results in docs/benchmarks/llama_server_tests.md
     if server.api_key is not None:
         argv.append(f"--api-keys={KEYS}")
     log = pathlib.Path(STATE.name) / "serve.log"

@@ -1,4 +1,4 @@
-"""llama.cpp's own server tests, those of tests/data/llama_server_tests.txt, run against `baton serve` (docs/clients.md)."""
+"""llama.cpp's own server tests, run against `baton serve`. docs/benchmarks/llama_server_tests.md has the results."""
 import pytest
 
 import fetched

@@ -1,4 +1,4 @@
-"""The alerts read metrics that the programs have, and docs/operations.md says of each what to do."""
+"""The alerts read metrics that the programs have, and docs/operations.md has a card for each that says what to do."""
 
 import pathlib
 import re
@@ -19,11 +19,18 @@ METRIC = re.compile(r"\b(?:baton_[a-z_]+|process_(?!name\b)[a-z_]+)\b")
 OF_PROMETHEUS = {"job": {"baton"}}  # labels that it sets itself, with the values that prometheus.yml gives them
 # Abseil's names, in which requests are counted.
 STATUSES = {"ABORTED", "DATA_LOSS", "INTERNAL", "UNAVAILABLE", "UNKNOWN"}
+PARTS_OF_A_CARD = ["You see", "Severity", "First command", "Expected output", "Fix", "Runbook"]
 
 
 def alerts():
     groups = yaml.safe_load((ROOT / "deploy/monitoring/rules.yml").read_text())["groups"]
     return {rule["alert"]: rule for group in groups for rule in group["rules"]}
+
+
+def cards():
+    """What docs/operations.md says of each alert."""
+    text = (ROOT / "docs/operations.md").read_text()
+    return dict(re.findall(r"^### (Baton\w+)\n\n(.*?)(?=^#|\Z)", text, re.MULTILINE | re.DOTALL))
 
 
 def cases():
@@ -62,14 +69,30 @@ class Alerts(unittest.TestCase):
             with self.subTest(alert=name):
                 self.assertEqual({bool(case.get("exp_alerts")) for case in of_alert}, {True, False})
 
-    def test_each_alert_has_a_section_that_says_what_to_do(self):
-        text = (ROOT / "docs/operations.md").read_text()
-        sections = dict(re.findall(r"^### (Baton\w+)\n\n(.*?)(?=^#|\Z)", text, re.MULTILINE | re.DOTALL))
-        self.assertEqual(sorted(sections), sorted(alerts()))
-        for name, section in sections.items():
+    def test_each_alert_has_a_card_with_all_its_parts_in_order(self):
+        self.assertEqual(sorted(cards()), sorted(alerts()))
+        for name, card in cards().items():
             with self.subTest(alert=name):
-                for part in ("**Means**", "**Look**", "**Do**"):
-                    self.assertIn(part, section)
+                self.assertEqual(re.findall(r"^- \*\*(.*?)\*\* ", card, re.MULTILINE), PARTS_OF_A_CARD)
+
+    def test_the_severity_on_each_card_is_that_of_the_rule(self):
+        for name, card in cards().items():
+            with self.subTest(alert=name):
+                self.assertIn(f"- **Severity** {alerts()[name]['labels']['severity']}\n", card)
+
+    def test_the_commands_on_the_cards_exist_and_look_for_what_the_programs_print(self):
+        commands = (ROOT / "client/commands.cc").read_text()
+        for name, card in cards().items():
+            with self.subTest(alert=name):
+                command = re.search(r"^- \*\*First command\*\* .*?`([^`]+)`", card, re.MULTILINE)[1]
+                program, *words = command.split()
+                self.assertIn(program, {"baton", "curl", "journalctl", "kubectl", "systemctl"})
+                if program == "baton":
+                    self.assertIn(f'"{words[0]}"', commands)
+                    self.assertLessEqual(set(re.findall(r"--([a-z-]+)", command)), LITERALS)
+                for text in re.findall(r"grep '([^']*)'", command):
+                    words = re.sub(r'.*="(\w+)"', r"\1", text)
+                    self.assertTrue(any(words in literal for literal in LITERALS), words)
 
     def test_the_metrics_of_the_page_of_operations_exist(self):
         self.assertEqual(unknown_metrics((ROOT / "docs/operations.md").read_text()), [])

@@ -30,6 +30,18 @@ class Containerfile(unittest.TestCase):
             self.assertIn(f"COPY {target}/ /\nUSER 65532:65532\n", self.target(target))
             self.assertIn(f'ENTRYPOINT ["{tree.BINARIES[role]}"]', self.target(target))
 
+    def test_the_image_of_baton_serves_beyond_the_loopback_of_its_container_unless_it_is_told_otherwise(self):
+        lines = self.target("baton")
+        self.assertIn("COPY baton/ /\n", lines)
+        self.assertIn("\nUSER 65532:65532\n", lines)
+        self.assertIn('ENTRYPOINT ["baton", "serve"]', lines)
+        variables = dict(each.split("=") for each in re.search(r"^ENV (.*)$", lines, re.MULTILINE)[1].split())
+        self.assertEqual(variables.pop("BATON_INSECURE"), "true")
+        # Variables, since flags and the container's own variables take precedence over them.
+        self.assertEqual(set(variables), {"BATON_LISTEN", "BATON_HTTP_LISTEN"})
+        exposed = re.search(r"^EXPOSE (.*)$", lines, re.MULTILINE)[1].split()
+        self.assertEqual({f"0.0.0.0:{port}" for port in exposed}, set(variables.values()))
+
     def test_the_front_is_what_deploy_haproxy_says(self):
         lines = self.target("front")
         self.assertIn("COPY front/ /\nUSER 65532:65532\n", lines)

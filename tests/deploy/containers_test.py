@@ -24,6 +24,7 @@ from played_fleet import (BILLS, CAPITAL, CLUSTER, LONG_FORM, PATIENCE_S, TOKENS
 import grpc
 
 import front_in_fleet
+import image_of_serve
 from chaos import Load, load_requests
 from cluster import complete, request
 from stubs import rpc
@@ -43,7 +44,9 @@ class Routers:
     stubs = property(lambda self: [self])  # what chaos.Load asks of a cluster
 
 
-Front = front_in_fleet.Front  # is run from here
+# Are run from here.
+Front = front_in_fleet.Front
+ImageOfServe = unittest.skipUnless(LONG_FORM, "scripts/test.sh --containers")(image_of_serve.ImageOfServe)
 
 
 class Images(unittest.TestCase):

@@ -21,7 +21,8 @@ from private_systemd import NOT_ALLOWED, NotAllowed, PrivateSystemd, until  # no
 BUILD = None  # the folder of the build whose programs are packed
 REAL_MODEL = pathlib.Path(os.environ["BATON_TEST_MODEL"])
 UNITS = ["baton-router", "baton-prefill-worker@0", "baton-decode-worker@0"]
-CONFIGS = ["/etc/baton/router/router.toml", "/etc/baton/prefill/0.toml", "/etc/baton/decode/0.toml"]
+SERVE = "baton"  # the unit of `baton serve`, which the test of a fleet leaves alone
+CONFIGS = ["/etc/baton/router/router.toml", "/etc/baton/prefill/0.toml", "/etc/baton/decode/0.toml", "/etc/baton/serve/serve.toml"]
 INSTALL_S = 300  # dpkg writes much, and the machine may be busy
 APT = ["apt-get", "-q", "-y", "--no-install-recommends", "-o", "APT::Sandbox::User=root"]
 
@@ -103,14 +104,14 @@ class Life(unittest.TestCase):
 
     def install(self):
         self.run_in(*APT, "install", self.first, timeout=INSTALL_S)
-        self.assertEqual(self.states("is-enabled", UNITS), ["disabled"] * 3)
-        self.assertEqual(self.states("is-active", UNITS), ["inactive"] * 3)
+        self.assertEqual(self.states("is-enabled", [*UNITS, SERVE]), ["disabled"] * 4)
+        self.assertEqual(self.states("is-active", [*UNITS, SERVE]), ["inactive"] * 4)
         name, _, uid, _, _, home, shell = self.run_in("getent", "passwd", "baton").stdout.strip().split(":")
         self.assertEqual((name, home, shell), ("baton", "/var/lib/baton", "/usr/sbin/nologin"))
         self.assertLess(int(uid), 1000)
-        verified = self.run_in("systemd-analyze", "verify", "--man=no", *(f"{unit}.service" for unit in UNITS))
+        verified = self.run_in("systemd-analyze", "verify", "--man=no", *(f"{unit}.service" for unit in [*UNITS, SERVE]))
         self.assertEqual(verified.stdout + verified.stderr, "")
-        for role in tree.PARTS:
+        for role in (*tree.PARTS, "serve"):
             self.assertEqual(self.run_in("stat", "-c", "%U:%G %a", f"/etc/baton/{role}").stdout.strip(), "baton:baton 750")
         self.assert_answers_of_the_build("baton")
         self.run_in("tee", "/root/schema.json", input='{"type": "boolean"}')

@@ -5,6 +5,7 @@
 Nothing is compiled, and nothing is installed: package_life_test.py does that.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -35,7 +36,7 @@ def setUpModule():
     unittest.addModuleCleanup(folder.cleanup)
     work = pathlib.Path(folder.name)
     environment = {**os.environ, "BATON_PACKAGE_COMPRESSION": "zstd"}  # the fastest
-    package, archive = output(ROOT / "scripts/build_package.sh", "--out", work, BUILD, env=environment).split()
+    package, archive = output(ROOT / "scripts/build_package.sh", "--out", work, "--bills", work, BUILD, env=environment).split()
     (work / "control").mkdir()
     output("dpkg-deb", "--control", package, work / "control")
     output("dpkg-deb", "--extract", package, work / "files")
@@ -82,7 +83,7 @@ class Package(unittest.TestCase):
     def test_settings_are_those_that_dpkg_asks_about(self):
         settings = sorted(name for name, member in self.members().items() if name.startswith("/etc/") and member.isfile())
         self.assertEqual((work / "control/conffiles").read_text().split(), settings)
-        self.assertEqual(len(settings), 4)
+        self.assertEqual(len(settings), 5)
 
     def test_it_needs_the_libraries_of_its_programs_and_someone_who_makes_the_user(self):
         depends = self.control("Depends")
@@ -116,6 +117,37 @@ class Package(unittest.TestCase):
         for path in (work / "files").rglob("*"):
             if path.is_file() and path.parent.name not in ("bin", "baton"):
                 self.assertNotIn(str(ROOT).encode(), path.read_bytes(), path)
+
+
+class Bills(unittest.TestCase):
+    """The bills of materials of the package and of the archive."""
+
+    def related(self, file, kind):
+        """The names of the packages that the bill of the file relates to it in that way."""
+        bill = json.loads(pathlib.Path(f"{file}.spdx.json").read_text())
+        self.assertEqual(bill["spdxVersion"], "SPDX-2.3")
+        names = {package["SPDXID"]: package["name"] for package in bill["packages"]}
+        (described,) = [item["relatedSpdxElement"] for item in bill["relationships"] if item["relationshipType"] == "DESCRIBES"]
+        self.assertEqual(names[described], pathlib.Path(file).name)
+        return {names[item["relatedSpdxElement"]] for item in bill["relationships"] if item["relationshipType"] == kind}
+
+    def test_the_package_depends_on_libraries_and_contains_none(self):
+        self.assertEqual(self.related(package, "CONTAINS"), set())
+        depends = output("dpkg-deb", "--field", package, "Depends").replace(", ", "\n")
+        declared = set(re.findall(r"^([a-z0-9.+-]+)", depends, re.MULTILINE)) - {"systemd-standalone-sysusers"}
+        # The name of spdlog's ABI is provided by its package.
+        declared = {"libspdlog1.10" if name.startswith("libspdlog1.10-") else name for name in declared}
+        self.assertLessEqual(declared, self.related(package, "DEPENDS_ON"))
+
+    def test_the_archive_contains_libraries_but_glibc(self):
+        (folder,) = (work / "else where").iterdir()
+        licences = {path.name for path in (folder / "share/doc/baton/libraries").iterdir()}
+        self.assertEqual(self.related(archive, "CONTAINS"), licences)
+        self.assertEqual(self.related(archive, "DEPENDS_ON"), {"libc6"})
+
+    def test_both_name_what_is_compiled_in(self):
+        for file in (package, archive):
+            self.assertLessEqual({"xgrammar", "marked", "libabsl-dev"}, self.related(file, "STATIC_LINK"))
 
 
 class Archive(unittest.TestCase):

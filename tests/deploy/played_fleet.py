@@ -35,12 +35,13 @@ from little_cluster import Cluster  # noqa: E402
 BINARIES = pathlib.Path(sys.argv.pop(1)).resolve()
 os.environ.setdefault("BATON_BIN", str(BINARIES))
 OVERLAY = tree.KUBERNETES / "overlays" / "local-cpu"
-IMAGES = ("router", "prefill-worker", "decode-worker", "front")
 BILLS = podman.folder / "bills"
 PATIENCE_S = 120
 CAPITAL = "What is the capital of France?"
 TOKENS = 12
 LONG_FORM = os.environ.get("BATON_CONTAINERS") == "all"
+IMAGES = ("router", "prefill-worker", "decode-worker", "front", *(("baton",) if LONG_FORM else ()))
+ARCHIVES = podman.folder / "archives"  # of the images, in the long form
 
 
 def told(text):
@@ -49,7 +50,7 @@ def told(text):
 
 def build_images():
     begin = time.monotonic()
-    command = [tree.ROOT / "scripts/build_images.sh", "--programs", BINARIES, "--bills", BILLS, *IMAGES]
+    command = [tree.ROOT / "scripts/build_images.sh", "--programs", BINARIES, "--bills", BILLS, *(("--oci", ARCHIVES) if LONG_FORM else ()), *IMAGES]
     print(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout, end="", file=sys.stderr)
     told(f"images built: {time.monotonic() - begin:.1f} s")
 

@@ -35,14 +35,28 @@ def commands_of(program):
     return json.loads(printed)
 
 
-def help_of(command):
+def help_of(command, form="--help-all"):
     program, *words = command.split()
-    return subprocess.run([BINARIES / program, *words, "--help"], check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run([BINARIES / program, *words, form], check=True, capture_output=True, text=True, timeout=60).stdout
 
 
 def flags_in(text):
-    """The flags that --help declares, as it has them: --name, --no-name, -n."""
-    return {name for line in re.findall(r"^  (-\S+)", text, re.MULTILINE) for name in re.findall(r"--?[a-zA-Z][a-z0-9-]*", line)}
+    """The flags that --help-all declares: --name, --no-name for --[no-]name, -n."""
+    found = set()
+    for short, no, name in re.findall(r"^  (-\w, |    )--(\[no-\])?([a-z0-9-]+)", text, re.MULTILINE):
+        found |= {"--" + name} | ({short[:2]} if short.strip() else set()) | ({"--no-" + name} if no else set())
+    return found
+
+
+def texts_of(command):
+    """Each text of the help that describes something, with what it describes."""
+    yield command["program"], command["description"]
+    for flag in command["flags"]:
+        yield f"{command['program']} --{flag['name']}", flag["help"]
+    for argument in command["arguments"]:
+        yield f"{command['program']} {argument['name']}", argument["help"]
+    for example in command["examples"]:
+        yield example["command"], example["meaning"]
 
 
 class Facts(unittest.TestCase):
@@ -53,15 +67,61 @@ class Facts(unittest.TestCase):
                     told = set()
                     for flag in command["flags"]:
                         told |= {"--" + flag["name"]} | ({"-" + flag["short_name"]} if flag["short_name"] else set())
-                        told |= {"--no-" + flag["name"]} if flag["negatable"] else set()
+                        told |= {"--no-" + flag["name"]} if flag["negatable"] and flag["default"] else set()
                     self.assertEqual(told, flags_in(help_of(command["program"])))
 
     def test_every_subcommand_is_one_of_them(self):
         known = {command["program"] for command in commands_of("baton")}
         for command in sorted(known):
-            listed = help_of(command).partition("\nSubcommands:\n")[2]
-            for word in re.findall(r"^  (\S+)", listed, re.MULTILINE):
+            listed = help_of(command).partition("\nCommands:\n")[2].partition("\n\n")[0]
+            for word in re.findall(r"^  (\w+)", listed, re.MULTILINE):
                 self.assertIn(f"{command} {word}", known)
+
+
+class Helps(unittest.TestCase):
+    # A text that begins so leaves out its noun.
+    HEADLESS = re.compile(r"(of|that|which|whose|what|how|who|where|with|in|by|over|as|only|instead|for|from|to|on|at)\b", re.I)
+
+    def all_texts(self):
+        return [text for program in PROGRAMS for command in commands_of(program) for text in texts_of(command)]
+
+    def test_begin_with_a_capital_and_name_their_subject(self):
+        for name, text in self.all_texts():
+            with self.subTest(name=name, text=text):
+                self.assertRegex(text, r"^[A-Z0-9`]")
+                self.assertIsNone(self.HEADLESS.match(text))
+                self.assertNotRegex(text, r"(?i)\bof the (router|worker|server):")
+                self.assertFalse(text.endswith(".") and not text.endswith("..."))
+
+    def test_placeholders_say_what_the_value_is(self):
+        for program in PROGRAMS:
+            for command in commands_of(program):
+                for flag in command["flags"]:
+                    if flag["takes_value"]:
+                        self.assertNotIn(flag["placeholder"], ("", "VALUE"), flag["name"])
+
+    def test_of_what_people_run_first_fit_one_screen(self):
+        for command in ("baton", "baton serve", "baton run", *PROGRAMS[1:]):
+            lines = help_of(command, "--help").splitlines()
+            self.assertLessEqual(len(lines), 40, command)
+            self.assertLessEqual(max(map(len, lines)), 80, command)
+
+    def test_of_a_group_has_the_flags_of_that_group(self):
+        shown = subprocess.run([BINARIES / "baton", "serve", "--help", "kv-cache"], check=True, capture_output=True, text=True,
+                               timeout=60).stdout
+        self.assertIn("--kv-cache-dtype", shown)
+        self.assertNotIn("--listen", flags_in(shown))
+        done = subprocess.run([BINARIES / "baton", "serve", "--help", "kvcache"], check=False, capture_output=True, text=True,
+                              timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (2, "baton: --help: there is no group 'kvcache'; did you mean 'kv-cache'?\n"))
+
+    def test_of_every_command_have_two_examples(self):
+        for program in PROGRAMS:
+            commands = commands_of(program)
+            for command in commands:
+                is_group = any(each["program"].startswith(command["program"] + " ") for each in commands)
+                if not is_group:
+                    self.assertGreaterEqual(len(command["examples"]), 2, command["program"])
 
 
 class Pages(unittest.TestCase):
@@ -91,7 +151,8 @@ class Pages(unittest.TestCase):
                     shown = subprocess.run(["man", "--no-hyphenation", "-P", "cat", "-l", page], check=True, capture_output=True,
                                            text=True, env=environment).stdout
                     for flag in command["flags"]:
-                        self.assertRegex(shown, rf"(?m)^ +(-\w( VALUE)?, )?--{flag['name']}(=VALUE)?(, --no-{flag['name']})?$")
+                        self.assertRegex(shown, rf"(?m)^ +(-\w( \S+)?, )?--{flag['name']}(=\S+)?(, --no-{flag['name']})?$")
+                    self.assertEqual("EXAMPLES" in shown, bool(command["examples"]))
 
 
 class Bash(unittest.TestCase):

@@ -1,4 +1,8 @@
-"""docs/runbooks.md speaks of what there is: alerts, metrics, flags, commands, checks of the doctor, panels, lines of the log."""
+"""docs/runbooks.md names only things that exist: alerts, metrics, flags, commands, checks of the doctor, panels, log lines.
+
+Words of log lines and errors stand in one table of the page, "Log lines". They must equal what the programs print, so a changed log
+line changes its row there and nothing else. The other prose of the page is free.
+"""
 
 import pathlib
 import re
@@ -6,16 +10,18 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 import alerts_test  # noqa: E402
 import dashboards  # noqa: E402
+from cpp_outline import string_literals  # noqa: E402
 
 ROOT = alerts_test.ROOT
 PAGE = (ROOT / "docs/runbooks.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (.*?)\n\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+# (words, printed by, heading of the runbook, anchor of the runbook, first command) of each row.
+LOG_LINES = re.findall(r"^\| `(.*?)` \| (.*?) \| \[(.*?)\]\(#(.*?)\) \| (.*?) \|$", SECTIONS.pop("Log lines"), re.MULTILINE)
 CLIENT = "\n".join(path.read_text() for folder in ("client", "bench") for path in sorted((ROOT / folder).rglob("*.cc")))
-# Neighbouring literals are one to the compiler.
-TEXTS = re.sub(r'"\s*\n\s*"', "", alerts_test.SOURCES + CLIENT)
-LITERALS = set(re.findall(r'"([^"\n]*)"', TEXTS)) | alerts_test.LITERALS
+LITERALS = set(string_literals(alerts_test.SOURCES + CLIENT))
 STATUSES = {"INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", *alerts_test.STATUSES}
 OTHERS = ("kubectl", "systemctl", "journalctl", "apt", "sysctl", "ulimit", "chown")  # programs that are not ours
 FLAGS_OF_OTHERS = {"since", "allow-downgrades"}
@@ -87,10 +93,22 @@ class Runbooks(unittest.TestCase):
         self.assertGreater(len(quoted), 15)
         self.assertEqual(sorted(quoted - titles), [])
 
-    def test_the_programs_say_what_is_quoted_of_their_logs_and_errors(self):
+    def test_the_programs_print_the_words_of_each_log_line(self):
+        self.assertGreater(len(LOG_LINES), 20)
+        for words, *_ in LOG_LINES:
+            with self.subTest(words=words):
+                self.assertTrue(any(words in literal for literal in LITERALS), "no text of the programs has these words")
+
+    def test_each_log_line_leads_to_a_runbook_and_a_first_command(self):
+        for words, _, heading, target, command in LOG_LINES:
+            with self.subTest(words=words):
+                self.assertIn(heading, SECTIONS)
+                self.assertEqual(target, anchor(heading))
+                self.assertRegex(command, rf"^(`({'|'.join(('baton', *OTHERS))}) .*`|none: .*)$")
+
+    def test_words_of_log_lines_stand_in_their_table_alone(self):
         quoted = [code for code in CODE if " " in code and not code.startswith(("baton ", "--", *OTHERS))]
-        self.assertGreater(len(quoted), 10)
-        self.assertEqual([text for text in quoted if text not in TEXTS], [])
+        self.assertEqual(sorted(quoted), sorted(words for words, *_ in LOG_LINES))
 
     def test_reasons_and_statuses_exist(self):
         reasons = set(re.findall(r"\b[A-Z]+_[A-Z_]+\b", PAGE))

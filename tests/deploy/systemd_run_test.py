@@ -19,15 +19,21 @@ import systemd_tree as tree  # noqa: E402
 from private_systemd import NotAllowed, PrivateSystemd, until  # noqa: E402
 
 BINARIES = pathlib.Path(os.environ.get("BATON_BIN", "."))
+SERVE = "baton"  # the unit of `baton serve`, which takes the place of the three
 UNITS = {"router": "baton-router", "prefill": "baton-prefill-worker@0", "decode": "baton-decode-worker@0"}
 CPU = min(os.sched_getaffinity(0))
 machine = None  # where everything below happens
 
 
-def commands_of_readme():
-    """What the README says to do on one machine, with the programs and the model that are there."""
+def blocks_of_readme():
+    """The commands of its section about one machine: two blocks for a fleet, and one for `baton serve`."""
     section = (tree.ROOT / "deploy/README.md").read_text().partition("\n## One machine\n")[2]
-    commands = "".join(re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[:2])
+    return re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[:3]
+
+
+def commands_of_readme():
+    """What the README says to do for a fleet on one machine, with the programs and the model that are there."""
+    commands = "".join(blocks_of_readme()[:2])
     for old, new in (("build/release/bin", BINARIES.resolve()), ("MODEL.gguf", tree.MODEL)):
         assert commands.count(old) == 1, commands
         commands = commands.replace(old, str(new))
@@ -59,6 +65,14 @@ def pid(role):
     return machine.property(UNITS[role], "MainPID")
 
 
+def assert_no_privileges(test, process):
+    text = machine.run("cat", f"/proc/{process}/status").stdout
+    status = dict(line.split(":\t") for line in text.splitlines() if ":\t" in line)
+    test.assertNotIn("0", status["Uid"].split())
+    test.assertEqual(status["CapBnd"].strip("0"), "")
+    test.assertEqual((status["NoNewPrivs"], status["Seccomp"]), ("1", "2"))
+
+
 def metric(address, name):
     program = f"import urllib.request as r; print(r.urlopen('http://{address}/metrics').read().decode())"
     text = machine.run("python3", "-c", program).stdout
@@ -88,11 +102,7 @@ class Fleet(unittest.TestCase):
     def test_parts_have_no_privileges(self):
         for role in UNITS:
             with self.subTest(role=role):
-                status = dict(line.split(":\t") for line in machine.run("cat", f"/proc/{pid(role)}/status").stdout.splitlines()
-                              if ":\t" in line)
-                self.assertNotIn("0", status["Uid"].split())
-                self.assertEqual(status["CapBnd"].strip("0"), "")
-                self.assertEqual((status["NoNewPrivs"], status["Seccomp"]), ("1", "2"))
+                assert_no_privileges(self, pid(role))
                 limits = machine.run("cat", f"/proc/{pid(role)}/limits").stdout
                 files = min(int(tree.only(tree.PARTS[role][0], "LimitNOFILE")), resource.getrlimit(resource.RLIMIT_NOFILE)[1])
                 self.assertRegex(limits, rf"Max open files +{files} +{files}")
@@ -150,6 +160,73 @@ class Fleet(unittest.TestCase):
                 machine.run("systemctl", "stop", unit)
                 self.assertEqual([machine.property(unit, name) for name in ("Result", "ExecMainStatus")], ["success", "0"])
                 machine.run("systemctl", "start", unit)
+
+
+class Server(unittest.TestCase):
+    """`baton serve` as a unit, which the README's commands start."""
+
+    @classmethod
+    def setUpClass(cls):
+        machine.run("systemctl", "disable", "--now", *UNITS.values())
+        machine.run("bash", "-euc", blocks_of_readme()[2])
+
+    def tearDown(self):
+        until(self.answered, "an answer after the test")
+
+    def processes(self):
+        """The server and its children."""
+        server = machine.property(SERVE, "MainPID")
+        return [server, *machine.run("cat", f"/proc/{server}/task/{server}/children").stdout.split()]
+
+    @staticmethod
+    def answered():
+        asked = machine.run("baton", "run", "--server=127.0.0.1:50051", "--max-tokens=4", "hello", check=False)
+        return asked.returncode == 0
+
+    def test_it_is_started_when_it_answers_by_grpc_and_by_http(self):
+        machine.run("systemctl", "restart", SERVE)
+        self.assertTrue(self.answered())
+        program = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8080/v1/models').status)"
+        self.assertEqual(machine.run("python3", "-c", program).stdout.strip(), "200")
+
+    def test_its_parts_have_no_privileges_and_write_its_own_folders_only(self):
+        server, *parts = self.processes()
+        self.assertEqual(len(parts), 3)
+        for process in (server, *parts):
+            assert_no_privileges(self, process)
+        inside = ["nsenter", f"--target={server}", "--mount", "--wd=/"]
+        self.assertEqual(machine.run(*inside, "ls", "/etc/baton").stdout.split(), ["serve"])
+        for folder in ("/etc/baton/serve", "/var/lib/baton", "/usr/local/bin"):
+            self.assertIn("Read-only file system", machine.run(*inside, "touch", f"{folder}/new", check=False).stderr)
+        machine.run("test", "-s", "/var/lib/baton/serve/baton/fleet-secret")
+
+    def test_a_part_that_dies_is_started_again_by_the_server_and_the_server_by_systemd(self):
+        server, *parts = self.processes()
+        machine.run("kill", f"-{signal.SIGKILL}", parts[0])
+        until(lambda: len(self.processes()) == 4 and parts[0] not in self.processes(), "the part runs again")
+        self.assertEqual(self.processes()[0], server)
+        machine.run("kill", f"-{signal.SIGKILL}", server)
+        until(lambda: machine.property(SERVE, "MainPID") not in ("0", server), "the server runs again")
+        self.assertEqual(machine.property(SERVE, "NRestarts"), "1")
+
+    def test_a_file_that_names_no_model_or_an_unknown_flag_says_so_once(self):
+        toml = "/etc/baton/serve/serve.toml"
+        machine.run("cp", toml, "/root/serve.toml")
+        for change, said in (("s/^model/# model/", "--model"), ("$a no-such-flag = 1", "no-such-flag")):
+            with self.subTest(said):
+                machine.run("sed", "-i", change, toml)
+                self.assertNotEqual(machine.run("systemctl", "restart", SERVE, check=False).returncode, 0)
+                until(lambda: machine.property(SERVE, "ActiveState") == "failed", "it failed")
+                self.assertEqual([machine.property(SERVE, name) for name in ("ExecMainStatus", "NRestarts")], ["2", "0"])
+                self.assertIn(said, machine.output(SERVE).splitlines()[-1])
+                machine.run("cp", "/root/serve.toml", toml)
+        machine.run("systemctl", "start", SERVE)
+
+    def test_stopping_is_a_clean_end_of_all_parts(self):
+        machine.run("systemctl", "stop", SERVE)
+        self.assertEqual([machine.property(SERVE, name) for name in ("Result", "ExecMainStatus")], ["success", "0"])
+        self.assertEqual(machine.run("find", "/proc", "-maxdepth", "1", "-user", "baton").stdout, "")
+        machine.run("systemctl", "start", SERVE)
 
 
 if __name__ == "__main__":

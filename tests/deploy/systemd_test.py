@@ -17,7 +17,9 @@ import systemd_tree as tree  # noqa: E402
 
 BINARIES = pathlib.Path(os.environ.get("BATON_BIN", "."))
 MOST_EXPOSURE = 2.0
-UNITS = [unit for unit, _ in tree.PARTS.values()]
+SERVE = "serve"
+ALL = {**tree.PARTS, SERVE: tree.SERVE}
+UNITS = [unit for unit, _ in ALL.values()]
 
 
 def analyze(*arguments):
@@ -69,22 +71,29 @@ class Units(unittest.TestCase):
                 self.assertNotEqual(self.exposure(unit).returncode, 0)
 
     def test_units_of_workers_differ_in_the_role_only(self):
-        _, prefill, decode = UNITS
+        prefill, decode = (tree.PARTS[role][0] for role in ("prefill", "decode"))
         self.assertEqual(prefill.read_text().replace("prefill", "decode"), decode.read_text())
 
     def test_the_drop_in_for_gpus_is_understood(self):
-        worker = self.installed(tree.PARTS["decode"][0])
-        drop_in = self.root / f"{worker.name}.d" / "gpu.conf"
-        drop_in.parent.mkdir()
-        drop_in.write_text((tree.SYSTEMD / "gpu.conf").read_text())
-        result = analyze("verify", "--man=no", worker)
-        self.assertEqual((result.returncode, result.stdout + result.stderr), (0, ""))
+        for role in ("decode", SERVE):
+            with self.subTest(role=role):
+                unit = self.installed(ALL[role][0])
+                drop_in = self.root / f"{unit.name}.d" / "gpu.conf"
+                drop_in.parent.mkdir()
+                drop_in.write_text((tree.SYSTEMD / "gpu.conf").read_text())
+                result = analyze("verify", "--man=no", unit)
+                self.assertEqual((result.returncode, result.stdout + result.stderr), (0, ""))
 
     def test_stopping_leaves_the_time_to_drain(self):
-        for role, (unit, config) in tree.PARTS.items():
+        for role, (unit, config) in ALL.items():
             with self.subTest(role=role):
                 drain = deploy_tree.seconds(deploy_tree.parse_toml(config.read_text())["shutdown-timeout"])
                 self.assertGreaterEqual(deploy_tree.seconds(tree.only(unit, "TimeoutStopSec")), drain + 10)
+
+
+def with_model(text):
+    """The example in which the model is named."""
+    return text.replace("# model =", "model =")
 
 
 class Programs(unittest.TestCase):
@@ -96,6 +105,7 @@ class Programs(unittest.TestCase):
         (self.root / "var/lib/baton/models/model.gguf").symlink_to(tree.MODEL)
         etc = self.root / "etc/baton"
         self.baton("certs", "init", f"--folder={etc}")
+        (etc / SERVE).mkdir()
         for role in tree.PARTS:
             self.baton("certs", "issue", role, f"--folder={etc}")
             (etc / role).mkdir()
@@ -108,7 +118,7 @@ class Programs(unittest.TestCase):
 
     def start(self, role, change=lambda text: text):
         """What the unit's command says of its configuration, with the paths below the test's folder."""
-        unit, config = tree.PARTS[role]
+        unit, config = ALL[role]
 
         def here(text):
             for folder in ("/etc/baton/", "/var/lib/baton/"):
@@ -119,24 +129,25 @@ class Programs(unittest.TestCase):
         program, *arguments = here(tree.only(unit, "ExecStart").replace("%i", config.stem)).split()
         command = [str(BINARIES / pathlib.Path(program).name), *arguments, "--check-config"]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("BATON_")}
+        environment["XDG_STATE_HOME"] = str(self.root)
         return subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=60)
 
     def test_examples_are_accepted(self):
-        for role in tree.PARTS:
+        for role in ALL:
             with self.subTest(role=role):
-                result = self.start(role)
+                result = self.start(role, with_model)
                 self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_what_starting_again_does_not_mend_is_not_started_again(self):
         wrong = {
             "a key": lambda text: text + 'no-such-flag = "1"\n',
             "a model": lambda text: text.replace("model.gguf", "none.gguf"),
-            "a certificate": lambda text: text.replace("ca.crt", "none.crt"),
+            "a certificate": lambda text: text.replace("ca.crt", "none.crt").replace('# tls-', 'tls-'),
         }
-        for role, (unit, _) in tree.PARTS.items():
+        for role, (unit, _) in ALL.items():
             for what, change in wrong.items():
                 with self.subTest(role=role, what=what):
-                    result = self.start(role, change)
+                    result = self.start(role, lambda text: change(with_model(text)))
                     self.assertEqual(str(result.returncode), tree.only(unit, "RestartPreventExitStatus"), result.stderr)
 
 

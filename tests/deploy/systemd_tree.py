@@ -11,6 +11,8 @@ PARTS = {
     "prefill": (SYSTEMD / "baton-prefill-worker@.service", SYSTEMD / "config/prefill/0.toml"),
     "decode": (SYSTEMD / "baton-decode-worker@.service", SYSTEMD / "config/decode/0.toml"),
 }
+# `baton serve`, which is no part of such a fleet: its unit and its example configuration.
+SERVE = (SYSTEMD / "baton.service", SYSTEMD / "config/serve/serve.toml")
 MODEL = ROOT / "tests/data/tiny/tiny-llama-f32.gguf"
 
 

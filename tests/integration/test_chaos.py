@@ -20,4 +20,4 @@ def test_a_router_that_was_killed_is_whole_again_with_its_next_start():
     """Clients that had a stream there ask again; the workers free what the dead router left."""
     report = chaos(60, "router", 2, prefill=2, decode=2)
     assert not report["wrong"] and report["router"]["router"] >= 1, report
-    assert report["router_back_s"]["max"] < 15, "2 s where the machine does nothing else; docs/chaos.md has figures"
+    assert report["router_back_s"]["max"] < 15, "2 s where the machine does nothing else; docs/benchmarks/chaos.md has figures"

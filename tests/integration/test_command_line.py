@@ -91,7 +91,7 @@ def test_a_misspelt_variable_is_a_warning_and_those_of_other_programs_and_servic
     tokenize = ["baton", "tokenize", "--model", str(TINY), "a"]
     listed = [json.loads(run(program, "--help-json").stdout) for program in [*PROGRAMS, "baton"]]
     flags = {program["program"]: {flag["name"] for flag in program["flags"]} for facts in listed for program in facts}
-    others = set().union(*flags.values()) - flags["baton tokenize"] - {"help", "version", "config"}
+    others = set().union(*flags.values()) - flags["baton tokenize"] - {"help", "help-all", "version", "config"}
     assert len(others) > 100
     environment = {"BATON_" + flag.upper().replace("-", "_"): "x" for flag in others}
     environment |= {"BATON_ROUTER_SERVICE_HOST": "10.0.0.1", "BATON_ROUTER_PORT": "tcp://10.0.0.1:80"}
@@ -137,8 +137,8 @@ def test_a_bad_flag_is_one_clear_line(program):
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_flag_that_help_names_is_a_key_of_the_file(command, tmp_path):
-    flags = re.findall(r"^  (?:-\w,)?--([a-z][a-z0-9-]*)", run(*command, "--help").stdout.decode(), re.MULTILINE)
-    flags = [flag for flag in flags if flag not in ("help", "version", "config")]
+    flags = re.findall(r"^  (?:-\w, |    )--(?:\[no-\])?([a-z][a-z0-9-]*)", run(*command, "--help-all").stdout.decode(), re.MULTILINE)
+    flags = [flag for flag in flags if flag not in ("help", "help-all", "version", "config")]
     assert flags
     config = tmp_path / "config.toml"
     config.write_text("".join(f"{flag} = 'x'\n" for flag in [*flags, "zzz"]))

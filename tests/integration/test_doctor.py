@@ -67,14 +67,14 @@ def test_nothing_fails_in_a_fleet_that_is_well(fleet):
                           *tls_flags(fleet.folder, "operator")[:3])
     assert failed(checks) == [] and code == 0
     assert one(checks, "fleet.roles")["found"] == "1 prefill and 1 decode workers can be used"
-    assert one(checks, "fleet.model")["found"] == "all serve one model"
+    assert one(checks, "fleet.model")["found"] == "all workers serve the same model"
     assert one(checks, "fleet.numerics")["verdict"] == "ok"
     assert one(checks, "clock.offset")["verdict"] == "ok"
     for subject in ("prefill worker", "decode worker", "router of --server"):
-        assert one(checks, "server.health", subject)["found"] == "ready, by TLS"
+        assert one(checks, "server.health", subject)["found"] == "ready, over TLS"
     ports = [check for check in checks if check["check"] == "port.free"]
-    assert len(ports) == 10 and all("runs there already" in check["found"] for check in ports)
-    assert "its workers run already" in one(checks, "model.memory")["found"]
+    assert len(ports) == 10 and all("already runs there" in check["found"] for check in ports)
+    assert "the model's workers already run" in one(checks, "model.memory")["found"]
 
 
 def test_a_certificate_of_another_role_and_a_cut_model_fail(fleet, tmp_path):
@@ -86,7 +86,7 @@ def test_a_certificate_of_another_role_and_a_cut_model_fail(fleet, tmp_path):
     code, checks = doctor(wrong, f"--model={cut}")
     assert code == 1
     assert {check["check"] for check in failed(checks)} == {"model.served", "certificate.role", "server.health"}
-    assert "its role is decode, and here it must be router" in one(checks, "certificate.role")["found"]
+    assert "role is decode, but must be router" in one(checks, "certificate.role")["found"]
     assert str(cut) in one(checks, "model.served")["found"]
     assert one(checks, "server.reachable")["verdict"] == "ok", "it is there, and takes no such caller"
 

@@ -130,6 +130,7 @@ def test_another_machine_is_served_by_the_lines_that_the_docs_print(everybody):
     if shutil.which("curl"):
         models = everybody.type_outside(everybody.client("curl"))
         assert json.loads(models.stdout)["data"], models.stderr
+    assert everybody.log_text().count("may call without a key") == 1, "one warning"
 
 
 def test_names_of_the_own_network_are_served_and_names_of_the_internet_are_not(everybody):
@@ -159,6 +160,7 @@ def test_with_keys_another_machine_is_served_by_the_lines_that_the_docs_print(ke
         models = keyed.type_outside(keyed.client("curl"), keyed.keys["alice"])
         assert json.loads(models.stdout)["data"], models.stdout + models.stderr
     assert keyed.log_text().count("--insecure: API keys") == 1, "one warning"
+    assert "may call without a key" not in keyed.log_text()
 
 
 @pytest.mark.parametrize(("whose", "why"), [("", "known clients only"), ("wrong", "API key"), ("bob", "was revoked"),

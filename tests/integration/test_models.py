@@ -66,7 +66,7 @@ def test_a_hostile_file_has_its_error_and_the_others_their_lines(tmp_path):
 
 
 def test_a_path_that_is_not_there_or_holds_nothing_is_named(tmp_path):
-    assert_one_clear_line(run("baton", "models", str(tmp_path / "nowhere")), "nowhere", "is not there")
+    assert_one_clear_line(run("baton", "models", str(tmp_path / "nowhere")), "nowhere", "does not exist")
     assert_one_clear_line(run("baton", "models", str(tmp_path)), str(tmp_path), "3 levels")
     assert_one_clear_line(run("baton", "models"), "name a GGUF file")
     done = run("baton", "models", "--device=cpu", str(DATA / "tiny/tiny-llama-q4_1.gguf"), str(tmp_path))

@@ -199,7 +199,8 @@ TEST_F(PlainWorkersTest, WorkersAreOnLoopbackAndNamedByFlags) {
   const char* const keys = "--api-keys=keys.toml";
   EXPECT_EQ(ParseWith({keys, "--prefill=localhost:1,[::1]:2"}), "");
   for (const char* worker : {"--prefill=192.0.2.7:1", "--decode=dns:///workers:1"}) {
-    EXPECT_THAT(ParseWith({keys, worker}), HasSubstr("--plain-workers calls nothing")) << worker;
+    EXPECT_THAT(ParseWith({keys, worker}), HasSubstr("--plain-workers allows loopback only"))
+        << worker;
   }
   EXPECT_THAT(ParseWith({keys, "--workers-file=workers"}),
               HasSubstr("--plain-workers contradicts --workers-file"));

@@ -6,7 +6,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 import house  # noqa: E402
-from cpp_outline import bare, line_comments, outline  # noqa: E402
+from cpp_outline import bare, code_tokens, line_comments, outline, string_literals  # noqa: E402
 
 
 def functions(text):
@@ -44,6 +44,17 @@ class Outline(unittest.TestCase):
 
     def test_finds_comments_behind_code_but_none_in_strings(self):
         self.assertEqual(line_comments('F("// no");  // yes\n/* // no */\n// too\n'), {1: " yes", 3: " too"})
+
+
+    def test_finds_literals_outside_comments_and_joins_neighbours(self):
+        text = 'Log("is " /* "no" */ + "not"\n    " reached: ", \'"\', why);  // says "never"\nchar c = \'"\'; F("");\n'
+        self.assertEqual(string_literals(text), ["is ", "not reached: ", ""])
+
+    def test_finds_the_tokens_of_code_without_comments_and_blanks(self):
+        text = "A<B<int>> a = f(\"a // b\",  // c\n1'000u, 0x1p-3f) >= b->c;\\\n /* d */ x::y <<= 'e';\n"
+        self.assertEqual([text[begin:end] for begin, end in code_tokens(text)],
+                         ["A", "<", "B", "<", "int", ">", ">", "a", "=", "f", "(", '"a // b"', ",", "1'000u", ",", "0x1p-3f", ")",
+                          ">=", "b", "->", "c", ";", "x", "::", "y", "<<=", "'e'", ";"])
 
 
 class Classes(unittest.TestCase):

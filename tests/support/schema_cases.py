@@ -48,7 +48,7 @@ def validator(schema):
 def parsed(text):
     """The value of a whole answer; ValueError if it is not JSON in UTF-8."""
     def constant(name):
-        raise ValueError(f"{name} is no JSON")
+        raise ValueError(f"{name} is not JSON")
     return json.loads(text.decode() if isinstance(text, bytes) else text, parse_constant=constant)
 
 

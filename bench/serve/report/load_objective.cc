@@ -33,8 +33,8 @@ absl::StatusOr<LoadLimit> LimitOf(absl::string_view name) {
       return limit;
     }
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--objective: '", name, "' is none of ttft, itl, itl_p1 to itl_p99, tpot, e2e"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--objective: '", name, "' is not one of ttft, itl, itl_p1 to itl_p99, tpot, e2e"));
 }
 
 int64_t TimeOf(const LoadRecord& record, const LoadLimit& limit) {

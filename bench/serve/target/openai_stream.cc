@@ -84,7 +84,7 @@ void OpenAiStream::TakeLine(absl::string_view line, int64_t now_ns) {
   const Json event = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
   if (event.is_object()) return TakeEvent(event, now_ns);
   error_ =
-      absl::StrCat("an event of the stream is no JSON object: ", line.substr(0, kMaxErrorBytes));
+      absl::StrCat("an event of the stream is not a JSON object: ", line.substr(0, kMaxErrorBytes));
 }
 
 void OpenAiStream::TakeEvent(const Json& event, int64_t now_ns) {

@@ -149,6 +149,7 @@ std::unique_ptr<PassRecordings> CudaBackend::MakeRecordings() {
 
 void CudaBackend::PlanRecordedPass(const Pass& pass) {
   PlanAttention(pass.batch->sequences, {}, plan_, cut_, most_partials_);
+  // tests/planted_bugs: recording_has_no_room_for_longer_sequences
   const int64_t room = pass.rows() + pass.batch->recorded_tokens / kAttentionSegment;
   shape_ = RecordedShape(pass.rows(), std::max(plan_.task_count, static_cast<int>(room)));
   shape_.scales_queries = !pass.query_scales.empty();

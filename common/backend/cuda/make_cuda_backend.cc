@@ -72,7 +72,7 @@ absl::StatusOr<int> CountDevices(int device) {
                                                     LogSafe(visible), "'"));
   }
   if (error != cudaSuccess) {
-    return Refuse(device, absl::StrCat("cannot ask for GPUs: ", ErrorText(error)),
+    return Refuse(device, absl::StrCat("cannot list the GPUs: ", ErrorText(error)),
                   "check nvidia-smi");
   }
   return count;
@@ -119,7 +119,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const MakeCudaOptions& 
   if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) {
     cudaGetLastError();
     return Refuse(device, absl::StrCat("cannot use ", name, ": ", ErrorText(error)),
-                  "check nvidia-smi for who else uses it");
+                  "check nvidia-smi for other programs that use it");
   }
   if (const cudaError_t error = LoadDeviceCode(); error != cudaSuccess) {
     return Refuse(

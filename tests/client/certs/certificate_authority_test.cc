@@ -201,7 +201,7 @@ TEST_F(CertificateAuthorityTest, WhatIsWrongIsNamedWithItsRemedy) {
                              std::filesystem::copy_options::overwrite_existing);
   EXPECT_THAT(issue({.name = "late"}), HasSubstr("ca.key: is not the key of"));
   std::ofstream(folder_ + "/ca.crt") << "no certificate";
-  EXPECT_THAT(issue({.name = "late"}), HasSubstr("ca.crt: holds no certificate"));
+  EXPECT_THAT(issue({.name = "late"}), HasSubstr("ca.crt: contains no certificate"));
 }
 
 }  // namespace

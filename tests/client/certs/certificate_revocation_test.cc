@@ -122,7 +122,7 @@ TEST_F(CertificateRevocationTest, WhatIsWrongIsNamedWithItsRemedy) {
   EXPECT_THAT(Error({.certificate = "00ff", .name = "a"}), HasSubstr("--name"));
   EXPECT_THAT(Error({.certificate = "router", .name = ".."}), HasSubstr("--name"));
   std::ofstream(folder_ + "/ca.crl") << "no list";
-  EXPECT_THAT(Error({}), AllOf(HasSubstr("ca.crl"), HasSubstr("holds no revocation list")));
+  EXPECT_THAT(Error({}), AllOf(HasSubstr("ca.crl"), HasSubstr("contains no revocation list")));
   const std::string other = folder_ + "/other";
   ASSERT_TRUE(InitAuthority({.folder = other}).ok());
   std::filesystem::copy_file(other + "/ca.crl", folder_ + "/ca.crl",

@@ -69,7 +69,7 @@ TEST_F(CertificateFindingsTest, TellAnExpiredCertificateAndNothingElseOfIt) {
   const Findings findings = Of(Tls(), 91 * kDay);
   const Finding expiry = FindFinding(findings, "certificate.expiry", "router.crt");
   EXPECT_EQ(expiry.verdict, Verdict::kFailed);
-  EXPECT_THAT(expiry.found, HasSubstr("ended at"));
+  EXPECT_THAT(expiry.found, HasSubstr("expired at"));
   EXPECT_THAT(expiry.remedy, HasSubstr("baton certs issue"));
   EXPECT_EQ(FindFinding(findings, "certificate.files").verdict, Verdict::kOk);
   EXPECT_EQ(FindFinding(findings, "certificate.chain").verdict, Verdict::kOk);
@@ -107,7 +107,7 @@ TEST_F(CertificateFindingsTest, AreOkOfOneForClientsOnlyWithoutARole) {
   }
   EXPECT_THAT(FindFinding(findings, "certificate.role").found, HasSubstr("no role"));
   EXPECT_EQ(FindFinding(Of(tls, 91 * kDay), "certificate.expiry").remedy,
-            "renew it where it was issued");
+            "get a new one from its issuer");
   Issue(folder_, Role::kDecode);
   tls = Tls("decode");
   tls.for_clients_only = true;
@@ -118,7 +118,7 @@ TEST_F(CertificateFindingsTest, TellARoleThatDoesNotFit) {
   Issue(folder_, Role::kDecode);
   const Finding role = FindFinding(Of(Tls("decode")), "certificate.role");
   EXPECT_EQ(role.verdict, Verdict::kFailed);
-  EXPECT_THAT(role.found, HasSubstr("its role is decode, and here it must be router"));
+  EXPECT_THAT(role.found, HasSubstr("role is decode, but must be router"));
 }
 
 TEST_F(CertificateFindingsTest, TellAnAuthorityThatHasNotSigned) {
@@ -157,7 +157,7 @@ TEST_F(CertificateFindingsTest, TellARevokedCertificateAndAnOldList) {
   ASSERT_TRUE(RevokeCertificates({.folder = folder_, .certificate = "router"}).ok());
   const Finding revoked = FindFinding(Of(Tls()), "certificate.revocation");
   EXPECT_EQ(revoked.verdict, Verdict::kFailed);
-  EXPECT_THAT(revoked.found, HasSubstr("it is revoked"));
+  EXPECT_THAT(revoked.found, HasSubstr("the list revokes"));
 }
 
 TEST_F(CertificateFindingsTest, AreOneThatIsSkippedWithoutTls) {

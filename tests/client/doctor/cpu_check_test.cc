@@ -40,7 +40,8 @@ TEST(CpuFindings, OfAGoodMachineAreOkWithNothingToDo) {
 }
 
 TEST(CpuFindings, NameTheKernelsThatWillBeUsed) {
-  EXPECT_THAT(OfCpu(Good(), "cpu.kernels").found, HasSubstr("kernels avx512; it has avx2"));
+  EXPECT_THAT(OfCpu(Good(), "cpu.kernels").found,
+              HasSubstr("the avx512 kernels and supports avx2"));
   CpuFacts old = Good();
   old.isa = CpuIsa::kPortable;
   EXPECT_EQ(OfCpu(old, "cpu.kernels").verdict, Verdict::kWarning);
@@ -50,7 +51,7 @@ TEST(CpuFindings, WarnOfAQuotaAndOfASingleCpu) {
   CpuFacts facts = Good();
   facts.quota_cpus = 3;
   EXPECT_EQ(OfCpu(facts, "cpu.cores").verdict, Verdict::kWarning);
-  EXPECT_THAT(OfCpu(facts, "cpu.cores").found, HasSubstr("quota is worth 3"));
+  EXPECT_THAT(OfCpu(facts, "cpu.cores").found, HasSubstr("quota equals 3"));
   facts.quota_cpus = 9;
   EXPECT_EQ(OfCpu(facts, "cpu.cores").verdict, Verdict::kOk) << "it limits nothing";
   facts.usable_cpus = 1;

@@ -41,7 +41,7 @@ TEST(ModelFindings, SayHowMuchMemoryIsMissing) {
   EXPECT_EQ(MemoryVerdict(FourAndOne(0, 1)), Verdict::kSkipped) << "unknown";
   EXPECT_EQ(MemoryVerdict(FourAndOne(1, 0)), Verdict::kOk) << "its workers have theirs";
   const Finding failed = FindFinding(ModelFindings(FourAndOne(4, 1)), "model.memory");
-  EXPECT_THAT(failed.found, HasSubstr("4.00 GiB of weights"));
+  EXPECT_THAT(failed.found, HasSubstr("4.00 GiB for weights"));
   EXPECT_THAT(failed.remedy, HasSubstr("--quantize"));
 }
 

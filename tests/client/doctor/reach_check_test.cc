@@ -81,7 +81,7 @@ TEST(ReachFindings, OfANameWithAnAddressThatDoesNotConnectSayWhich) {
                                            .connected = 1,
                                            .connect_error = "::1: Connection refused"});
   EXPECT_EQ(findings[1].verdict, Verdict::kOk);
-  EXPECT_EQ(findings[1].found, "1 of 2 addresses connect; ::1: Connection refused");
+  EXPECT_EQ(findings[1].found, "connected to 1 of 2 addresses; ::1: Connection refused");
 }
 
 }  // namespace

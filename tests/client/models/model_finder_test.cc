@@ -80,11 +80,11 @@ TEST_F(ModelFinder, FollowsLinksAndEndsWhereTheyGoInARing) {
 
 TEST_F(ModelFinder, SaysThatAPathIsNotThereOrHoldsNothing) {
   EXPECT_EQ(Error("/nowhere").code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(Error("/nowhere").message()), HasSubstr("/nowhere: is not there"));
+  EXPECT_THAT(std::string(Error("/nowhere").message()), HasSubstr("/nowhere: does not exist"));
   Touch("1/2/3/4/model.gguf");
   EXPECT_EQ(Error().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(Error().message()),
-              AllOf(HasSubstr(folder_.path()), HasSubstr("3 levels deep")));
+              AllOf(HasSubstr(folder_.path()), HasSubstr("within 3 levels")));
 }
 
 TEST_F(ModelFinder, NamesTheBoundOfAFolderWithTooMuchInIt) {

@@ -124,7 +124,7 @@ TEST(StepCosts, ErrorsNameTheFileTheFieldAndHowToMeasure) {
     return AllOf(HasSubstr("--rates: rates.json"), HasSubstr(word),
                  HasSubstr("baton bench engine --model"));
   };
-  EXPECT_THAT(StepCosts::Parse("[]", "rates.json").status().ToString(), names("no JSON object"));
+  EXPECT_THAT(StepCosts::Parse("[]", "rates.json").status().ToString(), names("not a JSON object"));
   EXPECT_THAT(error("\"layers\": 30,", ""), names("layers is missing"));
   EXPECT_THAT(error("23040", "-1"), names("kv_bytes_per_token"));
   EXPECT_THAT(error("\"block_size\": 32", "\"block_size\": 1.5"), names("block_size"));
@@ -133,7 +133,7 @@ TEST(StepCosts, ErrorsNameTheFileTheFieldAndHowToMeasure) {
   EXPECT_THAT(error("\"results\"", "\"rows\""), names("results must be a list"));
   EXPECT_THAT(error("pp", "xx"), names("no prefill"));
   EXPECT_THAT(error("pp64", "ppx"), names("'ppx'"));
-  EXPECT_THAT(error("\"batch\": 8", "\"batch\": 1"), names("fewer than 2 batches"));
+  EXPECT_THAT(error("\"batch\": 8", "\"batch\": 1"), names("fewer than 2 batch sizes"));
   EXPECT_THAT(error("1024", "0"), names("one depth"));
   EXPECT_THAT(error("250", "\"fast\""), names("tokens_per_s"));
 }

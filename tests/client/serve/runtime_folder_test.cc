@@ -50,10 +50,11 @@ TEST_F(RuntimeFolderTest, IsMadeForThisUserAloneAndFoundAgain) {
 TEST_F(RuntimeFolderTest, AnythingElseInItsPlaceIsRefused) {
   ASSERT_TRUE(MakeOwnFolder(base_.path() + "/other").ok());
   std::filesystem::create_symlink(base_.path() + "/other", path_);
-  EXPECT_THAT(Refusal(path_), HasSubstr(path_ + ": is no folder")) << "a link of somebody else's";
+  EXPECT_THAT(Refusal(path_), HasSubstr(path_ + ": is not a folder"))
+      << "a link of somebody else's";
   std::filesystem::remove(path_);
   base_.File("own", "");
-  EXPECT_THAT(Refusal(path_), HasSubstr("is no folder"));
+  EXPECT_THAT(Refusal(path_), HasSubstr("is not a folder"));
   EXPECT_THAT(Refusal(base_.path() + "/missing/own"), HasSubstr("XDG_RUNTIME_DIR"));
 }
 

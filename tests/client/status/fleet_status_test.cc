@@ -98,7 +98,7 @@ TEST(FleetStatus, TellsHowManyWorkersTheLoadNeedsAndWhy) {
   const std::string table = FleetTable(fleet, 0);
   EXPECT_THAT(table, testing::ContainsRegex("prefill +5 +4 +3 +4.4 of 4\n"));
   EXPECT_THAT(table, testing::ContainsRegex("decode +- +2 +- +not known yet\n"));
-  EXPECT_THAT(table, HasSubstr("4 with --disaggregate never would carry this load too"));
+  EXPECT_THAT(table, HasSubstr("4 workers with --disaggregate never would carry this load too"));
   EXPECT_THAT(table, HasSubstr("12 % of their time"));
 }
 

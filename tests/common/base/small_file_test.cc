@@ -40,7 +40,7 @@ TEST_F(SmallFileTest, WhatCannotBeReadOrWrittenIsNamed) {
   const std::string nowhere = folder_ + "/no/file";
   EXPECT_TRUE(starts(ReadSmallFile(nowhere, 1).status(), nowhere + ": No such file"));
   EXPECT_TRUE(starts(WriteSmallFile(nowhere, ""), nowhere + ": cannot be written: No such"));
-  EXPECT_TRUE(starts(ReadSmallFile(folder_, 10).status(), folder_ + ": is no regular file"));
+  EXPECT_TRUE(starts(ReadSmallFile(folder_, 10).status(), folder_ + ": is not a regular file"));
   ASSERT_TRUE(WriteSmallFile(path_, "123").ok());
   EXPECT_TRUE(starts(ReadSmallFile(path_, 2).status(), path_ + ": is longer than 2 bytes"));
   EXPECT_TRUE(ReadSmallFile(path_, 3).ok());
@@ -57,7 +57,7 @@ TEST_F(SmallFileTest, APipeIsReadOnlyByWhoWaitsForIt) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   // Nobody writes it: who waited for that would never come back.
   const absl::Status status = ReadSmallFile(path_, 10).status();
-  EXPECT_EQ(status.message(), path_ + ": is no regular file; name one");
+  EXPECT_EQ(status.message(), path_ + ": is not a regular file; name one");
   EXPECT_FALSE(ReadSmallFile("/dev/zero", 10).ok());
   std::thread writer([this] { std::ofstream(path_) << "piped"; });
   EXPECT_EQ(*ReadSmallFileOrPipe(path_, 10), "piped");

@@ -90,7 +90,7 @@ TEST_F(CertificateCheckTest, AChannelReachesOnlyServersOfItsPurposesRole) {
 TEST_F(CertificateCheckTest, AServerWithoutARoleOrAtAnotherAddressIsNotReached) {
   const absl::Status nameless = Call(kAuthority.Issue({}), ChannelPurpose::kDecode);
   EXPECT_EQ(nameless.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(nameless.message()), HasSubstr("does not say its role"));
+  EXPECT_THAT(std::string(nameless.message()), HasSubstr("has no valid role"));
   const std::string decode = "URI:spiffe://test/baton/decode/a";
   EXPECT_FALSE(Call(kAuthority.Issue({.names = absl::StrCat(decode, ",", decode, "b")}),
                     ChannelPurpose::kDecode)
@@ -110,7 +110,7 @@ TEST_F(CertificateCheckTest, AClientAloneReachesAServerWithoutAnIdByItsName) {
   EXPECT_FALSE(Call(kAuthority.Issue({.key_usage = "clientAuth"}), ChannelPurpose::kClient).ok());
   for (const ChannelPurpose purpose :
        {ChannelPurpose::kPrefill, ChannelPurpose::kDecode, ChannelPurpose::kBulk}) {
-    EXPECT_THAT(std::string(Call(plain, purpose).message()), HasSubstr("does not say its role"));
+    EXPECT_THAT(std::string(Call(plain, purpose).message()), HasSubstr("has no valid role"));
   }
 }
 

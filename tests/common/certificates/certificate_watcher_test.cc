@@ -110,7 +110,7 @@ TEST_F(CertificateWatcherTest, ARevocationListThatIsNotRightStopsTheStart) {
   const TestAuthority stranger("authority");  // by the same name
   const absl::Time now = absl::Now();
   const std::pair<std::string, std::string> lists[] = {
-      {"no list", "holds no revocation list"},
+      {"no list", "contains no revocation list"},
       {authority_.Revoke({}).substr(0, 200), "broken revocation list"},
       {stranger.Revoke({}), "is not signed by an authority of --tls-ca"},
       {absl::StrCat(authority_.Revoke({}), TestAuthority("other").Revoke({})), "'CN = other'"},

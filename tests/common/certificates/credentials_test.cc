@@ -223,7 +223,7 @@ TEST_F(CredentialsTest, FilesThatDoNotBelongTogetherAreNamed) {
   EXPECT_THAT(message(tls), HasSubstr("--tls-ca"));
   tls = Tls("worker", "ca");
   tls.key_file = tls.cert_file;
-  EXPECT_THAT(message(tls), HasSubstr("holds no key"));
+  EXPECT_THAT(message(tls), HasSubstr("contains no key"));
   tls = Tls("worker", "ca");
   tls.insecure = true;
   EXPECT_THAT(message(tls), HasSubstr("--insecure contradicts"));

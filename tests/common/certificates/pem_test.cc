@@ -54,9 +54,9 @@ TEST_F(PemTest, ABrokenPartIsNoEnd) {
 }
 
 TEST_F(PemTest, WhatIsMissingIsNamed) {
-  EXPECT_THAT(Error(ParseCertificates("")), HasSubstr("holds no certificate"));
+  EXPECT_THAT(Error(ParseCertificates("")), HasSubstr("contains no certificate"));
   EXPECT_THAT(Error(ParseCertificates(first_.key_pem)), HasSubstr("BEGIN CERTIFICATE"));
-  EXPECT_THAT(Error(ParseRevocationLists(first_.pem)), HasSubstr("holds no revocation list"));
+  EXPECT_THAT(Error(ParseRevocationLists(first_.pem)), HasSubstr("contains no revocation list"));
   EXPECT_THAT(Error(ParsePrivateKey(first_.pem)), HasSubstr("unencrypted private key"));
 }
 

@@ -232,7 +232,7 @@ TEST_P(HeldToGrammars, AnswersInADeadEndEndThereAtOnceAndAlone) {
   for (const EventLog& log : harness.logs(id)) {
     EXPECT_TRUE(absl::IsInvalidArgument(log.failure));
     EXPECT_EQ(log.failure.message(),
-              "response_format: at output 7 no token may come next by the grammar");
+              "response_format: at output 7 the grammar allows no token at this place");
     EXPECT_FALSE(log.finished);
     EXPECT_TRUE(std::regex_match(TinyText(log.token_ids()), std::regex("[a-c]:12345")));
   }
@@ -256,7 +256,7 @@ TEST(Grammars, RefuseAFirstTokenThatMayNotComeAndFailItsSequenceAlone) {
     harness.Run();
     for (const EventLog& log : harness.logs(id)) {
       EXPECT_TRUE(absl::IsInvalidArgument(log.failure));
-      EXPECT_NE(log.failure.message().find("may not come next by the grammar"), std::string::npos)
+      EXPECT_NE(log.failure.message().find("is not allowed by the grammar"), std::string::npos)
           << log.failure;
       EXPECT_TRUE(log.tokens.empty());
     }
@@ -277,7 +277,8 @@ TEST(Grammars, WithoutAWayOnFailTheirSequenceAlone) {
     const EventLog log = harness.RunAlone(request);
     EXPECT_TRUE(absl::IsInvalidArgument(log.failure));
     EXPECT_EQ(log.failure.message(),
-              "response_format: at output 0 the answer has ended by its grammar");
+              "response_format: at output 0 the answer is complete, and its grammar allows no "
+              "further token");
     EXPECT_TRUE(harness.log(other).finished);
   }
 }

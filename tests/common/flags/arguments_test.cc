@@ -27,8 +27,10 @@ class Program {
   // The message of the error; empty without an error.
   std::string Parse(std::vector<const char*> arguments) {
     arguments.insert(arguments.begin(), "prog");
+    const auto facts = [](const CLI::App& app) { return FactsOf(app, app.get_name()); };
     return std::string(
-        ParseArguments(app_, static_cast<int>(arguments.size()), arguments.data()).message());
+        ParseArguments(app_, static_cast<int>(arguments.size()), arguments.data(), facts)
+            .message());
   }
 
  private:

@@ -21,10 +21,17 @@ using ::testing::IsEmpty;
 class CommandFactsTest : public ::testing::Test {
  protected:
   CommandFactsTest() {
-    flags_.AddInt("n,max-tokens", max_tokens_, 1, 100, "most tokens");
+    flags_.SetGroup(FlagGroup::kRequest);
+    flags_.AddInt("n,max-tokens", max_tokens_, 1, 100, "Most tokens");
+    flags_.AddString("schema=FILE", schema_, "Its schema");
+    flags_.SetGroup(FlagGroup::kOutput);
     flags_.AddString("shape", shape_, "its shape", {"round", "flat"});
     flags_.AddStrings("peer", peers_, "peers");
-    flags_.AddBool("raw", raw_, "no template");
+    flags_.AddBool("raw", raw_, "No template");
+    flags_.AddBool("colour", colour_, "Colours");
+    flags_.AddBytes("file-bytes", file_bytes_, "Its length");
+    flags_.ShowFirst({"raw", "max-tokens"});
+    flags_.AddExample("prog --raw", "Use no template");
     flags_.AddPositionals("file", files_, "files to read");
     facts_ = flags_.Facts("prog");
   }
@@ -37,9 +44,10 @@ class CommandFactsTest : public ::testing::Test {
   }
 
   int max_tokens_ = 7;
-  std::string shape_ = "flat";
+  std::string shape_ = "flat", schema_;
   std::vector<std::string> peers_, files_;
-  bool raw_ = false;
+  bool raw_ = false, colour_ = true;
+  uint64_t file_bytes_ = uint64_t{256} << 20;
   FlagSet flags_{"prog", "Does this and that."};
   CommandFacts facts_;
 };
@@ -57,6 +65,30 @@ TEST_F(CommandFactsTest, TellOfEveryKindOfFlag) {
   EXPECT_TRUE(Find("peer").repeated);
   EXPECT_FALSE(Find("raw").takes_value);
   EXPECT_TRUE(Find("raw").negatable);
+}
+
+TEST_F(CommandFactsTest, HaveThePlaceholderOfTheFlagOrElseOfItsKind) {
+  EXPECT_EQ(Find("schema").placeholder, "FILE");
+  EXPECT_EQ(Find("max-tokens").placeholder, "N");
+  EXPECT_EQ(Find("shape").placeholder, "round|flat");
+  EXPECT_EQ(Find("file-bytes").placeholder, "SIZE");
+  EXPECT_EQ(Find("config").placeholder, "FILE");
+  EXPECT_EQ(Find("raw").placeholder, "");
+}
+
+TEST_F(CommandFactsTest, HaveDefaultsAsPeopleWriteThem) {
+  EXPECT_EQ(Find("file-bytes").default_text, "256 MiB");
+  EXPECT_EQ(Find("colour").default_text, "on");
+  EXPECT_EQ(Find("raw").default_text, "");
+}
+
+TEST_F(CommandFactsTest, HaveGroupsFirstFlagsAndExamples) {
+  EXPECT_EQ(Find("max-tokens").group, FlagGroup::kRequest);
+  EXPECT_EQ(Find("raw").group, FlagGroup::kOutput);
+  EXPECT_EQ(Find("help").group, FlagGroup::kGeneral);
+  EXPECT_THAT(facts_.first, ElementsAre("raw", "max-tokens"));
+  ASSERT_EQ(facts_.examples.size(), 1u);
+  EXPECT_EQ(facts_.examples[0].command, "prog --raw");
 }
 
 TEST_F(CommandFactsTest, TellOfTheFlagsThatEveryProgramHas) {

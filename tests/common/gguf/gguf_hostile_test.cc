@@ -139,7 +139,7 @@ TEST(GgufHostile, MetadataThatBreaksTheRules) {
   ExpectRefused(GgufBuilder().Key("k", 9, "").Build(), "array without elements");
   ExpectRefused(GgufBuilder().Key("k", 9, GgufBytes().U32(4).Raw("1234567").str()).Build(),
                 "array without elements");
-  ExpectRefused(GgufBuilder().Key("k", 4, "123").Build(), "more than the file holds");
+  ExpectRefused(GgufBuilder().Key("k", 4, "123").Build(), "more than the file contains");
   ExpectRefused(GgufBuilder().Scalar<uint8_t>("k", 7, 2).Build(), "is a bool of value 2");
   ExpectRefused(GgufBuilder().Array<uint8_t>("k", 7, {0, 1, 255}).Build(),
                 "is a bool of value 255");

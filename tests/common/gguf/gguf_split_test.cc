@@ -144,12 +144,12 @@ TEST(GgufSplit, AFileInOnePartIsAWholeModelWhateverElseItSays) {
   EXPECT_EQ(error(GgufBuilder().Uint32("split.count", 0)), "");
   EXPECT_THAT(error(ThirdOfModel(1)), HasSubstr("is one part of a model split into several files"));
   EXPECT_THAT(error(GgufBuilder().Text("split.count", "1")),
-              HasSubstr("'split.count' is no integer from 0 to 512"));
+              HasSubstr("'split.count' is not an integer from 0 to 512"));
   EXPECT_THAT(error(GgufBuilder().Uint32("split.count", 513)), HasSubstr("'split.count' is no"));
   EXPECT_THAT(error(GgufBuilder().Uint32("split.count", 3)),
               HasSubstr("metadata key 'split.no' is missing"));
   EXPECT_THAT(error(GgufBuilder().Uint32("split.count", 3).Uint32("split.no", 3)),
-              HasSubstr("'split.no' is no integer from 0 to 2"));
+              HasSubstr("'split.no' is not an integer from 0 to 2"));
   EXPECT_THAT(error(GgufBuilder().Uint32("split.count", 3).Uint32("split.no", 2)),
               HasSubstr("'split.tensors.count' is missing"));
 }

@@ -30,9 +30,10 @@ TEST(ModelSha256, IsThatOfTheFileInEitherCase) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   std::string actual;
   for (int i = 0; i < 32; ++i) actual += "ab";
-  EXPECT_EQ(status.message(),
-            absl::StrCat("--model-sha256: m.gguf has SHA-256 ", actual, ", not ", expected,
-                         "; fetch the file again, or give its own digest if it is the right one"));
+  EXPECT_EQ(
+      status.message(),
+      absl::StrCat("--model-sha256: m.gguf has SHA-256 ", actual, ", not ", expected,
+                   "; fetch the file again, or give this digest if the file is the right one"));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr char kHalves[] = " matches no text: U+D800 to U+DFFF, halves of UTF-16 pairs";
+constexpr char kHalves[] = " matches no text: neither U+D800 to U+DFFF (halves of UTF-16 pairs)";
 
 std::string CompileFault(const GrammarSpec& spec) {
   const absl::Status status = CompileGrammar(spec, ByteVocabulary()).status();
@@ -117,8 +117,8 @@ TEST(DeadEnds, APatternThatWouldWantWhatJsonEscapesIsRefused) {
 
 TEST(DeadEnds, ARuleThatMatchesNothingIsRefusedBehindSomething) {
   EXPECT_EQ(GrammarFault("root ::= \"a\" x\nx ::= x | y \"b\"\ny ::= y"),
-            "response_format.grammar: rule x matches no text, so that an answer could not go on "
-            "with it; leave out what wants it, or change it");
+            "response_format.grammar: rule x matches no text, so that an answer could not continue "
+            "there; remove or change that part");
   for (const int token : {70000, 0xc0, 0xed, 0xff}) {
     EXPECT_THAT(GrammarFault(absl::StrCat("root ::= [a-c]* Token(", token, ")")),
                 HasSubstr("a part matches no text"));
@@ -131,7 +131,7 @@ TEST(DeadEnds, ARuleThatMatchesNothingIsRefusedBehindSomething) {
                             "root ::= \"a\" x* \"b\"\nx ::= x \"c\""}) {
     EXPECT_EQ(GrammarFault(rules), "") << rules;
   }
-  EXPECT_EQ(GrammarFault("root ::= x\nx ::= x"), "response_format.grammar: nothing is valid by it");
+  EXPECT_EQ(GrammarFault("root ::= x\nx ::= x"), "response_format.grammar: no answer can match it");
 }
 
 // Rules of strings, classes and each other, some of which match nothing. A rule names itself, and

@@ -44,7 +44,7 @@ TEST(SchemaCheck, EveryAnnotationIsLeftOut) {
 
 TEST(SchemaCheck, UnknownKeywordsAreRefused) {
   EXPECT_EQ(SchemaError(R"({"type":"string","nullable":true})"),
-            "/nullable is not supported: it is no keyword that is known here");
+            "/nullable is not supported: it is not a known keyword");
   EXPECT_THAT(SchemaError(R"({"$defs":{"a/b~c":{"Type":"string"}}})"),
               StartsWith("/$defs/a~1b~0c/Type is not supported: "));
 }
@@ -142,30 +142,32 @@ TEST(SchemaCheck, ValuesOfKeywordsAreChecked) {
            std::pair(R"({"type":"str"})", "/type is not one or more of object, array"),
            std::pair(R"({"type":[]})", "/type is empty"),
            std::pair(R"({"type":3})", "/type is not one or more of"),
-           std::pair(R"({"enum":[]})", "/enum is no array with values"),
-           std::pair(R"({"enum":3})", "/enum is no array with values"),
+           std::pair(R"({"enum":[]})", "/enum is not an array with values"),
+           std::pair(R"({"enum":3})", "/enum is not an array with values"),
            std::pair(R"({"enum":["a",3],"type":"string"})", "/enum has a value that is of no type"),
            std::pair(R"({"const":1.5,"type":"integer"})", "/const has a value that is of no type"),
-           std::pair(R"({"anyOf":[]})", "/anyOf is no array with schemas"),
+           std::pair(R"({"anyOf":[]})", "/anyOf is not an array with schemas"),
            std::pair(R"({"anyOf":[3]})", "/anyOf/0 is neither an object nor a boolean"),
-           std::pair(R"({"$ref":3})", "/$ref is no string"),
-           std::pair(R"({"type":"object","properties":[]})", "/properties is no object"),
-           std::pair(R"({"type":"object","properties":{},"required":3})", "/required is no array"),
+           std::pair(R"({"$ref":3})", "/$ref is not a string"),
+           std::pair(R"({"type":"object","properties":[]})", "/properties is not an object"),
+           std::pair(R"({"type":"object","properties":{},"required":3})",
+                     "/required is not an array"),
            std::pair(R"({"type":"object","required":[3]})",
-                     "/required has a name that is no string"),
+                     "/required has a name that is not a string"),
            std::pair(R"({"type":"object","maxProperties":-1})",
-                     "/maxProperties is no integer from"),
-           std::pair(R"({"type":"array","minItems":1.5})", "/minItems is no integer from"),
-           std::pair(R"({"type":"array","maxItems":3000000000})", "/maxItems is no integer from"),
-           std::pair(R"({"type":"string","maxLength":"3"})", "/maxLength is no integer from"),
+                     "/maxProperties is not an integer from"),
+           std::pair(R"({"type":"array","minItems":1.5})", "/minItems is not an integer from"),
+           std::pair(R"({"type":"array","maxItems":3000000000})",
+                     "/maxItems is not an integer from"),
+           std::pair(R"({"type":"string","maxLength":"3"})", "/maxLength is not an integer from"),
            std::pair(R"({"type":"string","minLength":2,"maxLength":1})", "/minLength is more than"),
-           std::pair(R"({"type":"string","pattern":3})", "/pattern is no string"),
-           std::pair(R"({"type":"integer","minimum":true})", "/minimum is no number"),
+           std::pair(R"({"type":"string","pattern":3})", "/pattern is not a string"),
+           std::pair(R"({"type":"integer","minimum":true})", "/minimum is not a number"),
            std::pair(R"({"type":"integer","const":18446744073709551615})", "the schema has"),
-           std::pair("[]", "the schema is no JSON object"),
-           std::pair("{", "the schema is no JSON: "),
-           std::pair("{} {}", "the schema is no JSON: "),
-           std::pair("{\"type\":\"\xff\"}", "the schema is no JSON: "),
+           std::pair("[]", "the schema is not a JSON object"),
+           std::pair("{", "the schema is not JSON: "),
+           std::pair("{} {}", "the schema is not JSON: "),
+           std::pair("{\"type\":\"\xff\"}", "the schema is not JSON: "),
        }) {
     EXPECT_THAT(SchemaError(schema), StartsWith(error)) << schema;
   }

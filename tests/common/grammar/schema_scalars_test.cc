@@ -42,7 +42,8 @@ TEST(SchemaScalars, ACountIsAnIntegerWithinItsRange) {
   EXPECT_EQ(*count(R"({"minItems": 2147483647})"), kMaxSchemaCount);
   for (const char* bad : {"-1", "2147483648", "1.5", "\"1\""}) {
     const auto refused = count((std::string(R"({"minItems": )") + bad + "}").c_str());
-    EXPECT_EQ(refused.status().message(), "/a/minItems is no integer from 0 to 2147483647") << bad;
+    EXPECT_EQ(refused.status().message(), "/a/minItems is not an integer from 0 to 2147483647")
+        << bad;
   }
 }
 
@@ -77,7 +78,7 @@ TEST(SchemaScalars, BoundsOfNumbersStayWithinWhatXGrammarWrites) {
               StartsWith("/a/minimum is not supported: it has more than six decimals"));
   EXPECT_THAT(NumberMade(R"({"minimum": 0.5})", {"integer"}),
               StartsWith("/a/minimum is not supported: a bound of integers"));
-  EXPECT_EQ(NumberMade(R"({"minimum": "1"})", {"number"}), "/a/minimum is no number");
+  EXPECT_EQ(NumberMade(R"({"minimum": "1"})", {"number"}), "/a/minimum is not a number");
 }
 
 TEST(SchemaScalars, AFormatOfIntegersAddsTheBoundsThatAreMissing) {
@@ -90,7 +91,7 @@ TEST(SchemaScalars, AFormatOfIntegersAddsTheBoundsThatAreMissing) {
               StartsWith("/a/format is not supported: "));
   EXPECT_EQ(NumberMade(R"({"multipleOf": 1024})", {"integer"}), R"({"multipleOf":1024})");
   EXPECT_THAT(NumberMade(R"({"multipleOf": 1025})", {"integer"}),
-              StartsWith("/a/multipleOf is not supported: it is no integer from 1 to 1024"));
+              StartsWith("/a/multipleOf is not supported: it is not an integer from 1 to 1024"));
 }
 
 }  // namespace

@@ -31,9 +31,9 @@ TEST(SchemaText, IsAnObjectThatIsNotNestedTooDeep) {
   EXPECT_TRUE(ParseSchemaText(NestedObjects(kMaxSchemaDepth)).ok());
   EXPECT_EQ(SchemaTextError(NestedObjects(kMaxSchemaDepth + 1)),
             "the schema is nested more than 64 deep");
-  EXPECT_EQ(SchemaTextError("[{}]"), "the schema is no JSON object");
-  EXPECT_EQ(SchemaTextError("true"), "the schema is no JSON object");
-  EXPECT_THAT(SchemaTextError("{"), StartsWith("the schema is no JSON: "));
+  EXPECT_EQ(SchemaTextError("[{}]"), "the schema is not a JSON object");
+  EXPECT_EQ(SchemaTextError("true"), "the schema is not a JSON object");
+  EXPECT_THAT(SchemaTextError("{"), StartsWith("the schema is not JSON: "));
 }
 
 TEST(SchemaText, HasNoHalfOfAPairAndNoIntegerBeyond64Bits) {

@@ -34,8 +34,9 @@ TEST(StringPatterns, OfLongRepetitionsOfAnyCharactersAreRefused) {
                            "\"", R"(\\)", R"([a\"])"}) {
     for (const char* bounds : {"{129}", "{0,129}", "{129,}"}) {
       const std::string pattern = absl::StrCat(atom, bounds);
-      EXPECT_EQ(SoundPattern(pattern).status().message(),
-                "it repeats more than 128 times what is not one plain character or a class of them")
+      EXPECT_EQ(
+          SoundPattern(pattern).status().message(),
+          "it repeats a part that is not a character or a character class more than 128 times")
           << pattern;
     }
   }

@@ -199,7 +199,7 @@ TEST(Utf8Masks, WithoutAWayOnSaySo) {
   GrammarState state = StateBehind(grammar, BytesOf("ab"));
   std::vector<uint32_t> mask(MaskWords(state.vocab_size()));
   EXPECT_EQ(state.FillMask(absl::MakeSpan(mask)),
-            absl::FailedPreconditionError("no token may come next by the grammar"));
+            absl::FailedPreconditionError("the grammar allows no token at this place"));
   std::vector<uint32_t> masks(3 * mask.size());
   GrammarState before = StateBehind(grammar, {});
   before.FillMasks(BytesOf("ab"), absl::MakeSpan(masks));

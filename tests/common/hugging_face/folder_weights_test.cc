@@ -67,7 +67,7 @@ TEST_F(FolderWeightsTest, AnIndexThatDoesNotFitItsShardsIsRefused) {
   Write("b.safetensors", OneTensor("y", 2));
   WriteIndex(R"({"x": "b.safetensors", "y": "a.safetensors"})");
   EXPECT_EQ(Error(), absl::StrCat(folder_.path(), "/", kIndexFile,
-                                  ": says that tensor 'x' is in b.safetensors, where it is not; "
+                                  ": lists tensor 'x' in b.safetensors, which does not contain it; "
                                   "fetch the folder again"));
   Write("b.safetensors", OneTensor("x", 2));
   WriteIndex(R"({"x": "a.safetensors", "z": "b.safetensors"})");
@@ -76,8 +76,9 @@ TEST_F(FolderWeightsTest, AnIndexThatDoesNotFitItsShardsIsRefused) {
                                   "a.safetensors too; fetch the folder again"));
   Write("e\x1b.safetensors", OneTensor("y", 2));
   WriteIndex(R"({"x": "e\u001b.safetensors"})");
-  EXPECT_THAT(Error(),
-              EndsWith("is in e\\u001b.safetensors, where it is not; fetch the folder again"));
+  EXPECT_THAT(
+      Error(),
+      EndsWith("in e\\u001b.safetensors, which does not contain it; fetch the folder again"));
   WriteIndex("{}");
   EXPECT_EQ(Error(), absl::StrCat(folder_.path(), "/", kIndexFile,
                                   ": weight_map names 0 files, not 1 to 512"));

@@ -23,10 +23,10 @@ TEST(JsonText, ObjectsAreParsedAndAllElseIsRefused) {
   ASSERT_TRUE(json.ok()) << json.status();
   EXPECT_EQ((*json)["b"]["a"], "x");
   for (const char* bad : {"", "{", "{\"a\":}", "{\"a\":1e999}", "{\"a\":\"\xff\"}", "{}}"}) {
-    EXPECT_THAT(JsonError(bad), StartsWith("f.json: is no JSON: byte ")) << bad;
+    EXPECT_THAT(JsonError(bad), StartsWith("f.json: is not JSON: byte ")) << bad;
   }
   for (const char* bad : {"[]", "1", "\"{}\"", "null"}) {
-    EXPECT_EQ(JsonError(bad), "f.json: is no JSON object; fetch the file again") << bad;
+    EXPECT_EQ(JsonError(bad), "f.json: is not a JSON object; fetch the file again") << bad;
   }
 }
 
@@ -65,17 +65,17 @@ TEST(JsonFileFields, HaveTheTypeAndTheRangeThatIsAskedFor) {
   EXPECT_EQ(*fields.Object("object")->Count("inner", 0, 3), 3u);
   EXPECT_FALSE(fields.Has("none"));
   const auto error = [](const auto& result) { return std::string(result.status().message()); };
-  EXPECT_EQ(error(fields.Count("count", 0, 6)), "f.json: count is no whole number from 0 to 6");
-  EXPECT_THAT(error(fields.Count("negative", 0, 6)), HasSubstr("negative is no whole number"));
-  EXPECT_THAT(error(fields.Count("real", 0, 6)), HasSubstr("real is no whole number"));
-  EXPECT_THAT(error(fields.Count("text", 0, 6)), HasSubstr("text is no whole number"));
+  EXPECT_EQ(error(fields.Count("count", 0, 6)), "f.json: count is not a whole number from 0 to 6");
+  EXPECT_THAT(error(fields.Count("negative", 0, 6)), HasSubstr("negative is not a whole number"));
+  EXPECT_THAT(error(fields.Count("real", 0, 6)), HasSubstr("real is not a whole number"));
+  EXPECT_THAT(error(fields.Count("text", 0, 6)), HasSubstr("text is not a whole number"));
   EXPECT_THAT(error(fields.Count("none", 0, 6)), HasSubstr("none is missing; fetch"));
-  EXPECT_THAT(error(fields.Number("yes")), HasSubstr("yes is no number"));
+  EXPECT_THAT(error(fields.Number("yes")), HasSubstr("yes is not a number"));
   EXPECT_THAT(error(fields.BoolOr("count", true)), HasSubstr("count is neither true nor false"));
-  EXPECT_THAT(error(fields.Text("count")), HasSubstr("count is no string"));
-  EXPECT_THAT(error(fields.Numbers("mixed")), HasSubstr("mixed is no array of numbers"));
-  EXPECT_THAT(error(fields.Texts("mixed")), HasSubstr("mixed is no array of strings"));
-  EXPECT_THAT(error(fields.Object("count")), HasSubstr("count is no object"));
+  EXPECT_THAT(error(fields.Text("count")), HasSubstr("count is not a string"));
+  EXPECT_THAT(error(fields.Numbers("mixed")), HasSubstr("mixed is not an array of numbers"));
+  EXPECT_THAT(error(fields.Texts("mixed")), HasSubstr("mixed is not an array of strings"));
+  EXPECT_THAT(error(fields.Object("count")), HasSubstr("count is not an object"));
   EXPECT_THAT(error(fields.Object("object")->Number("x")), HasSubstr("object.x is missing"));
 }
 

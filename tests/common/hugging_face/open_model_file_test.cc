@@ -84,7 +84,7 @@ TEST_F(Folder, ForTheTokenizerNeedsNoWeights) {
 
 TEST_F(Folder, FilesThatAreMissingAreNamed) {
   Remove("tokenizer.json");
-  EXPECT_THAT(Error(), StartsWith(Path("tokenizer.json") + ": is not there; fetch"));
+  EXPECT_THAT(Error(), StartsWith(Path("tokenizer.json") + ": does not exist; fetch"));
   Remove("config.json");
   EXPECT_THAT(Error(), StartsWith(Path("config.json") + ": cannot be opened"));
   EXPECT_THAT(Error(), HasSubstr("else give the path of a GGUF file"));
@@ -95,7 +95,7 @@ TEST_F(Folder, AConfigThatIsNotSupportedIsNamedByItsField) {
   EXPECT_THAT(Error(), StartsWith(Path("config.json") +
                                   ": model_type is 'mamba'; supported are llama, mistral, "));
   Change("\"hidden_size\": 4", "\"hidden_size\": 0");
-  EXPECT_THAT(Error(), HasSubstr("hidden_size is no whole number from 1 to"));
+  EXPECT_THAT(Error(), HasSubstr("hidden_size is not a whole number from 1 to"));
   Change("1e-5", "1e-5, \"hidden_act\": \"relu\"");
   EXPECT_THAT(Error(), HasSubstr("hidden_act is 'relu'; supported is silu"));
   Change("1e-5", R"(1e-5, "rope_scaling": {"type": "dynamic", "factor": 2})");
@@ -108,7 +108,7 @@ TEST_F(Folder, AConfigThatIsNotSupportedIsNamedByItsField) {
   Change("\"num_attention_heads\": 1", "\"num_attention_heads\": 3");
   EXPECT_THAT(Error(), HasSubstr("num_attention_heads does not divide hidden_size"));
   Write("config.json", "[]");
-  EXPECT_THAT(Error(), HasSubstr("is no JSON object"));
+  EXPECT_THAT(Error(), HasSubstr("is not a JSON object"));
 }
 
 TEST_F(Folder, AWindowThatIsNotComputedEndsTheContext) {
@@ -126,10 +126,10 @@ TEST_F(Folder, TensorsThatAreNotTheModelsAreNamed) {
   const std::string floats = FloatBytes({1, 2, 3, 4});
   const std::string file = Path("model.safetensors");
   EXPECT_THAT(error(Weights().Add("model.layers.0.mixer.weight", "F32", {4}, floats)),
-              StartsWith(file + ": tensor 'model.layers.0.mixer.weight' is no part of the "
+              StartsWith(file + ": tensor 'model.layers.0.mixer.weight' is not part of the "
                                 "supported models of type llama"));
   EXPECT_THAT(error(Weights().Add("model.layers.00.input_layernorm.weight", "F32", {4}, floats)),
-              HasSubstr("is no part of"));
+              HasSubstr("is not part of"));
   EXPECT_THAT(error(Weights().Add("model.layers.0.mlp.up_proj.weight", "I32", {4}, floats)),
               HasSubstr("has dtype I32; supported are BF16, F16, F32 and F8_E4M3"));
   EXPECT_THAT(
@@ -140,7 +140,7 @@ TEST_F(Folder, TensorsThatAreNotTheModelsAreNamed) {
   EXPECT_THAT(error(Weights().Add("model.layers.0.self_attn.k_proj.weight", "F32", {2, 2}, floats)),
               HasSubstr("has 2 rows, not those of 1 heads of 4"));
   EXPECT_THAT(error(Weights().Add("lm_head.weight", "F8_E4M3", {2, 2}, "1234")),
-              HasSubstr("has dtype F8_E4M3 and lacks a fitting weight_scale_inv"));
+              HasSubstr("has dtype F8_E4M3, but no fitting weight_scale_inv"));
 }
 
 TEST_F(Folder, ATiedHeadIsTheEmbeddingWhateverElseIsThere) {
@@ -162,15 +162,15 @@ TEST_F(Folder, AnIndexNamesFilesOfItsOwnFolderOnly) {
   for (const char* name : {"../a.safetensors", "/a.safetensors", "x/a.safetensors", ".safetensors",
                            "a.gguf", "", "a.safetensors\\u0000", "..safetensors"}) {
     EXPECT_THAT(error(absl::StrCat(R"({"model.norm.weight": ")", name, "\"}")),
-                HasSubstr("weight_map['model.norm.weight'] is no name of a .safetensors file"))
+                HasSubstr("weight_map['model.norm.weight'] is not the name of a .safetensors file"))
         << name;
   }
-  EXPECT_THAT(error("[]"), HasSubstr("weight_map is no object"));
+  EXPECT_THAT(error("[]"), HasSubstr("weight_map is not an object"));
   EXPECT_THAT(error("{}"), HasSubstr("weight_map names 0 files, not 1 to 512"));
   EXPECT_THAT(error(R"({"a": "missing.safetensors"})"),
               StartsWith(Path("missing.safetensors") + ": cannot be opened"));
   EXPECT_THAT(error(R"({"lost": "a.safetensors"})"),
-              HasSubstr("says that tensor 'lost' is in a.safetensors, where it is not; fetch"));
+              HasSubstr("lists tensor 'lost' in a.safetensors, which does not contain it; fetch"));
   Write("b.safetensors", Weights().Build());
   EXPECT_THAT(error(R"({"x": "a.safetensors", "y": "b.safetensors"})"),
               StartsWith(Path("b.safetensors") +
@@ -188,8 +188,8 @@ TEST_F(Folder, ExpertsAreAllThereAndAlike) {
   };
   SafetensorsBuilder one;
   one.Add(expert + "1.up_proj.weight", "F32", {1, 2}, FloatBytes({3, 4}));
-  EXPECT_THAT(with(one), HasSubstr("expert 0 or one before it lacks its part of "
-                                   "blk.0.ffn_up_exps.weight"));
+  EXPECT_THAT(with(one),
+              HasSubstr("expert 0 or one before it has no part of blk.0.ffn_up_exps.weight"));
   one.Add(expert + "0.up_proj.weight", "F32", {1, 2}, FloatBytes({1, 2}));
   EXPECT_EQ(with(one), "");
   EXPECT_THAT(Floats(Open(), "blk.0.ffn_up_exps.weight"), ElementsAre(1, 2, 3, 4));
@@ -225,7 +225,7 @@ TEST_F(Folder, SettingsOfTheTokenizerAndOfGenerationAreKeys) {
   EXPECT_FALSE(Open().Has("tokenizer.chat_template.tool_use"));
   Write("generation_config.json", R"({"eos_token_id": [7, -3]})");
   EXPECT_EQ(Error(),
-            Path("generation_config.json") + ": eos_token_id has a number that is no token id");
+            Path("generation_config.json") + ": eos_token_id has a number that is not a token id");
   Write("generation_config.json", "{}");
   Write("tokenizer_config.json", R"({"chat_template": 3})");
   EXPECT_THAT(Error(), StartsWith(Path("tokenizer_config.json") + ": chat_template is neither"));

@@ -55,7 +55,7 @@ TEST_F(Folder, E4m3IsReadAsBf16WithTheScaleOfItsBlock) {
   EXPECT_EQ(at(129, 128), Bf16ToF32(F32ToBf16(0.1f)));
   EXPECT_EQ(file.FindTensor("blk.0.ffn_up.weight_scale_inv"), nullptr);
   Write("model.safetensors", weights("I32", FloatBytes({1, 1, 1, 1})).Build());
-  EXPECT_THAT(Error(), HasSubstr("lacks a fitting weight_scale_inv"));
+  EXPECT_THAT(Error(), HasSubstr("but no fitting weight_scale_inv"));
 }
 
 // gpt-oss with one expert of one row, and of its tensors only gate and up: two rows of 32.
@@ -122,7 +122,7 @@ TEST_F(Folder, Mxfp4ThatDoesNotFitIsNamed) {
   EXPECT_THAT(error(SafetensorsBuilder()
                         .Add(blocks, "U8", {1, 3, 1, 16}, std::string(48, 'x'))
                         .Add(scales, "U8", {1, 3, 1}, "xxx")),
-              HasSubstr("has no even number of rows"));
+              HasSubstr("must have an even number of rows"));
   EXPECT_THAT(error(SafetensorsBuilder().Add("model.norm.weight", "U8", {4}, "xxxx")),
               HasSubstr("has dtype U8"));
 }

@@ -88,7 +88,7 @@ TEST_F(TensorTranslationTest, PartsThatAreNoLanguageModelAreLeftOutWhereThereAre
   Add("vision_tower.x.weight", {4});
   Add("model.multi_modal_projector.y.weight", {4});
   EXPECT_THAT(Fault(), StartsWith("folder/a.safetensors: tensor 'language_model.model.norm.weight' "
-                                  "is no part of the supported models of type llama"));
+                                  "is not part of the supported models of type llama"));
   options_.multimodal = true;
   EXPECT_THAT(*Translate(), ElementsAre(Key("output_norm.weight"), Key("token_embd.weight")));
 }
@@ -105,7 +105,7 @@ TEST_F(TensorTranslationTest, ExpertsAreStackedInTheOrderOfTheirNumbers) {
     Add("model.layers.0.block_sparse_moe.experts." + std::string(expert) + ".w1.weight", {1, 2});
   }
   EXPECT_EQ(Fault("mixtral"),
-            "folder: expert 3 or one before it lacks its part of blk.0.ffn_gate_exps.weight; fetch "
+            "folder: expert 3 or one before it has no part of blk.0.ffn_gate_exps.weight; fetch "
             "the folder again");
   tensors_.erase("model.layers.0.block_sparse_moe.experts.10.w1.weight");
   values_["model.layers.0.block_sparse_moe.experts.1.w1.weight"][0] = 7;
@@ -123,7 +123,7 @@ TEST_F(TensorTranslationTest, GateAndUpAreHalvesOfEachMatrix) {
   EXPECT_THAT(Values(made->at("blk.0.ffn_gate_exps.weight")), ElementsAre(0, 2));
   EXPECT_THAT(Values(made->at("blk.0.ffn_up_exps.weight")), ElementsAre(1, 3));
   Add("model.layers.0.block_sparse_moe.input_linear.weight", {2, 3, 1});
-  EXPECT_THAT(Fault("granitemoe"), testing::HasSubstr("has no even number of rows"));
+  EXPECT_THAT(Fault("granitemoe"), testing::HasSubstr("must have an even number of rows"));
 }
 
 }  // namespace

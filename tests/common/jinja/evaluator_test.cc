@@ -70,8 +70,8 @@ TEST_F(EvaluatorTest, AMacroSeesItsParametersAndTheOutermostVariables) {
 
 TEST_F(EvaluatorTest, AMacroRefusesArgumentsThatItDoesNotHave) {
   EXPECT_EQ(Of("m(1, 2, 3)"), "error: chat template line 1: macro 'm' takes 2 arguments");
-  EXPECT_EQ(Of("m(c=1)"), "error: chat template line 1: macro 'm' does not take 'c'");
-  EXPECT_EQ(Of("m(1, a=2)"), "error: chat template line 1: macro 'm' does not take 'a'");
+  EXPECT_EQ(Of("m(c=1)"), "error: chat template line 1: macro 'm' has no parameter 'c'");
+  EXPECT_EQ(Of("m(1, a=2)"), "error: chat template line 1: macro 'm' has no parameter 'a'");
 }
 
 TEST_F(EvaluatorTest, ARangeIsThatOfPython) {
@@ -83,7 +83,7 @@ TEST_F(EvaluatorTest, ARangeIsThatOfPython) {
   EXPECT_EQ(Of("range(3, 3)"), "[]");
   EXPECT_EQ(Of("range(n)"), "[<0>, <1>]");
   EXPECT_EQ(Of("range(9223372036854775806, 9223372036854775807, 5)"), "[9223372036854775806]");
-  EXPECT_EQ(Of("range(1, 2, 0)"), "error: chat template line 1: range() with a step of 0");
+  EXPECT_EQ(Of("range(1, 2, 0)"), "error: chat template line 1: range() needs a step other than 0");
   EXPECT_EQ(Of("range('a')"), "error: chat template line 1: range() takes integers");
   EXPECT_EQ(Of("range()"), "error: chat template line 1: range() takes one to three arguments");
 }
@@ -107,7 +107,7 @@ TEST_F(EvaluatorTest, TheTemplatesOwnErrorHasNoLineAndIsMarked) {
 TEST_F(EvaluatorTest, WhatIsNoFunctionIsNotCalled) {
   Set(outer_, "m2", values_.Int(1));
   EXPECT_EQ(Of("m2() if m2 is defined"),
-            "error: chat template line 1: 'm2' is no function but a integer");
+            "error: chat template line 1: 'm2' is not a function but a integer");
 }
 
 TEST_F(EvaluatorTest, AnErrorHasTheLineOfTheInnermostExpression) {

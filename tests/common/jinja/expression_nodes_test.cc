@@ -55,9 +55,9 @@ TEST(ExpressionNodes, ArgumentsStandInTheOrderOfTheParameters) {
 TEST(ExpressionNodes, RefusesArgumentsThatABuiltinDoesNotTake) {
   const std::string at = "error: chat template line 1: ";
   EXPECT_EQ(Parsed("a | upper(1)"), at + "'upper' takes at most 0 arguments");
-  EXPECT_EQ(Parsed("a | replace('x')"), at + "'replace' lacks its argument 'new'");
-  EXPECT_EQ(Parsed("a | replace('x', 'y', old='z')"), at + "'replace' does not take 'old'");
-  EXPECT_EQ(Parsed("a | trim(set='x')"), at + "'trim' does not take 'set'");
+  EXPECT_EQ(Parsed("a | replace('x')"), at + "'replace' needs an argument 'new'");
+  EXPECT_EQ(Parsed("a | replace('x', 'y', old='z')"), at + "'replace' has no parameter 'old'");
+  EXPECT_EQ(Parsed("a | trim(set='x')"), at + "'trim' has no parameter 'set'");
 }
 
 }  // namespace

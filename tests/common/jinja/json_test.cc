@@ -55,9 +55,10 @@ TEST_F(Json, WhatAMessageSaidStaysItsOwnAndTheQuotesAreTheTemplates) {
 }
 
 TEST_F(Json, NamesWhatHasNoJson) {
-  EXPECT_EQ(Of(values_.Missing()), "error: tojson of a undefined value 'missing'");
-  EXPECT_EQ(Of(values_.ListOf({values_.Generator({})})), "error: tojson of a generator (use list)");
-  EXPECT_EQ(Of(Value{NativeFunction::kRange}), "error: tojson of a function");
+  EXPECT_EQ(Of(values_.Missing()), "error: tojson cannot write a undefined value 'missing'");
+  EXPECT_EQ(Of(values_.ListOf({values_.Generator({})})),
+            "error: tojson cannot write a generator (use list)");
+  EXPECT_EQ(Of(Value{NativeFunction::kRange}), "error: tojson cannot write a function");
 }
 
 }  // namespace

@@ -90,11 +90,11 @@ TEST_F(ListFilters, MapTakesAnAttributeOrAFilterWithoutArguments) {
             "(undefined, undefined)");
   EXPECT_EQ(Filter(values_.ListOf({values_.Message("a")}), "map", {values_.Own("upper")}),
             "('<A>')");
-  EXPECT_EQ(Filter(People(), "map"), "error: map() lacks a filter");
+  EXPECT_EQ(Filter(People(), "map"), "error: map() needs a filter");
   EXPECT_EQ(Filter(People(), "map", {values_.Own("replace")}),
-            "error: no filter or test for a list: replace");
+            "error: there is no filter or test for lists with the name replace");
   EXPECT_EQ(Filter(People(), "map", {values_.Int(1)}),
-            "error: no filter or test for a list: integer");
+            "error: there is no filter or test for lists with the name integer");
 }
 
 TEST_F(ListFilters, SelectAndRejectPartAListBetweenThem) {
@@ -104,7 +104,7 @@ TEST_F(ListFilters, SelectAndRejectPartAListBetweenThem) {
   EXPECT_EQ(Filter(numbers, "select", {values_.Own("odd")}), "(1, 3)");
   EXPECT_EQ(Filter(numbers, "reject", {values_.Own("odd")}), "(0, 2, 0)");
   EXPECT_EQ(Filter(numbers, "select", {values_.Own("gt"), values_.Int(1)}), "(2, 3)");
-  EXPECT_EQ(Filter(numbers, "select", {values_.Own("gt")}), "error: test 'gt' lacks an argument");
+  EXPECT_EQ(Filter(numbers, "select", {values_.Own("gt")}), "error: test 'gt' needs an argument");
 }
 
 TEST_F(ListFilters, SelectattrJudgesTheAttributeAndGivesTheItem) {

@@ -82,11 +82,11 @@ TEST_F(Methods, SplitAtWhiteSpaceHasNoEmptyParts) {
 }
 
 TEST_F(Methods, SplitRefusesASeparatorThatSeparatesNothing) {
-  const std::string error = "error: split() takes a separator that is a string and not empty";
+  const std::string error = "error: the separator of split() must be a string that is not empty";
   EXPECT_EQ(Call(values_.Own("a"), "split", {values_.Own("")}), error);
   EXPECT_EQ(Call(values_.Own("a"), "split", {values_.Int(1)}), error);
   EXPECT_EQ(Call(values_.Own("a"), "split", {values_.Own(","), values_.Own("1")}),
-            "error: split() counts in integers");
+            "error: the count of split() must be an integer");
 }
 
 TEST_F(Methods, TheOriginOfEachPartIsThatOfItsBytes) {

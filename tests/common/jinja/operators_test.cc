@@ -48,7 +48,7 @@ TEST_F(Operators, DivisionRoundsDownWhateverTheSigns) {
 }
 
 TEST_F(Operators, AnIntegerThatOutgrows64BitsIsAnError) {
-  const std::string error = "error: an integer outgrows 64 bits";
+  const std::string error = "error: an integer does not fit into 64 bits";
   EXPECT_EQ(Of(values_.Int(kMost), Operator::kAdd, values_.Int(1)), error);
   EXPECT_EQ(Of(values_.Int(kLeast), Operator::kSubtract, values_.Int(1)), error);
   EXPECT_EQ(Of(values_.Int(kMost), Operator::kMultiply, values_.Int(2)), error);
@@ -109,7 +109,7 @@ TEST_F(Operators, NamesTheOperandsThatDoNotFit) {
   EXPECT_EQ(Of(values_.Missing(), Operator::kAdd, values_.Int(1)),
             "error: cannot compute undefined value 'missing' + integer");
   EXPECT_EQ(Shown(ApplyUnary(Operator::kNegate, values_.Own("a"))),
-            "error: no sign can stand before a string");
+            "error: a sign cannot be applied to a string");
 }
 
 TEST_F(Operators, ARepetitionIsBoundedByTheBudgets) {
@@ -150,7 +150,8 @@ TEST_F(Operators, ASubscriptCountsFromBothEndsInCharacters) {
   EXPECT_EQ(at(list, Value{0.0}), "undefined");
   EXPECT_EQ(at(values_.Generator({values_.Int(5)}), values_.Int(0)), "undefined");
   EXPECT_EQ(at(values_.DictOf({{values_.Int(1), values_.Own("one")}}), Value{true}), "'one'");
-  EXPECT_EQ(at(values_.Missing(), values_.Int(0)), "error: subscript of undefined value 'missing'");
+  EXPECT_EQ(at(values_.Missing(), values_.Int(0)),
+            "error: [] cannot be applied to undefined value 'missing'");
 }
 
 // What Python's list(range(5))[start:stop:step] holds.
@@ -189,11 +190,11 @@ TEST_F(Operators, ASliceNeedsIntegersAndAStepOtherThanZero) {
   const Value none{None{}};
   EXPECT_EQ(Part(values_.Own("abc"), none, none, none), "'abc'");
   EXPECT_EQ(Part(values_.Own("abc"), none, none, values_.Int(0)),
-            "error: a slice step is an integer other than 0");
+            "error: a slice step must be an integer other than 0");
   EXPECT_EQ(Part(values_.Own("abc"), values_.Own("1"), none, none),
-            "error: a slice bound is a string");
+            "error: a slice bound must be an integer, not a string");
   EXPECT_EQ(Part(values_.Generator({}), none, none, none),
-            "error: slice of a generator (use list)");
+            "error: a slice cannot be taken of a generator (use list)");
 }
 
 TEST_F(Operators, ASliceWhoseBoundsAMessageChoseIsTheMessages) {

@@ -126,9 +126,9 @@ TEST(PublicTemplates, AChatOfAnotherShapeIsRefusedByItsPlace) {
     return std::string(
         compiled->Render(ChatJson{.messages = messages, .tools = tools}, {}).status().message());
   };
-  EXPECT_EQ(error(Json::object()), "messages is no array");
-  EXPECT_EQ(error(Json::array(), "x"), "tools is no array");
-  const std::string second = "messages[1] is no object with a role that is a string";
+  EXPECT_EQ(error(Json::object()), "messages must be an array");
+  EXPECT_EQ(error(Json::array(), "x"), "tools must be an array");
+  const std::string second = "messages[1] must be an object whose role is a string";
   EXPECT_EQ(error(Json::parse(R"([{"role": "user"}, 1])")), second);
   EXPECT_EQ(error(Json::parse(R"([{"role": "user"}, {"role": 1}])")), second);
   EXPECT_EQ(error(Json::parse(R"([{"role": "user"}, {}])")), second);

@@ -40,13 +40,13 @@ TEST(StringLiteral, OctalsHaveAtMostThreeDigits) {
 TEST(StringLiteral, HexadecimalEscapesHaveTheirExactNumberOfDigits) {
   EXPECT_EQ(Unescaped(R"(\x411\u4e16b\U0001F600c)"), "A1\u4e16b\U0001F600c");
   for (const absl::string_view body : {R"(\x4)", R"(\x4g)", R"(\u123)", R"(\U0001F60)", R"(\x)"}) {
-    EXPECT_EQ(Unescaped(body), "error: an escape lacks hexadecimal digits") << body;
+    EXPECT_EQ(Unescaped(body), "error: an escape has too few hexadecimal digits") << body;
   }
 }
 
 TEST(StringLiteral, RefusesSurrogatesAndWhatIsBeyondUnicode) {
   for (const absl::string_view body : {R"(\ud800)", R"(\udfff)", R"(\U00110000)"}) {
-    EXPECT_EQ(Unescaped(body), "error: an escape is no Unicode character") << body;
+    EXPECT_EQ(Unescaped(body), "error: an escape is not a Unicode character") << body;
   }
   EXPECT_EQ(Unescaped(R"(\ud7ff\ue000\U0010ffff)"), "\ud7ff\ue000\U0010ffff");
 }

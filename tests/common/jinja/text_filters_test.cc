@@ -32,7 +32,7 @@ TEST_F(TextFilters, TrimTakesCharactersOfTheSetFromBothEndsOnly) {
   EXPECT_EQ(Filter(values_.Own(" a "), "trim", {values_.Own("")}), "' a '");
   EXPECT_EQ(Filter(values_.Own("aaa"), "trim", {values_.Own("a")}), "''");
   EXPECT_EQ(Filter(values_.Own("a"), "trim", {values_.Int(1)}),
-            "error: the characters to strip are no string");
+            "error: the characters to strip must be a string");
 }
 
 // A character of several bytes is stripped whole or not at all.
@@ -63,7 +63,7 @@ TEST_F(TextFilters, ReplaceCountsFromTheLeft) {
       Filter(values_.Own("aaa"), "replace", {values_.Own("a"), values_.Own("b"), Value{None{}}}),
       "'bbb'");
   EXPECT_EQ(Filter(values_.Own("aaa"), "replace", {values_.Own(""), values_.Own("b")}),
-            "error: replace() of an empty string");
+            "error: replace() cannot replace an empty string");
 }
 
 TEST_F(TextFilters, WhatReplacesAMessagesBytesIsTheMessages) {
@@ -96,7 +96,8 @@ TEST_F(TextFilters, IntReadsWhatPythonsIntReadsAndElseGivesTheFallback) {
   EXPECT_EQ(Filter(Value{-2.5}, "int"), "-2");
   EXPECT_EQ(Filter(Value{1e300}, "int", {values_.Int(5)}), "5");
   EXPECT_EQ(Filter(Value{true}, "int"), "1");
-  EXPECT_EQ(Filter(values_.Missing(), "int"), "error: int of an undefined value 'missing'");
+  EXPECT_EQ(Filter(values_.Missing(), "int"),
+            "error: int cannot convert an undefined value 'missing'");
 }
 
 TEST_F(TextFilters, ANumberReadFromAMessageIsTheMessagesAndSoIsItsFallback) {

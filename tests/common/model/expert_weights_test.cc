@@ -130,13 +130,13 @@ TEST_F(ExpertWeightsTest, EveryTensorThatIsMissingOrOfAnotherShapeIsNamed) {
   GgufBuilder flat = whole;
   flat.tensors[8].dims = {8, 18};  // as many weights, but one matrix
   EXPECT_EQ(ErrorOf(flat),
-            "m.gguf: tensor 'blk.0.ffn_gate_exps.weight' has dimensions 8 x 18; the metadata asks "
-            "for 8 x 6 x 3");
+            "m.gguf: tensor 'blk.0.ffn_gate_exps.weight' has dimensions 8 x 18; the metadata "
+            "requires 8 x 6 x 3");
   GgufBuilder bias = whole;
   AddCounting(bias, "blk.0.ffn_up_exps.bias", {3, 6});
-  EXPECT_EQ(ErrorOf(bias),
-            "m.gguf: tensor 'blk.0.ffn_up_exps.bias' has dimensions 3 x 6; the metadata asks for "
-            "6 x 3");
+  EXPECT_EQ(
+      ErrorOf(bias),
+      "m.gguf: tensor 'blk.0.ffn_up_exps.bias' has dimensions 3 x 6; the metadata requires 6 x 3");
 }
 
 TEST_F(ExpertWeightsTest, ABrokenExpertIsNamedByItsTensor) {
@@ -166,7 +166,7 @@ TEST_F(ExpertWeightsTest, ASharedFeedForwardStandsBesideThem) {
   EXPECT_EQ(weights->layers[0].gate->rows(), 5);
   EXPECT_EQ(weights->layers[0].experts.gate.size(), 3u);
   // Where the metadata knows of none, it is a part that nobody computes.
-  EXPECT_THAT(ErrorOf(builder), testing::HasSubstr("'blk.0.ffn_gate_shexp.weight' is no part of"));
+  EXPECT_THAT(ErrorOf(builder), testing::HasSubstr("'blk.0.ffn_gate_shexp.weight' is not part of"));
 }
 
 }  // namespace

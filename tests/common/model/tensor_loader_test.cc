@@ -90,8 +90,8 @@ TEST_F(TensorLoaderTest, ATensorThatIsMissingOrOfAnotherShapeIsNamed) {
   EXPECT_EQ(loader.Matrix("missing", 3, 2, weight),
             absl::InvalidArgumentError("m.gguf: tensor 'missing' is missing"));
   EXPECT_EQ(loader.Matrix("matrix", 2, 3, weight),
-            absl::InvalidArgumentError("m.gguf: tensor 'matrix' has dimensions 2 x 3; the metadata "
-                                       "asks for 3 x 2"));
+            absl::InvalidArgumentError(
+                "m.gguf: tensor 'matrix' has dimensions 2 x 3; the metadata requires 3 x 2"));
 }
 
 TEST_F(TensorLoaderTest, MeasuringCountsTheBytesOfLoadingAndLoadsNothing) {
@@ -122,7 +122,7 @@ TEST_F(TensorLoaderTest, ATensorThatNobodyTookIsNamed) {
   ASSERT_TRUE(loader.Matrix("codes", 1, 32, weight).code() ==
               absl::StatusCode::kInvalidArgument);  // it has one dimension, and was not taken
   EXPECT_EQ(loader.CheckNoneLeft("a"),
-            absl::UnimplementedError("m.gguf: tensor 'vector' is no part of the supported models "
+            absl::UnimplementedError("m.gguf: tensor 'vector' is not part of the supported models "
                                      "of architecture 'a'"));
   ASSERT_TRUE(loader.Vector("vector", 3, vector).ok());
   EXPECT_THAT(std::string(loader.CheckNoneLeft("a").message()), testing::HasSubstr("'codes'"));

@@ -135,7 +135,7 @@ TEST_F(WeightsTest, EveryTensorOfAnotherShapeIsNamedWithBothShapes) {
   builder.tensors[3].dims = {4, 8};  // as many weights, but the other way round
   EXPECT_EQ(
       ErrorOf(builder),
-      "m.gguf: tensor 'blk.0.attn_k.weight' has dimensions 4 x 8; the metadata asks for 8 x 4");
+      "m.gguf: tensor 'blk.0.attn_k.weight' has dimensions 4 x 8; the metadata requires 8 x 4");
 }
 
 TEST_F(WeightsTest, ATensorThatNobodyComputesWithIsRefused) {
@@ -144,7 +144,7 @@ TEST_F(WeightsTest, ATensorThatNobodyComputesWithIsRefused) {
   const absl::Status status = Load(builder).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(status.message(),
-            "m.gguf: tensor 'blk.0.attn_sinks' is no part of the supported models of "
+            "m.gguf: tensor 'blk.0.attn_sinks' is not part of the supported models of "
             "architecture 'llama'");
   builder = Whole();
   Add(builder, "blk.2.attn_norm.weight", {8});  // a layer more than the metadata says
@@ -203,7 +203,7 @@ TEST_F(WeightsTest, TheNamedDivisorsOfLongRopeAreKeptAndTheOthersChecked) {
   builder.tensors.pop_back();
   builder.TensorWithData("rope_factors_long.weight", {2}, kF32, Floats({1.0f, 0.0f}));
   EXPECT_EQ(std::string(Load(builder, config).status().message()),
-            "m.gguf: tensor 'rope_factors_long.weight' holds 0, no divisor");
+            "m.gguf: tensor 'rope_factors_long.weight' contains 0, which cannot be a divisor");
 }
 
 // A weight's rows, as the backend multiplies with them.

@@ -75,7 +75,7 @@ TEST_F(ClientKeyTest, WhatIsNotOneLineIsRefusedAndNotRepeated) {
         std::string("secret\nsecret\n"), "secret" + std::string(300, 'x'),
         std::string("secret\0x", 8)}) {
     const std::string error = Shown(FileWith(content));
-    EXPECT_THAT(error, HasSubstr("--api-key-file " + path_ + ": holds no API key"));
+    EXPECT_THAT(error, HasSubstr("--api-key-file " + path_ + ": contains no API key"));
     EXPECT_EQ(error.find("secret"), std::string::npos);
   }
   EXPECT_THAT(Shown("/nowhere"), HasSubstr("--api-key-file /nowhere: No such file"));

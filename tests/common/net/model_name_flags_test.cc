@@ -67,7 +67,7 @@ TEST_F(ModelNameFlagsTest, AnErrorNamesTheFlagTheValueAndTheRemedy) {
   EXPECT_THAT(Parse({absl::StrCat("--model-alias=", std::string(kMaxNameBytes + 1, 'a'))}),
               AllOf(HasSubstr("--model-alias: 'aaa"), HasSubstr("has 257 bytes, at most 256")));
   EXPECT_THAT(Parse({"--served-model-name=a\x7f"}), HasSubstr("control character"));
-  EXPECT_THAT(Parse({"--served-model-name=\xff"}), HasSubstr("no UTF-8"));
+  EXPECT_THAT(Parse({"--served-model-name=\xff"}), HasSubstr("not UTF-8"));
   std::vector<std::string> many;
   for (size_t i = 0; i < kMaxModelNames; ++i) many.push_back(absl::StrCat("--model-alias=", i));
   EXPECT_EQ(Parse(many), "");

@@ -89,7 +89,7 @@ TEST(ModelSampling, WhatNoClientMaySendIsRefusedWithFileKeyAndRemedy) {
   }
   EXPECT_THAT(Error(GgufBuilder().Text("general.sampling.temp", "hot")),
               StartsWith("model.gguf: general.sampling.temp (temperature of a folder's "
-                         "generation_config.json) is no number; "));
+                         "generation_config.json) is not a number; "));
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ TEST_F(ParseMessageTest, SaysWhatIsWrongWhereNoFieldIs) {
   EXPECT_EQ(Parse(std::string("\xff", 1), request).message(),
             "the baton.v1.GenerateRequest is not well-formed protobuf");
   grpc::ByteBuffer none;
-  EXPECT_EQ(ParseMessage(none, request).message(), "the call brings no baton.v1.GenerateRequest");
+  EXPECT_EQ(ParseMessage(none, request).message(), "the call contains no baton.v1.GenerateRequest");
   EXPECT_TRUE(Parse("", request).ok()) << "all fields at their defaults";
 }
 

@@ -27,11 +27,11 @@ TEST(TokenizerJsonFields, HaveTheTypeThatIsAskedFor) {
 
 TEST(TokenizerJsonFields, OfAnotherTypeAreNamedWithTheirPath) {
   EXPECT_EQ(StringField(SomeFields(), "p", "number").status(),
-            absl::InvalidArgumentError("p: \"number\" is missing or no string"));
+            absl::InvalidArgumentError("p: \"number\" is missing or not a string"));
   EXPECT_EQ(StringField(SomeFields(), "p", "null").status(),
-            absl::InvalidArgumentError("p: \"null\" is missing or no string"));
+            absl::InvalidArgumentError("p: \"null\" is missing or not a string"));
   EXPECT_EQ(ArrayField(SomeFields(), "p", "text").status(),
-            absl::InvalidArgumentError("p: \"text\" is missing or no array"));
+            absl::InvalidArgumentError("p: \"text\" is missing or not an array"));
   EXPECT_EQ(BoolField(SomeFields(), "p", "number", true).status(),
             absl::InvalidArgumentError("p: \"number\" is missing or neither true nor false"));
 }

@@ -63,14 +63,16 @@ TEST(JsonTokenizerLoad, NamesTheFieldAndEntryThatIsWrong) {
   };
   EXPECT_THAT(error("/model/vocab/a", -1), HasSubstr("model.vocab[\"a\"]: token id -1"));
   EXPECT_THAT(error("/model/vocab/a", 1 << 20), HasSubstr("token id 1048576; 0 to 1048575"));
-  EXPECT_THAT(error("/model/vocab/a", "x"), HasSubstr("model.vocab[\"a\"] is no integer"));
+  EXPECT_THAT(error("/model/vocab/a", "x"), HasSubstr("model.vocab[\"a\"] is not an integer"));
   EXPECT_THAT(error("/model/vocab/a", 1), HasSubstr("token id 1 is that of"));
   EXPECT_THAT(error("/model/vocab", 1), HasSubstr("model.vocab"));
-  EXPECT_THAT(error("/model/vocab", Json::object()), HasSubstr("model.merges[0] joins or makes"));
+  EXPECT_THAT(error("/model/vocab", Json::object()),
+              HasSubstr("model.merges[0] has a part or a result"));
   EXPECT_THAT(error("/model/merges/0", "ab"), HasSubstr("model.merges[0] is not a pair"));
-  EXPECT_THAT(error("/model/merges/0", "b a"), HasSubstr("model.merges[0] joins or makes"));
+  EXPECT_THAT(error("/model/merges/0", "b a"), HasSubstr("model.merges[0] has a part or a result"));
   EXPECT_THAT(error("/model/merges", "x"), HasSubstr("\"merges\""));
-  EXPECT_THAT(error("/model/unk_token", "zz"), HasSubstr("model.unk_token \"zz\" is no token"));
+  EXPECT_THAT(error("/model/unk_token", "zz"),
+              HasSubstr("model.unk_token \"zz\" is not in the vocabulary"));
   EXPECT_THAT(error("/model/ignore_merges", 3), HasSubstr("\"ignore_merges\""));
   EXPECT_THAT(error("/added_tokens/0/id", 7.5), HasSubstr("added_tokens[0]: \"id\""));
   EXPECT_THAT(error("/added_tokens/0/content", std::string(1025, 'x')), HasSubstr("1025 bytes"));

@@ -278,7 +278,7 @@ TEST(SpmTokenizer, RefusesArraysThatDoNotFit) {
   EXPECT_THAT(error({"a", std::string(1025, 'x')}, {1, 1}, {0, 0}),
               HasSubstr("tokenizer.ggml.tokens[1] has 1025 bytes"));
   EXPECT_THAT(error({"a", "<0xZZ>"}, {1, 6}, {0, 0}), HasSubstr("tokenizer.ggml.tokens[1]"));
-  EXPECT_THAT(error({"a", "<0x1FF>"}, {1, 6}, {0, 0}), HasSubstr("of the kind byte"));
+  EXPECT_THAT(error({"a", "<0x1FF>"}, {1, 6}, {0, 0}), HasSubstr("has the type byte"));
   GgufBuilder none;
   none.Text("tokenizer.ggml.model", "llama").Texts("tokenizer.ggml.tokens", {"a"});
   EXPECT_THAT(std::string(Load(none).status().message()), HasSubstr("tokenizer.ggml.scores"));

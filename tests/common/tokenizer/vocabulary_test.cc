@@ -88,9 +88,10 @@ TEST(Vocabulary, MergesMustJoinTokensOfPlainText) {
   }
   EXPECT_THAT(error("a b c"), HasSubstr("outside the byte alphabet"));
   EXPECT_THAT(error("日 a"), HasSubstr("outside the byte alphabet"));
-  EXPECT_THAT(error("a x"), HasSubstr("joins what is not a token"));
-  EXPECT_THAT(error("b b"), HasSubstr("makes what is not a token"));
-  EXPECT_THAT(error("b a"), HasSubstr("makes what is not a token"));  // a control token
+  EXPECT_THAT(error("a x"), HasSubstr("joins a text that is not a plain-text token"));
+  EXPECT_THAT(error("b b"), HasSubstr("makes a text that is not a plain-text token"));
+  EXPECT_THAT(error("b a"),
+              HasSubstr("makes a text that is not a plain-text token"));  // a control token
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ TEST(WorkerFlags, ADraftModelIsNamedWhereOneIsAskedForAndMayGuess) {
   EXPECT_EQ(worker.runtime.engine.speculation, SpeculationMode::kDraft);
   EXPECT_EQ(worker.runtime.draft_model, "d");
   EXPECT_THAT(Parse(worker, {"--model=m", "--speculative=none", "--draft-model=d"}).message(),
-              HasSubstr("--draft-model: --speculative=none"));
+              HasSubstr("--draft-model: is not used with --speculative=none"));
 }
 
 TEST(WorkerFlags, ABadOneIsNamed) {

@@ -118,7 +118,8 @@ TEST(PushAddress, PatternsOfHostsAreChecked) {
     EXPECT_TRUE(CheckHostPattern(good).ok()) << good;
   }
   for (const char* wrong : {"", "host:80", "10.0.0.0/33", "a b", "*.example", "http://a"}) {
-    EXPECT_THAT(std::string(CheckHostPattern(wrong).message()), HasSubstr("is no host")) << wrong;
+    EXPECT_THAT(std::string(CheckHostPattern(wrong).message()), HasSubstr("is not a host"))
+        << wrong;
   }
 }
 

@@ -92,7 +92,7 @@ TEST(AccountCheck, EveryFieldThatHasNoBoundOfItsOwnIsCheckedAndNamed) {
   EXPECT_THAT(FaultOf([](PrefillFinished& told) { told.set_bytes_resent(UINT64_MAX); }),
               StartsWith("PrefillFinished.bytes_resent "));
   EXPECT_THAT(FaultOf([](PrefillFinished& told) { told.set_wire_dtype("f17"); }),
-              HasSubstr("wire_dtype is no KV type: 'f17'"));
+              HasSubstr("wire_dtype is not a KV type: 'f17'"));
   EXPECT_THAT(FaultOf([](PrefillFinished& told) { told.add_chunks(); }),
               HasSubstr("chunks must be at most 256, are 257"));
   EXPECT_THAT(FaultOf([](PrefillFinished& told) { told.add_transfers(); }),

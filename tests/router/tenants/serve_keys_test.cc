@@ -49,7 +49,7 @@ TEST(ServeKeys, ALineThatCannotBeAKeyIsNamedAndNotRepeated) {
 
 TEST(ServeKeys, AFileWithoutAKeyIsRefused) {
   for (const char* content : {"", "\n\n", "# none\n"}) {
-    EXPECT_THAT(ParseError(content), HasSubstr("keys.txt: holds no key; write one a line"))
+    EXPECT_THAT(ParseError(content), HasSubstr("keys.txt: contains no key; write one key per line"))
         << content;
   }
 }

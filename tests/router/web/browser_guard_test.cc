@@ -98,7 +98,7 @@ TEST(BrowserGuard, ABodyIsPlain) {
     EXPECT_TRUE(absl::IsInvalidArgument(check({"identity", coding}))) << coding;
   }
   EXPECT_EQ(check({"gzip"}).message(),
-            "Content-Encoding gzip is not read here; send the body plain, without "
+            "Content-Encoding gzip is not supported; send the body uncompressed, without "
             "Content-Encoding");
 }
 

@@ -23,8 +23,9 @@ CpuWeight::CpuWeight(const GgufTensor& tensor, size_t group_bytes, BackendBuffer
 absl::StatusOr<size_t> CpuWeight::PackedBytes(const GgufTensor& tensor) {
   if (tensor.dims.size() != 2 || tensor.dims[0] == 0 || tensor.dims[1] == 0 ||
       tensor.dims[0] > INT_MAX / 64 || tensor.dims[1] > INT_MAX / 64) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor '", tensor.name, "': must be a matrix of a reasonable size"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor '", tensor.name,
+        "': must be a matrix with 1 to 33554431 rows and columns; fetch the file again"));
   }
   const size_t group_bytes = PackedGroupBytes(tensor.type, tensor.dims[0]);
   if (group_bytes == 0) {
@@ -56,10 +57,9 @@ absl::StatusOr<std::unique_ptr<CpuWeight>> CpuWeight::Pack(const GgufTensor& ten
     }
   });
   if (!valid) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor '", tensor.name, "': a block of ", GgmlTypeName(tensor.type),
-                     " has the exponent 255, which is no number: the file is damaged; fetch it "
-                     "again"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor '", tensor.name, "': a block of ", GgmlTypeName(tensor.type),
+        " has the exponent 255, which is not a number: the file is damaged; fetch it again"));
   }
   return std::unique_ptr<CpuWeight>(new CpuWeight(tensor, group_bytes, std::move(data)));
 }

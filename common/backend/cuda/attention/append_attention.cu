@@ -113,6 +113,7 @@ static __device__ void StoreHead(const LaneQuads<kHeadDim>& x, uint8_t* cached, 
         [&](int i, int first) { store(first, CodesOf<Stored>(x[i], divisor)); });
     if (threadIdx.x % 32 == 0) {
       __stwb(reinterpret_cast<float*>(scale), its_scale);
+      // tests/planted_bugs: kernel_new_row_without_its_scale
       *kept.Scale() = its_scale;
     }
   }

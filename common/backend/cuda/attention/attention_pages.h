@@ -26,6 +26,7 @@ namespace baton {
 template <int kHeadDim>
 struct PageShape {
   static constexpr int kChunks = kHeadDim / 8;  // chunks of 16 bytes in a row
+  // tests/planted_bugs: kernel_page_rows_in_the_same_banks
   static constexpr int kRowBytes = (kChunks | 1) * 16;
   static constexpr int kBytes = kKvPageTokens * kRowBytes;
 };

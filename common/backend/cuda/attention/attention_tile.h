@@ -252,6 +252,7 @@ __device__ void AttendTile(const WarpRows<kTiles>& rows, int first_key, const ui
                            const Tile& tile, int first_column,
                            SoftmaxState<kTiles, kColumns, kMax>& state) {
   const int end_key = first_key + Tile::kPages * kKvPageTokens;
+  // tests/planted_bugs: kernel_rows_see_later_keys
   if (rows.AllSee(first_key, end_key)) {
     AttendKeys<true>(rows, first_key, queries, tile, first_column, state);
   } else if (rows.AnySees(first_key, end_key)) {

@@ -120,6 +120,7 @@ struct CodeTile {
                                     float (&sums)[kHeadDim / 8][4]) {
     float scale[2] = {1, 1};
 #pragma unroll
+    // tests/planted_bugs: kernel_value_units
     for (int row = 0; row < 2; ++row) {
       float greatest = 0;
 #pragma unroll

@@ -24,6 +24,7 @@ static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<Stored, 
   CopyFirstPage<Stored, kHeadDim>(args, pages, own);
   StoreQueries<MatrixElement<Stored>, kHeadDim, kKvPageTokens, Shape::kQueryLayout>(
       args, {task.row, 1}, kv_head, shared_memory);
+  // tests/planted_bugs: kernel_queries_before_the_barrier
   __syncthreads();
   TaskState<kHeadDim> state;
   ClearState(state);

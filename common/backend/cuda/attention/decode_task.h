@@ -100,6 +100,7 @@ __device__ void ForEachPage(const AttentionArgs& args, const TaskPages& pages, u
   int page = static_cast<int>(threadIdx.x) / 32;
   for (int buffer = 0; page < pages.count; page += kAttentionWarps, buffer ^= 1) {
     WaitForCopies<0>();
+    // tests/planted_bugs: kernel_page_before_its_lanes_copied
     __syncwarp();
     complete(page, buffers + buffer * kBufferBytes);
     const int next = page + kAttentionWarps;
@@ -131,6 +132,7 @@ __device__ void AttendPages(const AttentionArgs& args, const TaskPages& pages,
       args, pages, buffers, complete, [&](int page_key, const TaskTile<Stored, kHeadDim>& tile) {
         float scores[1][1][2][4] = {};
         tile.ScoreKeys(queries, 1, scores);
+        // tests/planted_bugs: kernel_last_page_taken_for_a_whole_one
         if (page_key < task.first_key || page_key + kKvPageTokens > task.end_key) {
           const int first_key = page_key + static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll

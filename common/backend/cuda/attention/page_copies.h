@@ -38,6 +38,7 @@ struct CopiedPage {
   // too, or four consecutive chunks of two rows.
   template <bool kForCodeTile = false, class Byte>
   static __device__ Byte* ChunkAt(Byte* page, int row, int chunk) {
+    // tests/planted_bugs: kernel_chunk_banks
     if constexpr (kIsKvInt4<Stored>) {
       static_assert(8 % kChunks == 0);
       chunk ^= row / (8 / kChunks) % kChunks;
@@ -138,6 +139,7 @@ template <class Code, int kHeadDim>
 __device__ float2 ScalesOf(const uint8_t* page, int half) {
   const auto* const pairs =
       reinterpret_cast<const float2*>(page + CopiedPage<Code, kHeadDim>::kScalesAt);
+  // tests/planted_bugs: kernel_scores_with_scales_of_other_keys
   return pairs[half * 4 + static_cast<int>(threadIdx.x) % 4];
 }
 
@@ -196,6 +198,7 @@ __device__ inline __half2 LowCodes(uint32_t bytes) {
 }
 // Those in the upper halves, which stay where they are: 2^10 + 16 * (8 + code).
 __device__ inline __half2 HighCodes(uint32_t bytes) {
+  // tests/planted_bugs: kernel_int4_code_without_its_sign
   constexpr uint32_t kBase = 0x64806480;  // 2^10 + 16 * 8
   constexpr uint32_t kSixteenth = 0x2c002c00;
   constexpr uint32_t kLess = 0xd480d480;  // -(2^10 / 16 + 8)

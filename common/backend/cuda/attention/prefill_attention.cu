@@ -89,6 +89,7 @@ static __device__ void AttendPrompt(const AttentionArgs& args, const TileWork& w
   place.Advance(args.cache, Shape::kKeys);
   int32_t next_block = BlockAt(work, place);
   int buffer = 0;
+  // tests/planted_bugs: kernel_key_buffers
   for (; first_key < work.end_key; first_key += Shape::kKeys) {
     WaitForCopies<0>();
     __syncthreads();  // all warps have copied, and none reads the other buffer any more

@@ -22,6 +22,7 @@ static __device__ void EndRun(const AttentionArgs& args, const DecodeTask& task,
   }
   for (int i = 0; i < task.row_count; ++i) {
     const DecodeTask row = RowOf(args, task, i);
+    // tests/planted_bugs: run_merges_the_first_rows_segments
     MergePartials(args, {row, first_head, args.group}, SegmentsOf(args, row.row),
                   reinterpret_cast<float*>(shared) + 4);
     __syncthreads();  // all have read the maxima of this row

@@ -98,6 +98,7 @@ static __device__ void MergeSegment(const WarpRows<1>& rows, int first_key,
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const float merged = MergeValue(scales[i / 2], total.o[0][d][i], segment.o[0][d][i]);
+      // tests/planted_bugs: kernel_segment_merged_into_rows_that_see_none
       if (sees[i / 2]) total.o[0][d][i] = merged;
     }
   }
@@ -192,6 +193,7 @@ static __device__ void StorePartials(const AttentionArgs& args, const DecodeTask
   for (int r = 0; r < 2; ++r) {
     const int query = r * 8 + lane / 4;
     if (query >= used) continue;
+    // tests/planted_bugs: kernel_run_rows_share_a_partial
     const int partial =
         RowOf(args, task, query / args.group).first_partial + task.first_key / kAttentionSegment;
     float* const to = PartialAt(args, partial, first_head + query % args.group);

@@ -58,6 +58,7 @@ __device__ inline float BlockSum(float value, float* scratch) {
   __syncthreads();
   float sum = scratch[0];
   for (int warp = 1; warp < kThreads / kWarpLanes; ++warp) sum += scratch[warp];
+  // tests/planted_bugs: kernel_block_sum_used_again
   __syncthreads();
   return sum;
 }

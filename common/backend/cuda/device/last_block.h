@@ -12,8 +12,10 @@ namespace baton {
 __device__ inline bool ComesLast(int32_t* counter, int expected, int32_t* shared) {
   __syncthreads();
   if (threadIdx.x == 0) {
+    // tests/planted_bugs: kernel_last_block_without_first_fence
     __threadfence();
     *shared = atomicAdd(counter, 1) == expected - 1;
+    // tests/planted_bugs: kernel_last_block_without_second_fence
     __threadfence();
     if (*shared != 0) *counter = 0;
   }

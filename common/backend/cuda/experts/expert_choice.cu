@@ -77,6 +77,7 @@ static __global__ void __launch_bounds__(kChoiceWarps* kWarpLanes)
     }
     before += __popc(lanes);
   }
+  // tests/planted_bugs: kernel_expert_logits_before_the_lanes
   __syncwarp();
   float sum = 0;
   for (int i = 0; i < used; ++i) sum += ExpF(chosen[i] - greatest);

@@ -62,6 +62,7 @@ __device__ __forceinline__ const uint8_t* ExpertRow(const ExpertProductArgs& arg
 // sums is stored.
 __device__ __forceinline__ const uint8_t* PairInputRow(const ExpertProductArgs& args,
                                                        const ExpertTile& tile, int pair) {
+  // tests/planted_bugs: kernel_input_of_the_first_pair
   const int32_t place = args.pairs.order[tile.first + min(pair, tile.count - 1)];
   return args.terms + place / args.pairs_of_row * args.term_row_bytes;
 }

@@ -38,6 +38,7 @@ std::vector<RecordedKind> KindsOfShapes(int most_sequences, int most_tokens, int
       const int most = PowerOfTwo(MostTasks(rows, most_tokens, all_tokens));
       if (tasks <= most) kinds.push_back({rows, (tasks - rows) * kAttentionSegment});
     }
+    // tests/planted_bugs: recordings_for_short_sequences_only
     if (kinds.size() == before) return kinds;
   }
 }

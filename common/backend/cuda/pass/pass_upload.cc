@@ -64,6 +64,7 @@ void FillPass(const Pass& pass, const PassLayout& layout, uint8_t* memory) {
     const BatchSequence& sequence = batch.sequences[s];
     first_rows[s] = sequence.first_row;
     for (int i = 0; i < sequence.row_count; ++i) {
+      // tests/planted_bugs: table_begins_behind_the_longest
       table_of_row[sequence.first_row + i] = static_cast<int32_t>(table - tables);
       positions[sequence.first_row + i] = sequence.first_position + i;
     }

@@ -43,6 +43,7 @@ __device__ __forceinline__ void NormaliseRow(const float* row, const float* gain
 #pragma unroll
   for (int i = 0; i < kKept; ++i) add(x[i]);
   for (int column = first + kKept * kStep; column < columns; column += kStep) {
+    // tests/planted_bugs: kernel_norm_of_the_row_it_keeps
     add(LoadFloats<kCount>(row + column));
   }
   const float sum = BlockSum<kNormThreads>(squares, scratch);

@@ -1,6 +1,20 @@
-// Which kernel multiplies with a weight, by its element type and the rows of the input: the one
-// table of the products without --deterministic, which uses the kernels of invariant_product.h for
-// any number of rows.
+// Chooses the kernel that multiplies with a weight, by the weight's type and the number of input
+// rows. --deterministic uses the kernels of invariant_product.h for every number of rows instead.
+//
+//   rows        F32 weights   F16, BF16   quantised
+//   1, 2        kVector       kVector     kTwoRows
+//   3           kVector       kVector     kParts
+//   4           kVector       kParts      kParts
+//   5 to 16     kLibrary      kParts      kParts
+//   17 to 64    kLibrary      kLibrary    kTiles
+//   more        kLibrary      kLibrary    kLibrary
+//
+// The last bits of a row differ between any two lines of the table.
+//
+// For one or two rows of quantised weights kTwoRows scales a quarter as often as kParts. From 17
+// rows on, kParts would scale the sum of each block for every row, which is more work than scaling
+// the weights, and would read the input anew for every 16 outputs, which is more than the L2 cache
+// delivers. So kTiles and kLibrary round quantised weights to BF16.
 #pragma once
 
 #include "common/backend/cuda/device/operands.h"
@@ -12,8 +26,8 @@ enum class ProductKernel {
   kTwoRows,  // two_row_product.h: tensor cores, the input in BF16
   kParts,    // invariant_product.h: tensor cores, the input in BF16 terms
   kTiles,    // tile_product.h: tensor cores, the input and the weights in BF16
-  // weight_product.h: cuBLASLt, the input rounded to the weights' type. Without it, kTiles for quantised
-  // weights and kParts for others.
+  // weight_product.h: cuBLASLt, the input rounded to the weights' type. Without it, kTiles for
+  // quantised weights and kParts for others.
   kLibrary,
 };
 
@@ -48,9 +62,9 @@ constexpr ProductKernel ProductKernelOf(CudaElement element, int rows) {
                               : ProductKernel::kLibrary;
 }
 
-// The BF16 terms of the input of kParts. With F16 weights it keeps 16 bits: one term has 8, and the
-// library keeps the 11 of F16, whose range a term does not share. So it does with F32 weights, which
-// come here if there is no library.
+// Returns the number of BF16 terms of kParts' input. With F16 weights two terms keep 16 bits: one
+// term would keep 8, fewer than the 11 of the library's F16 input. F32 weights, which use kParts if
+// the library is missing, have two terms as well.
 constexpr int PartsTermsOf(CudaElement element) {
   return element == CudaElement::kF16 || element == CudaElement::kF32 ? 2 : 1;
 }

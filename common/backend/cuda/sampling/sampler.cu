@@ -21,6 +21,7 @@ static __global__ void EditLogits(SamplerBatch batch, Slicing slicing) {
 
   Extremes extremes;
   extremes.raw_first = ScanRawSlice(row, range);
+  // tests/planted_bugs: kernel_slice_before_it_is_complete
   __syncthreads();  // the copy of the slice is complete
   if (row.edited) EditSlice(batch, row, range);
   ScanSlice(row, range, extremes);
@@ -93,6 +94,7 @@ static __global__ void __launch_bounds__(1024) SampleTokens(SamplerBatch batch, 
   if (Thread() == 0) {
     batch.token_ids[index] = token_id;
     batch.errors[index] = error;
+    // tests/planted_bugs: kernel_next_output_forgotten
     ++batch.params[index].output_index;
   }
 }

@@ -108,6 +108,7 @@ class CutFinder {
     listed_ = TokensOf(bin) <= kListTokens;
     __syncthreads();  // the last use of the list is over
     if (Thread() == 0) shared_.list_size = 0;
+    // tests/planted_bugs: kernel_list_before_it_is_empty
     __syncthreads();
     if (listed_) {
       ForEachOfRow([&](TokenOrder order, bool inside) {

@@ -42,6 +42,7 @@ std::vector<CountsSlots::Slot> CountsSlots::Assign(absl::Span<const SamplingRow>
   std::vector<Slot> assigned(rows.size());
   // A sequence that has a slot keeps it, before others take the slots that are left.
   for (size_t i = 0; i < rows.size(); ++i) {
+    // tests/planted_bugs: guess_counts_stay_on_the_device
     if (rows[i].behind_guess) continue;
     const auto found = slot_of_.find(rows[i].sequence);
     if (found == slot_of_.end()) continue;

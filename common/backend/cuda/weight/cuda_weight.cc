@@ -41,8 +41,9 @@ std::optional<CudaElement> ElementOf(GgmlType type) {
 absl::StatusOr<CudaElement> CheckedElement(const GgufTensor& tensor) {
   if (tensor.dims.size() != 2 || tensor.dims[0] == 0 || tensor.dims[1] == 0 ||
       tensor.dims[0] > INT_MAX / 64 || tensor.dims[1] > INT_MAX / 64) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor '", tensor.name, "': must be a matrix of a reasonable size"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor '", tensor.name,
+        "': must be a matrix with 1 to 33554431 rows and columns; fetch the file again"));
   }
   const std::optional<CudaElement> element = ElementOf(tensor.type);
   if (!element.has_value()) {
@@ -54,7 +55,7 @@ absl::StatusOr<CudaElement> CheckedElement(const GgufTensor& tensor) {
   const int columns = static_cast<int>(tensor.dims[0]);
   if (columns % BlockColumns(*element) != 0) {
     return absl::InvalidArgumentError(absl::StrCat("tensor '", tensor.name, "': ", columns,
-                                                   " columns are no whole blocks of ",
+                                                   " columns are not a multiple of the block size ",
                                                    BlockColumns(*element)));
   }
   return *element;
@@ -83,10 +84,9 @@ absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::Load(const GgufTensor& t
                                       .data = tensor.data.data()},
                                      data.data()));
   if (!valid) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor '", tensor.name, "': a block of ", GgmlTypeName(tensor.type),
-                     " has the exponent 255, which is no number: the file is damaged; fetch it "
-                     "again"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor '", tensor.name, "': a block of ", GgmlTypeName(tensor.type),
+        " has the exponent 255, which is not a number: the file is damaged; fetch it again"));
   }
   return std::unique_ptr<CudaWeight>(new CudaWeight(rows, columns, element, std::move(data)));
 }

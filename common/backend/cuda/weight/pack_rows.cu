@@ -130,6 +130,7 @@ static __device__ void PackQ4_K(const uint8_t* file, int block, const RowPlanes&
     part[0] = packed[b] & 63;
     part[1] = packed[b + 4] & 63;
   } else {
+    // tests/planted_bugs: kernel_upper_bits_of_the_other_scale
     part[0] = static_cast<uint8_t>((packed[b + 4] & 15) | packed[b - 4] >> 6 << 4);
     part[1] = static_cast<uint8_t>(packed[b + 4] >> 4 | packed[b] >> 6 << 4);
   }
@@ -211,6 +212,7 @@ void LaunchPackRows(CudaElement element, const uint8_t* file, size_t count, int 
                     uint8_t* rows, cudaStream_t stream) {
   BATON_CHECK(count > 0 && columns % BlockColumns(element) == 0, "rows must be whole blocks",
               columns);
+  // tests/planted_bugs: kernel_padding_of_rows_left_as_it_was
   CheckCuda(cudaMemsetAsync(rows, 0, count * CudaRowBytes(element, columns), stream),
             "cudaMemsetAsync");
   const int row_blocks = columns / kBlock;

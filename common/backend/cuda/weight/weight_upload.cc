@@ -100,6 +100,7 @@ absl::StatusOr<bool> WeightUpload::Copy(const FileRows& file, uint8_t* to) {
           "copy of a weight");
     };
     CheckCuda(cudaSetDevice(device_), "cudaSetDevice");
+    // tests/planted_bugs: weights_fill_a_piece_that_is_not_taken
     CheckCuda(cudaEventSynchronize(piece.taken.get()), "cudaEventSynchronize");
     if (IsQuantised(file.element)) {
       std::memcpy(piece.memory, from.data(), from.size());

@@ -117,7 +117,7 @@ TEST(OpenAiStream, SaysWhatIsWrong) {
   EXPECT_THAT(ReadPieces({Text("")}).wrong, HasSubstr("without [DONE]"));
   EXPECT_THAT(ReadPieces({Event("{\"error\": {\"message\": \"worker died\"}}"), kDone}).wrong,
               HasSubstr("worker died"));
-  EXPECT_THAT(ReadPieces({Event("{\"choices\": ["), kDone}).wrong, HasSubstr("no JSON object"));
+  EXPECT_THAT(ReadPieces({Event("{\"choices\": ["), kDone}).wrong, HasSubstr("not a JSON object"));
   for (const char* odd :
        {"{\"choices\": 3}", "{\"choices\": [7]}", "{\"usage\": 3}", "{\"timings\": [1]}",
         "{\"error\": null}", "{\"choices\": [{\"delta\": 1, \"token_ids\": 4, \"text\": {}}]}"}) {

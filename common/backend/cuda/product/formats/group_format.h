@@ -286,6 +286,7 @@ struct WeightFormat<CudaElement::kQ6_K> : SuperBlockFormat<uint16_t> {
     return BlockAt(part.bytes, half, part.super);
   }
   static __device__ __forceinline__ BlockScale BlockOf(const Scales& scales, int block, int half) {
+    // tests/planted_bugs: kernel_scale_of_the_other_half
     return BlockAt(block < 2 ? scales.parts.x : scales.parts.y, block % 2 * 2 + half, scales.super);
   }
 
@@ -346,6 +347,7 @@ struct WeightFormat<CudaElement::kMxfp4> : GroupFormat<CudaElement::kMxfp4> {
       pairs[2 * half + 1] = __byte_perm(low, high, 0x7362);
     }
 #pragma unroll
+    // tests/planted_bugs: kernel_signs_of_the_other_columns
     for (int i = 0; i < 4; ++i) pairs[i] |= word << (12 - 4 * i) & 0x80008000u;
   }
 

@@ -60,6 +60,7 @@ struct RoundedFormat : RoundedGroupFormat<kElement> {
       if constexpr (HasMin(kElement)) {
         pairs[i] = BitsOf(__hfma2(code, first, second));
       } else {
+        // tests/planted_bugs: kernel_rounded_with_the_other_half
         pairs[i] = BitsOf(__hmul2(code, HasHalfScales(kElement) && i / 2 == 1 ? second : first));
       }
     }
@@ -86,6 +87,7 @@ struct RoundedFormat<CudaElement::kQ8_0> {
       const uint32_t two = __byte_perm(four, 0, i % 2 == 0 ? 0x4140 : 0x4342);
       // 128 and the lowest seven bits, less 128, or less 256 if it is negative.
       const uint32_t magnitude = MaskAndSet(two, 0x007f007fu, 0x43004300u);
+      // tests/planted_bugs: kernel_negative_bytes_too_large
       const uint32_t base = MaskAndSet(two, 0x00800080u, 0x43004300u);
       pairs[i] = BitsOf(__hmul2(__hsub2(Bf16PairOf(magnitude), Bf16PairOf(base)), scale));
     }
@@ -98,6 +100,7 @@ struct RoundedFormat<CudaElement::kMxfp4> : RoundedGroupFormat<CudaElement::kMxf
   // Half of the scale, and -128 times that.
   static __device__ __forceinline__ uint32_t LoadScales(const QuantisedRow& row, int block) {
     const float scale = Format::BlockOf(Format::LoadPart<PlaneIn::kShared>(row, block), 0).scale;
+    // tests/planted_bugs: kernel_magnitudes_without_their_base
     return PackBf16(scale * 0.5f, scale * -64.0f);
   }
   static __device__ __forceinline__ void Values(const Words& words, int pair, uint32_t scales,

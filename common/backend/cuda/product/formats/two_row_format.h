@@ -55,6 +55,7 @@ struct TwoRowFormat<CudaElement::kQ8_0> {
       const uint32_t four = WordOf(words.chunks[pair / 2], pair % 2 * 2 + i / 2);
       const uint32_t two = __byte_perm(four, 0, i % 2 == 0 ? 0x4140 : 0x4342);
       terms[0][i] = MaskAndSet(two, 0x007f007fu, 0x43004300u);
+      // tests/planted_bugs: kernel_bytes_of_the_other_sign
       terms[1][i] = MaskAndFlip(two, 0x00800080u, 0x43804380u);
     }
   }

@@ -48,6 +48,7 @@ class WeightRing {
     const int row = RowOf(0);
     left_ = max(last - row, 0);
     codes_ = AsItIs(RowAt(first, row, last) + 16 * Lane4());
+    // tests/planted_bugs: kernel_scales_of_another_row
     parts_ = AsItIs(RowAt(first, OwnRow(), last) + planes_.parts);
   }
 
@@ -99,6 +100,7 @@ class WeightRing {
     }
   };
   __device__ __forceinline__ Tile Take(int tile) {
+    // tests/planted_bugs: kernel_super_scale_of_the_neighbour
     const Tile taken = {shared_ + taken_, SuperAt(tile) % 4};
     taken_ = NextStage(taken_);
     return taken;

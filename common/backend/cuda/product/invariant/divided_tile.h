@@ -43,8 +43,10 @@ __device__ __forceinline__ bool JoinParts(const InvariantArgs& args, int tile, i
   constexpr int kPartSums = kSums * kThreads;
 #pragma unroll
   for (int i = 0; i < kSums; ++i) sums[part * kPartSums + i * kThreads] = get(i);
+  // tests/planted_bugs: kernel_parts_joined_before_all_came
   if (!ComesLast(args.split_arrivals + tile, args.splits, shared)) return false;
 #pragma unroll
+  // tests/planted_bugs: kernel_divided_parts_in_another_order
   for (int i = 0; i < kSums; ++i) {
     const float4* const at = sums + i * kThreads;
     float4 total = at[0];

@@ -23,6 +23,7 @@ struct Bf16PartsShape {
   static constexpr int kWarpBytes = kStages * kStageBytes;
   // The sums of the parts, [part][row][output], in place of the stages. Rows are so far apart that
   // the lanes of a warp write to different banks.
+  // tests/planted_bugs: kernel_sums_in_the_same_banks
   static constexpr int kSumStride = kWarpOutputs + 4;
   static constexpr int kPartSums = kRows * kSumStride;
   static constexpr int kSharedBytes =
@@ -134,6 +135,7 @@ static __global__ void __launch_bounds__(kInvariantThreads, 1)
   int read = 0;
   int write = (Shape::kStages - 1) * Shape::kStageBytes;
   for (int stage = first; stage < end; ++stage) {
+    // tests/planted_bugs: kernel_stage_before_it_is_copied
     WaitForCopies<Shape::kStages - 2>();
     __syncwarp();  // all lanes have copied, and none reads the last stage any more
     if (const int next = stage + Shape::kStages - 1; next < end) {
@@ -149,6 +151,7 @@ static __global__ void __launch_bounds__(kInvariantThreads, 1)
     write = read;
     read = read + Shape::kStageBytes == Shape::kWarpBytes ? 0 : read + Shape::kStageBytes;
   }
+  // tests/planted_bugs: kernel_sums_over_the_stages
   __syncthreads();  // the sums take the place of the stages of all warps
   auto* const all = reinterpret_cast<float*>(shared_memory);
   float* const own = all + warp * Shape::kPartSums;

@@ -1,7 +1,8 @@
 // Shared parts of the kernels of invariant_product.h for BF16 weights and more than 16 rows
-// (invariant_bf16_parts.h, invariant_bf16_tile.h). They need much shared memory. An element of
-// `out` has the bits that the kernels of invariant_product_kernels.h give it: the same mma in the
-// same order.
+// (invariant_bf16_parts.h, invariant_bf16_tile.h). A thread block needs 128 to 224 KB of shared
+// memory: an H100 runs all of these kernels, an A100 only those with 128 KB. An element of `out`
+// has the bits that the kernels of invariant_product_kernels.h give it: the same mma in the same
+// order.
 //
 // With so many rows those kernels wait for the L2 cache, because a block of 16 outputs reads all of
 // its rows' input. Here weights and input come into shared memory by asynchronous copies, and a

@@ -79,6 +79,7 @@ __device__ __forceinline__ void MultiplyPart(const typename Block::Row (&rows)[2
 // Where sum `i` of a warp's sums [row][output] lies in shared memory. Two rows are as long as all
 // banks together, and a store of a warp has the same eight outputs of one row in each of four twos:
 // each two has its outputs in another order of eights.
+// tests/planted_bugs: kernel_parts_in_the_same_banks
 __device__ __forceinline__ int PlaceOfSum(int i) { return i ^ i / 32 % 4 * 8; }
 
 // Puts a lane's sums among those of its warp.

@@ -84,6 +84,7 @@ static __global__ void __launch_bounds__(kInvariantThreads,
       end_part += args.part_tiles;
     }
     // The rows of the next tile, and its weights: only the last copy of weights may be under way.
+    // tests/planted_bugs: kernel_weights_before_they_are_copied
     WaitForCopies<(kStages > 2 ? 1 : 0)>();
   }
   if (args.splits > 1 &&

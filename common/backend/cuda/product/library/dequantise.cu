@@ -30,6 +30,7 @@ static __global__ void __launch_bounds__(kMostThreads)
   const int64_t row = row_ids != nullptr ? row_ids[place] : first_row + place;
   const uint8_t* const from = weight + row * row_bytes;
   To* const to = out + static_cast<int64_t>(place) * columns;
+  // tests/planted_bugs: kernel_loses_the_tail
   const int eights = columns / 8;
   const int threads = static_cast<int>(blockDim.x);
 #pragma unroll 1

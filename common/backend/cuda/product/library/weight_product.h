@@ -1,5 +1,7 @@
 // Products of many rows with a weight of any element type. A quantised weight is dequantised first,
-// as many of its rows at a time as the scratch memory holds.
+// as many of its rows at a time as the scratch memory holds. The caller rounds the input to the
+// weight's type, or to BF16 for a quantised weight; values beyond the range of F16 become its
+// largest value.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -74,6 +74,7 @@ static __global__ void __launch_bounds__(TileProductShape<kElement, kRows>::kThr
   float sums[Shape::kSums][4] = {};
   int buffer = 0;
   for (int tile = begin; tile < end; ++tile) {
+    // tests/planted_bugs: kernel_rows_after_the_input_moved_on
     __syncthreads();  // all threads have copied, and none reads what is copied over now
     const uint8_t* x = shared_memory + buffer + thread % 32 * 16;
     buffer = Rows::kBufferBytes - buffer;
@@ -87,6 +88,7 @@ static __global__ void __launch_bounds__(TileProductShape<kElement, kRows>::kThr
     for (int turn = 0; turn < kTurns; ++turn) {
       scales[turn * Shape::kThreads] = Format::LoadScales(weights.Row(turn), t);
     }
+    // tests/planted_bugs: kernel_scales_read_before_they_are_made
     __syncwarp();
 #pragma unroll
     for (int pair = 0; pair < kTileColumns / 32; ++pair) {

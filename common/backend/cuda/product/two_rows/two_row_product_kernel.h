@@ -60,6 +60,7 @@ struct TileInput {
 
   // `x` points to the lane's columns of the tile's first pair, in its row.
   __device__ __forceinline__ void Load(const uint8_t* x, int own, int t) {
+    // tests/planted_bugs: kernel_input_of_other_blocks
     const auto has_own = [&](int pair) { return PairColumn<Block>(pair, t) / 32 == own; };
     const int first = own / kBlockPairs * kBlockPairs;
 #pragma unroll
@@ -130,6 +131,7 @@ __device__ __forceinline__ void KeepBlockSums(float (&sums)[4], float* warp_sums
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     sums[i] += __shfl_xor_sync(kAllLanes, sums[i], 1);
+    // tests/planted_bugs: kernel_sums_of_two_blocks_alone
     sums[i] += __shfl_xor_sync(kAllLanes, sums[i], 2);
     if (t == 0) warp_sums[PlaceOfSum(i % 2 * kPartOutputs + group + i / 2 * 8)] = sums[i];
   }

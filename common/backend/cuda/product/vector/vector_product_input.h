@@ -54,6 +54,7 @@ __device__ void ComputeNormScales(const VectorArgs& args, const VectorShared<Til
   SumSquares(args, shared);
   __syncthreads();
   if (thread < Tile::kRows) shared.norm_scales[thread] = NormScaleOf(args, shared, thread);
+  // tests/planted_bugs: kernel_norm_scale_before_the_barrier
   __syncthreads();
 }
 

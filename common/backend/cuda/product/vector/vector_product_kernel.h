@@ -164,6 +164,7 @@ __device__ void FinishUnit(const VectorArgs& args, int round, const VectorShared
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const VectorUnit unit = UnitOf<Tile>(args, round);
   // Two buffers: the next round may write one while the other is still read.
+  // tests/planted_bugs: kernel_team_sums_in_one_buffer
   float* const buffer = shared.team_sums + round % 2 * kVectorWarps * Tile::kUnitSums;
   float own = 0;  // sum `lane` of this warp
 #pragma unroll

@@ -87,6 +87,7 @@ struct VectorShared {
 // chunks read different banks.
 template <class Tile>
 __device__ __forceinline__ int SharedQuad(int chunk, int quad) {
+  // tests/planted_bugs: kernel_quads_in_the_same_banks
   return chunk * Tile::kQuads + (quad ^ (chunk * Tile::kQuads / 8 & (Tile::kQuads - 1)));
 }
 
