@@ -1,5 +1,5 @@
-// The steps of XGrammar's parser, counted so that a caller can stop it: how many a mask takes is up to
-// whoever wrote the grammar, and can be any number.
+// The steps of XGrammar's parser, counted so that a caller can stop it: how many a mask takes
+// depends on the grammar's author, and can be any number.
 //
 // scripts/build_xgrammar.sh puts this header among the library's own, and a call of CountStep wherever
 // its parser adds a state, scans one, or compares two.
@@ -9,8 +9,8 @@
 
 namespace xgrammar {
 
-// Called after every kStepsBetweenChecks steps of this thread; null: nobody asks. It may throw, and the
-// matcher in whose call it does is then good for nothing but its destructor.
+// Called after every kStepsBetweenChecks steps of this thread; null: no check. It may throw, and
+// the matcher in whose call it does is then good for nothing but its destructor.
 inline thread_local void (*step_check)() = nullptr;
 inline thread_local uint32_t steps_taken = 0;
 inline constexpr uint32_t kStepsBetweenChecks = 4096;  // some tens of microseconds
