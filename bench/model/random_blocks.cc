@@ -16,7 +16,7 @@ struct BlockFormat {
   GgmlType type;
   int scale_at;          // offset of the scale (F16) in a block
   int min_at;            // offset of the minimum (F16); -1: none
-  double spread;         // standard deviation of the values where the scale is 1
+  double spread;         // standard deviation of the values if the scale is 1
   double min_per_scale;  // minimum, as a multiple of the scale, that makes the mean zero
 };
 
@@ -91,7 +91,7 @@ bool HasRandomBlocks(GgmlType type) { return IsFloat(type) || FindFormat(type) !
 void FillRandomBlocks(GgmlType type, double deviation, uint64_t seed, absl::Span<uint8_t> out) {
   BATON_CHECK(HasRandomBlocks(type), "a type with random blocks");
   const size_t block_bytes = GgmlBlockOf(type)->bytes;
-  BATON_CHECK(out.size() % block_bytes == 0, "whole blocks");
+  BATON_CHECK(out.size() % block_bytes == 0, "`out` must have whole blocks", out.size());
   Random(seed).Fill(out);
   if (type == GgmlType::kF32) return SetExponents<uint32_t>({0x807fffff, 23, 127}, deviation, out);
   if (type == GgmlType::kF16) return SetExponents<uint16_t>({0x83ff, 10, 15}, deviation, out);

@@ -8,7 +8,7 @@ namespace baton {
 
 void PageHolders::Remove(uint64_t page, uint32_t worker) {
   const auto found = holders_.find(page);
-  BATON_CHECK(found != holders_.end(), "it is held");
+  BATON_CHECK(found != holders_.end(), "a worker must hold the page");
   std::vector<uint32_t>& workers = found->second;
   const auto place = std::find(workers.begin(), workers.end(), worker);
   BATON_CHECK(place != workers.end(), "this worker holds it");
@@ -60,7 +60,7 @@ void PlannedMemory::Use(absl::Span<const uint64_t> pages, int count) {
 }
 
 void PlannedMemory::Enter(uint64_t page) {
-  if (places_.contains(page)) {  // somebody else has computed it meanwhile: both use one
+  if (places_.contains(page)) {  // another sequence has computed it meanwhile: both use one
     used_ -= options_.page_tokens;
     Use(absl::MakeConstSpan(&page, 1), 1);
     return;
@@ -108,7 +108,7 @@ uint32_t PlannedMemory::Hold(const Entry& entry) {
   return index;
 }
 
-// Of one that nobody uses.
+// REQUIRES: no sequence uses the entry.
 void PlannedMemory::Drop(uint32_t index) {
   TakeOut(index);
   const Entry& entry = entries_[index];

@@ -28,7 +28,7 @@ std::vector<WorkerCores> DivideCores(const CoreDivisionOptions& options) {
   const int workers = options.prefill_workers + options.decode_workers;
   const int all_cpus = static_cast<int>(options.cpus.size());
   const int cpus = options.quota > 0 ? std::min(options.quota, all_cpus) : all_cpus;
-  BATON_CHECK(workers > 0 && cpus > 0, "something to divide, and somebody to have it");
+  BATON_CHECK(workers > 0 && cpus > 0, "there must be CPUs to divide, and workers to use them");
   std::vector<int> left = options.cpus;
   std::erase_if(left, [&](int cpu) {
     return std::find(options.taken.begin(), options.taken.end(), cpu) != options.taken.end();

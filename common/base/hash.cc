@@ -46,14 +46,14 @@ Sha256& Sha256::operator=(const Sha256& other) {
 void Sha256::Update(absl::string_view bytes) {
   BATON_CHECK(
       EVP_DigestUpdate(static_cast<EVP_MD_CTX*>(context_.get()), bytes.data(), bytes.size()) == 1,
-      "OpenSSL cannot hash");
+      "OpenSSL must add bytes to a SHA-256");
 }
 
 std::string Sha256::Finish() {
   std::string digest(32, '\0');
   BATON_CHECK(EVP_DigestFinal_ex(static_cast<EVP_MD_CTX*>(context_.get()),
                                  reinterpret_cast<unsigned char*>(digest.data()), nullptr) == 1,
-              "OpenSSL cannot hash");
+              "OpenSSL must finish a SHA-256");
   return digest;
 }
 

@@ -14,7 +14,7 @@ std::string RandomBytes(size_t count) {
   for (size_t done = 0; done < count;) {
     const ssize_t got = getrandom(bytes.data() + done, count - done, 0);
     if (got < 0 && errno == EINTR) continue;
-    BATON_CHECK(got > 0, "getrandom failed");
+    BATON_CHECK(got > 0, "getrandom must return random bytes");
     done += static_cast<size_t>(got);
   }
   return bytes;

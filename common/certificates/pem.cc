@@ -18,13 +18,13 @@ namespace {
 
 OpenSslBuffer Reader(const std::string& text) {
   OpenSslBuffer reader(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-  BATON_CHECK(reader != nullptr, "no memory");
+  BATON_CHECK(reader != nullptr, "OpenSSL must have memory for a reader");
   return reader;
 }
 
 OpenSslBuffer Writer() {
   OpenSslBuffer writer(BIO_new(BIO_s_mem()));
-  BATON_CHECK(writer != nullptr, "no memory");
+  BATON_CHECK(writer != nullptr, "OpenSSL must have memory for a writer");
   return writer;
 }
 
@@ -128,13 +128,15 @@ bool HasSpiffeId(const std::vector<std::string>& uris) {
 
 std::string ToPem(X509& certificate) {
   const OpenSslBuffer writer = Writer();
-  BATON_CHECK(PEM_write_bio_X509(writer.get(), &certificate) == 1, "no memory");
+  BATON_CHECK(PEM_write_bio_X509(writer.get(), &certificate) == 1,
+              "OpenSSL must have memory for a certificate");
   return Written(writer);
 }
 
 std::string ToPem(X509_CRL& list) {
   const OpenSslBuffer writer = Writer();
-  BATON_CHECK(PEM_write_bio_X509_CRL(writer.get(), &list) == 1, "no memory");
+  BATON_CHECK(PEM_write_bio_X509_CRL(writer.get(), &list) == 1,
+              "OpenSSL must have memory for a revocation list");
   return Written(writer);
 }
 
@@ -142,7 +144,7 @@ std::string ToPem(EVP_PKEY& key) {
   const OpenSslBuffer writer = Writer();
   BATON_CHECK(
       PEM_write_bio_PKCS8PrivateKey(writer.get(), &key, nullptr, nullptr, 0, nullptr, nullptr) == 1,
-      "no memory");
+      "OpenSSL must have memory for a key");
   return Written(writer);
 }
 

@@ -79,7 +79,7 @@ template <class From, class Code>
   return most;
 }
 
-// Converts heads. `sayable` becomes false where the target type cannot represent some head's
+// Converts heads. `sayable` becomes false if the target type cannot represent some head's
 // values.
 template <class From, class To>
 struct Convert {
@@ -200,7 +200,7 @@ KvWireFormat::KvWireFormat(const KvLayout& layout, KvType type, CpuIsa isa)
       head_dim_(static_cast<size_t>(layout.head_dim)) {
   const bool int4 = type == KvType::kInt4 || layout.dtype == KvType::kInt4;
   BATON_CHECK(!int4 || (TakesHeadDim(KvType::kInt4, head_dim_) && head_dim_ <= kMostInt4HeadDim),
-              "head dimension");
+              "int4 must support the head dimension", head_dim_);
   KvLayout wire = layout;
   wire.dtype = type;
   value_bytes_ = wire.row_bytes();
@@ -209,14 +209,14 @@ KvWireFormat::KvWireFormat(const KvLayout& layout, KvType type, CpuIsa isa)
 
 bool KvWireFormat::Encode(const uint8_t* rows, const uint8_t* row_scales, size_t count,
                           uint8_t* values, uint8_t* scales) const {
-  BATON_CHECK(converts_, "nothing to convert");
+  BATON_CHECK(converts_, "only a format that converts encodes rows");
   return ConvertHeads(isa_, dtype_, type_, {rows, row_scales, values, scales}, count * heads_,
                       head_dim_);
 }
 
 void KvWireFormat::Decode(const uint8_t* values, const uint8_t* scales, size_t count, uint8_t* rows,
                           uint8_t* row_scales) const {
-  BATON_CHECK(converts_, "nothing to convert");
+  BATON_CHECK(converts_, "only a format that converts decodes rows");
   // A value that the cache's type cannot represent becomes what the append would have made of it.
   (void)ConvertHeads(isa_, type_, dtype_, {values, scales, rows, row_scales}, count * heads_,
                      head_dim_);

@@ -19,7 +19,8 @@ absl::StatusOr<std::unique_ptr<KvCache>> KvCache::Create(Backend& backend, const
               "blocks are whole pages");
   BATON_CHECK(backend.host_memory() == (backend.device_copies() == nullptr),
               "what the host cannot reach is copied");
-  BATON_CHECK(layout.layers > 0 && layout.kv_heads > 0 && layout.head_dim > 0, "layout");
+  BATON_CHECK(layout.layers > 0 && layout.kv_heads > 0 && layout.head_dim > 0,
+              "layers, KV heads and head dimension must be positive");
   if (block_count <= 0) {
     return absl::InvalidArgumentError(
         "the KV cache needs at least one block; raise --num-kv-blocks or --kv-cache-memory-bytes");

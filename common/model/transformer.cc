@@ -20,7 +20,7 @@ struct Activations {
   Tensor keys;      // [rows, kv_heads * head_dim]
   Tensor values;    // [rows, kv_heads * head_dim]
   Tensor attended;  // [rows, heads * head_dim]
-  Tensor sublayer;  // [rows, width]: what a sublayer adds, where that is normalised before
+  Tensor sublayer;  // [rows, width]: what a sublayer adds, if that is normalised before
   Tensor router;    // [rows, experts]
   Tensor gate;      // [rows, dense_width]
   Tensor up;        // [rows, dense_width]
@@ -98,8 +98,8 @@ class PassAngles {
   const std::vector<float>& query_scales() const { return query_scales_; }
 
  private:
-  std::vector<std::vector<float>> cosines_;  // of each rope [rows, dim / 2]
-  std::vector<std::vector<float>> sines_;    // of each rope [rows, dim / 2]
+  std::vector<std::vector<float>> cosines_;  // for each rope: [rows, dim / 2]
+  std::vector<std::vector<float>> sines_;    // for each rope: [rows, dim / 2]
   std::vector<RopeAngles> ropes_;
   std::vector<float> query_scales_;  // [rows] or empty
 };
@@ -128,7 +128,7 @@ struct Transformer::Rep {
   // Where the output of a sublayer's last product with `weight` goes: into the residual stream, or,
   // if it is normalised before, into a.sublayer.
   Backend::ProductOutput Into(const Weight& weight, const Activations& a) const;
-  // Adds a.sublayer to the residual stream, where it is normalised before.
+  // Adds a.sublayer to the residual stream, if it is normalised before.
   void Leave(const WeightVector& post_norm, const Activations& a);
   // Adds the feed-forward of a layer: one that all rows go through, experts, or both.
   void FeedForward(const LayerWeights& w, const Activations& a);
@@ -300,7 +300,7 @@ void Transformer::Forward(const Batch& batch, KvCache& cache, absl::FunctionRef<
   Backend& backend = rep_->backend;
   const auto vocab_size = static_cast<size_t>(rep_->config.vocab_size);
   BATON_CHECK(logits.size() == batch.logits_rows.size() * vocab_size,
-              "logits [logits_rows, vocab_size]");
+              "logits must be [logits_rows, vocab_size]");
   Enqueue(batch, cache, /*recordings=*/nullptr, on_layer, [&](int first, Tensor rows) {
     backend.Download(rows.data, static_cast<size_t>(rows.rows) * vocab_size * sizeof(float),
                      logits.data() + static_cast<size_t>(first) * vocab_size);
@@ -318,7 +318,7 @@ void Transformer::Enqueue(const Batch& batch, KvCache& cache, PassRecordings* re
   for (const BatchSequence& s : batch.sequences) {
     const int end = s.first_position + s.row_count;
     BATON_CHECK(s.row_count > 0 && s.first_position >= 0 && end <= config.context_length,
-                "positions below context_length");
+                "positions must be below context_length", end - 1);
     BATON_CHECK(s.table_entries >= cache.layout().TableEntriesFor(end), "block table long enough");
     for (int i = s.first_position; i < end; ++i) positions.push_back(i);
   }

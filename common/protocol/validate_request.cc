@@ -262,7 +262,8 @@ absl::Status CheckContextLength(uint32_t prompt_tokens, const v1::SamplingParams
 
 void FillSamplingDefaults(v1::SamplingParams& params, uint32_t prompt_tokens,
                           uint32_t max_model_len, uint64_t seed) {
-  BATON_CHECK(prompt_tokens < max_model_len, "checked by CheckContextLength");
+  BATON_CHECK(prompt_tokens < max_model_len, "CheckContextLength must have accepted the prompt",
+              prompt_tokens);
   FillTemperatureAndTopP({}, params);
   if (!params.has_top_k()) params.set_top_k(0);
   if (!params.has_min_p()) params.set_min_p(0);

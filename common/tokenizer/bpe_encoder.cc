@@ -28,7 +28,7 @@ void Append(int32_t id, std::vector<BpeEncoder::Symbol>& symbols) {
 
 BpeEncoder::BpeEncoder(const std::array<int32_t, 256>& byte_ids, std::vector<Merge> merges)
     : byte_ids_(byte_ids), merges_(std::move(merges)) {
-  BATON_CHECK(merges_.size() < kNone, "too many merges");
+  BATON_CHECK(merges_.size() < kNone, "merges must be fewer than kNone", merges_.size());
   rank_of_pair_.reserve(merges_.size());
   for (uint32_t rank = 0; rank < merges_.size(); ++rank) {
     rank_of_pair_.try_emplace(PairKey(merges_[rank].left, merges_[rank].right), rank);
@@ -63,7 +63,8 @@ std::optional<size_t> BpeEncoder::Encode(absl::string_view piece, Scratch& scrat
 
 void BpeEncoder::EncodeSymbols(absl::Span<const int32_t> symbols, Scratch& scratch,
                                std::vector<int32_t>& ids) const {
-  BATON_CHECK(symbols.size() < kMaxPieceBytes, "too many symbols");
+  BATON_CHECK(symbols.size() < kMaxPieceBytes, "symbols must be fewer than kMaxPieceBytes",
+              symbols.size());
   scratch.symbols.clear();
   for (const int32_t id : symbols) Append(id, scratch.symbols);
   MergeAll(scratch, ids);

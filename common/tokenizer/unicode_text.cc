@@ -47,13 +47,14 @@ void AppendComposed(absl::string_view text, std::string& composed) {
     const auto count = utf8proc_decompose_char(
         code_point, parts.data(), static_cast<utf8proc_ssize_t>(parts.size()),
         static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE), &last_class);
-    BATON_CHECK(count >= 0 && static_cast<size_t>(count) <= parts.size(), "a decomposition fits");
+    BATON_CHECK(count >= 0 && static_cast<size_t>(count) <= parts.size(),
+                "a decomposition must fit into `parts`", count);
     code_points.insert(code_points.end(), parts.begin(), parts.begin() + count);
   }
   OrderMarks(code_points);
   const auto count = utf8proc_normalize_utf32(
       code_points.data(), static_cast<utf8proc_ssize_t>(code_points.size()), kCompose);
-  BATON_CHECK(count >= 0, "composition cannot fail");
+  BATON_CHECK(count >= 0, "utf8proc must compose every text", count);
   for (utf8proc_ssize_t i = 0; i < count; ++i) {
     std::array<utf8proc_uint8_t, 4> bytes;
     const auto size = utf8proc_encode_char(code_points[static_cast<size_t>(i)], bytes.data());
@@ -106,7 +107,7 @@ std::string NormalFormC(absl::string_view text) {
   std::string composed;
   composed.reserve(text.size());
   while (!text.empty()) {
-    size_t size = 0;  // of the well-formed text in front
+    size_t size = 0;  // bytes of the well-formed text in front
     Utf8Unit unit{Utf8Unit::Kind::kInvalid, 0};
     while (size < text.size()) {
       unit = NextUtf8Unit(text.substr(size));

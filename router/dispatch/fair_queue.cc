@@ -36,7 +36,7 @@ const FairQueue::Entry* FairQueue::Front() const {
 
 void FairQueue::TakeFront() {
   const Entry* front = Front();
-  BATON_CHECK(front != nullptr, "nobody waits");
+  BATON_CHECK(front != nullptr, "the queue must have an entry to take");
   const uint64_t number = front->number;
   if (front->resumed) {
     resumed_.erase(resumed_.begin());

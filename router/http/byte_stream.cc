@@ -52,7 +52,7 @@ long ControlSocket(BIO* bio, int command, long /*number*/, void* /*pointer*/) {
 BIO_METHOD* SocketMethod() {
   static BIO_METHOD* const method = [] {
     BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket");
-    BATON_CHECK(made != nullptr, "no memory");
+    BATON_CHECK(made != nullptr, "OpenSSL must have memory for a BIO method");
     BIO_meth_set_write_ex(made, WriteSocket);
     BIO_meth_set_read_ex(made, ReadSocket);
     BIO_meth_set_ctrl(made, ControlSocket);
@@ -72,7 +72,7 @@ ByteStream::ByteStream(int descriptor, SslSession session)
     : descriptor_(descriptor), session_(std::move(session)) {
   if (session_ == nullptr) return;
   BIO* bio = BIO_new(SocketMethod());
-  BATON_CHECK(bio != nullptr, "no memory");
+  BATON_CHECK(bio != nullptr, "OpenSSL must have memory for a BIO");
   BIO_set_data(bio, reinterpret_cast<void*>(intptr_t{descriptor_}));
   BIO_set_init(bio, 1);
   SSL_set_bio(session_.get(), bio, bio);

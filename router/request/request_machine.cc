@@ -149,7 +149,7 @@ size_t RequestMachine::accepted_tokens() const {
 }
 
 const std::vector<internal::v1::OutputToken>& RequestMachine::log(uint32_t choice) const {
-  BATON_CHECK(choice < request_->choices.size(), "no such choice");
+  BATON_CHECK(choice < request_->choices.size(), "the request must have the choice", choice);
   return request_->choices[choice].log;
 }
 

@@ -58,7 +58,7 @@ absl::StatusOr<FleetSecret> FleetSecret::OfThisUser() {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
     std::filesystem::create_directories(folder, error);  // WriteSmallFile says what is wrong
-    // Of two that make it at once the first wins.
+    // If two processes make it at once, the first wins.
     const absl::Status status =
         WriteSmallFile(path.string(), ToHex(RandomBytes(kSecretBytes)) + "\n", {.replace = false});
     if (!status.ok() && !absl::IsAlreadyExists(status)) return status;
@@ -79,7 +79,7 @@ std::string FleetSecret::SaltFor(const Caller& caller, const std::string& client
   const unsigned char* done =
       HMAC(EVP_sha256(), bytes_.data(), static_cast<int>(bytes_.size()),
            reinterpret_cast<const unsigned char*>(message.data()), message.size(), mac, &size);
-  BATON_CHECK(done != nullptr, "HMAC-SHA256 failed");
+  BATON_CHECK(done != nullptr, "OpenSSL must compute an HMAC-SHA256");
   return std::string(reinterpret_cast<const char*>(mac), size);
 }
 

@@ -29,6 +29,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     BATON_CHECK(in_call || part.kind != Kind::kArguments, "arguments outside of a call");
   }
   // JSON of XML may escape each byte; nothing else makes text longer.
-  BATON_CHECK(bytes <= 6 * text.size() + 64, "an answer grew");
+  BATON_CHECK(bytes <= 6 * text.size() + 64, "an answer must not be much longer than the text");
   return 0;
 }

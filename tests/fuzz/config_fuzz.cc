@@ -15,7 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   BATON_CHECK(write(file, data, size) == static_cast<ssize_t>(size), "a file in memory");
   const std::string path = absl::StrCat("/proc/self/fd/", file);
   const auto values = baton::ReadConfigFile(path);
-  BATON_CHECK(values.ok() || absl::StrContains(values.status().message(), path), "which file?");
+  BATON_CHECK(values.ok() || absl::StrContains(values.status().message(), path),
+              "an error must name the file");
   close(file);
   return 0;
 }

@@ -19,16 +19,18 @@ void Run(FuzzInput input) {
   const char* const data = bytes.data() + shift;
   const size_t size = bytes.size() - shift;
   const uint32_t expected = ExtendCrc32cPortable(before, data, size);
-  BATON_CHECK(ExtendCrc32c(before, data, size) == expected, "the chosen kernel");
+  BATON_CHECK(ExtendCrc32c(before, data, size) == expected, "the chosen kernel must give the CRC");
   if (HasCrc32cSse42()) {
-    BATON_CHECK(ExtendCrc32cSse42(before, data, size) == expected, "SSE 4.2");
+    BATON_CHECK(ExtendCrc32cSse42(before, data, size) == expected,
+                "the SSE 4.2 kernel must give the CRC");
   }
   if (HasCrc32cAvx512()) {
-    BATON_CHECK(ExtendCrc32cAvx512(before, data, size) == expected, "AVX-512");
+    BATON_CHECK(ExtendCrc32cAvx512(before, data, size) == expected,
+                "the AVX-512 kernel must give the CRC");
   }
   const size_t half = size / 2;
   BATON_CHECK(ExtendCrc32c(ExtendCrc32c(before, data, half), data + half, size - half) == expected,
-              "in two parts");
+              "two parts must give the CRC of the whole");
 }
 
 }  // namespace

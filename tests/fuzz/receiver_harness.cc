@@ -126,7 +126,7 @@ void ReceiverHarness::Execute(const ReceiveAction::Any& action) {
   } else if (std::holds_alternative<ReceiveAction::CommitSequence>(action)) {
     OnCommit();
   } else if (std::holds_alternative<ReceiveAction::Failed>(action)) {
-    BATON_CHECK(!committed_ && !failed_ && !released_, "one end");
+    BATON_CHECK(!committed_ && !failed_ && !released_, "a push must end only once");
     failed_ = true;
   } else if (std::holds_alternative<ReceiveAction::ReleaseBlocks>(action)) {
     BATON_CHECK(!released_ && copies_.empty(), "blocks go back once, and not under a copy");

@@ -81,7 +81,7 @@ void RequestHarness::NothingHappens() {
 }
 
 void RequestHarness::CheckEnd() {
-  BATON_CHECK(done(), "it has ended");
+  BATON_CHECK(done(), "the request must have ended");
   Do(ClientCancelled{});
   Do(TimerFired{});
   for (uint32_t attempt = 1; attempt <= last_attempt(); ++attempt) {
@@ -144,7 +144,8 @@ void RequestHarness::Check(const RequestAction& action) {
     call(cancel->attempt).cancelled = true;
   } else if (const auto* cancelled = std::get_if<CancelPrefill>(&action)) {
     Call& prefill = attempts_.at(cancelled->attempt).prefill;
-    BATON_CHECK(prefill.begun && !std::exchange(prefill.cancelled, true), "cancelled once");
+    BATON_CHECK(prefill.begun && !std::exchange(prefill.cancelled, true),
+                "a running prefill must be cancelled only once");
   } else if (const auto* deliver = std::get_if<Deliver>(&action)) {
     Delivered(deliver->response.chunk());
   } else if (const auto* complete = std::get_if<Complete>(&action)) {
@@ -161,14 +162,15 @@ void RequestHarness::Check(const RequestAction& action) {
 void RequestHarness::Asked(const ChooseWorkers& ask) {
   BATON_CHECK(ask.attempt <= last_attempt(), "an attempt that there is");
   BATON_CHECK(attempts_[ask.attempt].needs.choices == 0, "its workers are asked for once");
-  BATON_CHECK(ask.needs.choices > 0 && ask.needs.prompt_tokens > 0, "for something");
+  BATON_CHECK(ask.needs.choices > 0 && ask.needs.prompt_tokens > 0,
+              "placement must be asked for choices and a prompt");
   attempts_[ask.attempt].needs = ask.needs;
   asks_.push_back(ask.attempt);
 }
 
 void RequestHarness::Begun(Call& call, uint64_t worker_id) const {
   BATON_CHECK(call.worker_id != 0 && call.worker_id == worker_id, "the chosen worker is called");
-  BATON_CHECK(!std::exchange(call.begun, true), "once");
+  BATON_CHECK(!std::exchange(call.begun, true), "a call must begin only once");
 }
 
 void RequestHarness::CheckSequence(const internal::v1::SequenceSpec& sequence,
@@ -193,7 +195,8 @@ void RequestHarness::Delivered(const v1::GenerateChunk& chunk) const {
   const std::vector<OutputToken>& log = harness_.machine.log(chunk.index());
   BATON_CHECK(delivered->second.size() <= log.size(), "no more than was accepted");
   for (size_t i = 0; i < delivered->second.size(); ++i) {
-    BATON_CHECK(delivered->second[i] == log[i].token().token_id(), "what was accepted");
+    BATON_CHECK(delivered->second[i] == log[i].token().token_id(),
+                "only accepted tokens may be delivered");
   }
 }
 

@@ -26,7 +26,7 @@ std::unique_ptr<Tokenizer> Opened(const std::string& name) {
   auto file = GgufFile::Open(BATON_TEST_DATA "/tokenizer/" + name, GgufFile::Part::kTokenizer);
   BATON_CHECK(file.ok(), "the vocabulary is there");
   auto tokenizer = Tokenizer::Load(*file);
-  BATON_CHECK(tokenizer.ok(), "it is one");
+  BATON_CHECK(tokenizer.ok(), "the file must have a tokenizer");
   return *std::move(tokenizer);
 }
 

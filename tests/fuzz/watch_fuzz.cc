@@ -37,7 +37,8 @@ void Run(FuzzInput input) {
     }
     BATON_CHECK(pages.pages(worker) <= most, "no page that was not told");
     for (const ReadyWorkers::Held& held : pages.Find(prompt, "")) {
-      BATON_CHECK(held.worker_id == worker.id && held.tokens <= prompt.size(), "of this worker");
+      BATON_CHECK(held.worker_id == worker.id && held.tokens <= prompt.size(),
+                  "a hit must be of this worker and in the prompt");
     }
   }
   pages.Unlist(worker);

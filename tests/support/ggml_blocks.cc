@@ -165,7 +165,7 @@ CodeRange CodesOf(GgmlType type) {
     case GgmlType::kQ5_K:
       return {0, 31};
     default:
-      BATON_CHECK(false, "a quantised type");
+      BATON_CHECK(false, "the type must be quantised");
   }
 }
 
@@ -174,7 +174,8 @@ std::string EncodeBlock(GgmlType type, const BlockContents& contents) {
   const CodeRange range = CodesOf(type);
   Codes codes{};
   for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-    BATON_CHECK(contents.codes[i] >= range.lowest && contents.codes[i] <= range.highest, "code");
+    BATON_CHECK(contents.codes[i] >= range.lowest && contents.codes[i] <= range.highest,
+                "a code must be in the type's range");
     codes[i] = contents.codes[i] - range.lowest;
   }
   if (type == GgmlType::kQ6_K) return EncodeSixBits(contents, codes);

@@ -29,7 +29,7 @@ struct Theirs {
 std::string DtypeOf(const GgufTensor& tensor) {
   BATON_CHECK(tensor.type == GgmlType::kF32 || tensor.type == GgmlType::kF16 ||
                   tensor.type == GgmlType::kBf16,
-              "a float type");
+              "the tensor must have a float type");
   return GgmlTypeName(tensor.type);
 }
 
@@ -43,7 +43,7 @@ std::pair<std::string, std::string> SplitLayer(const std::string& name) {
 }
 
 std::string Halves(const std::string& bytes, uint64_t rows, uint64_t head_rows) {
-  BATON_CHECK(head_rows > 0 && rows % head_rows == 0, "whole heads");
+  BATON_CHECK(head_rows > 0 && rows % head_rows == 0, "rows must be whole heads");
   const uint64_t row_bytes = bytes.size() / rows;
   std::string out(bytes.size(), '\0');
   for (uint64_t row = 0; row < rows; ++row) {

@@ -89,7 +89,8 @@ void ModelRunner::ForEachRow(int sequence, const Visit& visit) const {
 
 int ModelRunner::AddSequenceSharing(int other, int tokens) {
   const KvLayout& layout = cache_->layout();
-  BATON_CHECK(tokens % layout.block_size == 0 && tokens <= length(other), "whole blocks");
+  BATON_CHECK(tokens % layout.block_size == 0 && tokens <= length(other),
+              "tokens must be whole blocks of the other sequence");
   const int sequence = AddSequence();
   const auto shared = block_tables_[static_cast<size_t>(other)].begin();
   block_tables_[static_cast<size_t>(sequence)].assign(shared,
@@ -99,7 +100,8 @@ int ModelRunner::AddSequenceSharing(int other, int tokens) {
 }
 
 int ModelRunner::AddSequenceWithKv(const std::vector<uint8_t>& kv, int tokens) {
-  BATON_CHECK(kv.size() == cache_->layout().bytes_per_token() * static_cast<size_t>(tokens), "kv");
+  BATON_CHECK(kv.size() == cache_->layout().bytes_per_token() * static_cast<size_t>(tokens),
+              "`kv` must have the bytes of the tokens");
   const int sequence = AddSequence();
   Extend(sequence, tokens);
   lengths_[static_cast<size_t>(sequence)] = tokens;

@@ -100,7 +100,8 @@ KvDataHeader MakeDataHeader(const ReceiveConfig& config, const KvBlocks& source,
 
 std::string EncodeData(const KvDataHeader& header, const KvBlocks& source) {
   std::vector<grpc::Slice> slices;
-  BATON_CHECK(MakeKvBuffer(header, source, [] {}).Dump(&slices).ok(), "a buffer");
+  BATON_CHECK(MakeKvBuffer(header, source, [] {}).Dump(&slices).ok(),
+              "the message must become a buffer");
   std::string bytes;
   for (const grpc::Slice& slice : slices) {
     bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());

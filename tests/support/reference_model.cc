@@ -42,7 +42,7 @@ void OnTwoThreads(int count, const Work& work) {
 
 template <class T>
 T ValueOrDie(absl::StatusOr<T> value) {
-  BATON_CHECK(value.ok(), "metadata of SmolLM2");
+  BATON_CHECK(value.ok(), "the file must have SmolLM2's metadata");
   return *std::move(value);
 }
 
@@ -50,7 +50,7 @@ T ValueOrDie(absl::StatusOr<T> value) {
 
 ReferenceModel::Matrix ReferenceModel::LoadMatrix(const GgufFile& file, const std::string& name) {
   const GgufTensor* tensor = file.FindTensor(name);
-  BATON_CHECK(tensor != nullptr && tensor->dims.size() == 2, "matrix");
+  BATON_CHECK(tensor != nullptr && tensor->dims.size() == 2, "the tensor must be a matrix");
   Matrix matrix{static_cast<int>(tensor->dims[1]), static_cast<int>(tensor->dims[0]), {}};
   const std::vector<float> values = DequantiseBlocks(tensor->type, tensor->data);
   const int panels = (matrix.rows + kPanel - 1) / kPanel;

@@ -37,7 +37,7 @@ void AppendBf16(const float* values, std::string& bytes) {
 }  // namespace
 
 GgufFile Requantise(const GgufFile& file, GgmlType type) {
-  BATON_CHECK(type == GgmlType::kBf16 || type == GgmlType::kQ8_0, "BF16 or Q8_0");
+  BATON_CHECK(type == GgmlType::kBf16 || type == GgmlType::kQ8_0, "the type must be BF16 or Q8_0");
   constexpr uint32_t kFloat32 = 6;
   GgufBuilder builder;
   builder.Text("general.architecture", "llama");
@@ -64,7 +64,7 @@ GgufFile Requantise(const GgufFile& file, GgmlType type) {
     builder.TensorWithData(tensor.name, tensor.dims, static_cast<uint32_t>(type), bytes);
   }
   auto made = GgufFile::Parse(builder.Build(), "requantised.gguf");
-  BATON_CHECK(made.ok(), "a sound file");
+  BATON_CHECK(made.ok(), "the written file must be valid");
   return *std::move(made);
 }
 

@@ -28,7 +28,7 @@ GgufFile RewrittenModel(const std::string& path, const std::function<void(Writte
   std::ifstream in(path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(in)), {});
   const auto contents = ParseGguf(BytesOf(bytes), path, GgufFile::Part::kAll);
-  BATON_CHECK(contents.ok(), "a sound file");
+  BATON_CHECK(contents.ok(), "the model file must be valid");
   GgufBuilder builder;
   for (const auto& [key, value] : contents->metadata) {
     const auto type = value.is_array ? GgufValueType::kArray : value.type;
@@ -44,7 +44,7 @@ GgufFile RewrittenModel(const std::string& path, const std::function<void(Writte
                            written.bytes);
   }
   auto made = GgufFile::Parse(builder.Build(), path);
-  BATON_CHECK(made.ok(), "a sound file");
+  BATON_CHECK(made.ok(), "the model file must be valid");
   return *std::move(made);
 }
 

@@ -81,7 +81,7 @@ class Maker {
     Gain("output_norm", shape_.width);
     if (options_.qwen2) Matrix("output", kTinyVocabSize, shape_.width);
     auto file = GgufFile::Parse(builder_.Build(), "tiny.gguf");
-    BATON_CHECK(file.ok(), "a sound file");
+    BATON_CHECK(file.ok(), "the written file must be valid");
     return *std::move(file);
   }
 

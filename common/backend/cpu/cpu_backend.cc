@@ -74,10 +74,11 @@ std::unique_ptr<PassRecordings> CpuBackend::MakeRecordings() {
 void CpuBackend::BeginPass(const Pass& pass) {
   int rows = 0;
   for (const BatchSequence& sequence : pass.batch->sequences) {
-    BATON_CHECK(sequence.first_row == rows && sequence.row_count > 0, "rows without gaps");
+    BATON_CHECK(sequence.first_row == rows && sequence.row_count > 0,
+                "each sequence must have rows, behind those of the sequence before");
     rows += sequence.row_count;
   }
-  BATON_CHECK(pass.padding_rows == 0, "nothing is recorded");
+  BATON_CHECK(pass.padding_rows == 0, "a pass on the CPU must have no padding", pass.padding_rows);
   pass_ = pass;
 }
 
@@ -110,7 +111,7 @@ void CpuBackend::NormProduct(Tensor in, const float* gain, float epsilon, InputP
 
 void CpuBackend::GatedProduct(GateFunction function, Tensor gate, Tensor up,
                               absl::Span<const ProductOutput> outputs) {
-  BATON_CHECK(SameShape(gate, up), "shapes");
+  BATON_CHECK(SameShape(gate, up), "gate and up must have one shape");
   Multiply(
       {.kind = ProductInputArgs::Kind::kGated, .function = function, .in = gate, .other = up.data},
       outputs);
@@ -122,7 +123,7 @@ void CpuBackend::Multiply(const ProductInputArgs& input, absl::Span<const Produc
   for (const ProductOutput& output : outputs) {
     BATON_CHECK(output.weight->columns() == input.in.columns && output.out.rows == input.in.rows &&
                     output.out.columns == output.weight->rows(),
-                "shapes");
+                "the shapes of input, weight and output must fit");
     BATON_CHECK(output.accumulate || output.scale == 1, "only what is added is scaled");
     (AsCpu(*output.weight).quantised() ? quantised : floats) = true;
   }
@@ -149,7 +150,7 @@ void CpuBackend::NormGroups(const float* gain, int size, float epsilon, Tensor v
 }
 
 void CpuBackend::AddNorm(Tensor in, const float* gain, float epsilon, float scale, Tensor out) {
-  BATON_CHECK(SameShape(in, out), "shapes");
+  BATON_CHECK(SameShape(in, out), "input and output must have one shape");
   AddNormOfRows(isa_, pool_, in, gain, epsilon, scale, out);
 }
 
@@ -161,20 +162,21 @@ void CpuBackend::RotateAndAppend(int rope, Tensor queries, Tensor keys, Tensor v
                                  const KvLayerView& cache) {
   BATON_CHECK(SameShape(keys, values) && keys.columns == cache.kv_heads * cache.head_dim &&
                   queries.rows == keys.rows,
-              "shapes");
+              "the shapes of queries, keys, values and cache must fit");
   RotateAndAppendRows(kernels_, pool_, pass_, rope, queries, keys, values, cache);
 }
 
 void CpuBackend::Attention(const AttentionRule& rule, Tensor queries, const KvLayerView& cache,
                            Tensor out) {
   BATON_CHECK(SameShape(queries, out) && queries.columns % (cache.kv_heads * cache.head_dim) == 0,
-              "shapes");
+              "queries and output must have one shape, whole groups of query heads");
   AttendRows(kernels_, pool_, pass_.batch->sequences, rule, queries, cache, out,
              attention_scratch_);
 }
 
 void CpuBackend::CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) {
-  BATON_CHECK(static_cast<int>(rows.size()) == out.rows && in.columns == out.columns, "shapes");
+  BATON_CHECK(static_cast<int>(rows.size()) == out.rows && in.columns == out.columns,
+              "the output must have one row for each copied row, of the input's columns");
   for (int i = 0; i < out.rows; ++i) {
     const int row = rows[static_cast<size_t>(i)];
     BATON_CHECK(row >= i && row < in.rows, "ascending rows of the input");

@@ -164,7 +164,8 @@ void CudaBackend::BeginPass(const Pass& pass) {
   upload_.reset();  // weights are loaded before a model's first pass
   int rows = 0;
   for (const BatchSequence& sequence : pass.batch->sequences) {
-    BATON_CHECK(sequence.first_row == rows && sequence.row_count > 0, "rows without gaps");
+    BATON_CHECK(sequence.first_row == rows && sequence.row_count > 0,
+                "each sequence must have rows, behind those of the sequence before");
     rows += sequence.row_count;
   }
   BATON_CHECK(rows > 0 && (pass.padding_rows == 0 || (pass.recorded && pass.padding_rows > 0)),
@@ -229,7 +230,7 @@ void CudaBackend::NormProduct(Tensor in, const float* gain, float epsilon, Input
 
 void CudaBackend::GatedProduct(GateFunction function, Tensor gate, Tensor up,
                                absl::Span<const ProductOutput> outputs) {
-  BATON_CHECK(SameShape(gate, up), "shapes");
+  BATON_CHECK(SameShape(gate, up), "gate and up must have one shape");
   Multiply({.kind = VectorInput::Kind::kGated, .in = gate, .other = up.data, .function = function},
            InputPrecision::kUsual, outputs);
 }
@@ -239,7 +240,7 @@ void CudaBackend::AddExperts(Tensor in, const float* gain, float epsilon, Tensor
   const auto count = static_cast<size_t>(router.columns);
   BATON_CHECK(SameShape(in, out) && router.rows == in.rows && experts.gate.size() == count &&
                   experts.up.size() == count && experts.down.size() == count && in.rows > 0,
-              "shapes");
+              "the shapes of input, router, experts and output must fit");
   const ExpertMix mix = {.in = in,
                          .gain = gain,
                          .epsilon = epsilon,
@@ -262,7 +263,7 @@ void CudaBackend::NormGroups(const float* gain, int size, float epsilon, Tensor 
 }
 
 void CudaBackend::AddNorm(Tensor in, const float* gain, float epsilon, float scale, Tensor out) {
-  BATON_CHECK(SameShape(in, out), "shapes");
+  BATON_CHECK(SameShape(in, out), "input and output must have one shape");
   LaunchAddNorm(in, gain, epsilon, scale, out, stream_.get());
 }
 
@@ -280,7 +281,7 @@ void CudaBackend::RotateAndAppend(int rope, Tensor queries, Tensor keys, Tensor 
                                   const KvLayerView& cache) {
   BATON_CHECK(SameShape(keys, values) && keys.columns == cache.kv_heads * cache.head_dim &&
                   queries.rows == keys.rows && queries.rows == pass_.rows,
-              "shapes");
+              "the shapes of queries, keys, values and cache must fit the pass");
   LaunchRotateAndAppend(pass_, RopeOf(rope), queries, keys, values, cache, stream_.get());
 }
 
@@ -305,7 +306,7 @@ void CudaBackend::Attention(const AttentionRule& rule, Tensor queries, const KvL
                             Tensor out) {
   BATON_CHECK(SameShape(queries, out) && queries.rows == pass_.rows &&
                   queries.columns % (cache.kv_heads * cache.head_dim) == 0,
-              "shapes");
+              "queries and output must have the pass's rows, whole groups of query heads");
   const CudaAttentionScratch scratch = PrepareAttention(queries, cache);
   LaunchAttention(pass_, work_, rule, queries, cache, out, scratch, stream_.get());
 }
@@ -324,12 +325,13 @@ void CudaBackend::AppendAndAttend(int rope, Tensor queries, Tensor keys, Tensor 
   BATON_CHECK(SameShape(queries, out) && SameShape(keys, values) &&
                   keys.columns == cache.kv_heads * cache.head_dim && queries.rows == keys.rows &&
                   queries.rows == pass_.rows,
-              "shapes");
+              "the shapes of queries, keys, values, cache and output must fit the pass");
   LaunchAppendAndAttend(pass_, work_.front(), rule, rows, cache, out, scratch, stream_.get());
 }
 
 void CudaBackend::CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) {
-  BATON_CHECK(static_cast<int>(rows.size()) == out.rows && in.columns == out.columns, "shapes");
+  BATON_CHECK(static_cast<int>(rows.size()) == out.rows && in.columns == out.columns,
+              "the output must have one row for each copied row, of the input's columns");
   for (int i = 0; i < out.rows; ++i) {
     const int row = rows[static_cast<size_t>(i)];
     BATON_CHECK(row >= i && row < in.rows && (i == 0 || row > rows[static_cast<size_t>(i) - 1]),

@@ -70,7 +70,7 @@ void CudaBackend::Multiply(const VectorInput& input, InputPrecision precision,
   for (const ProductOutput& output : outputs) {
     BATON_CHECK(output.weight->columns() == input.in.columns && output.out.rows == input.in.rows &&
                     output.out.columns == output.weight->rows(),
-                "shapes");
+                "the shapes of input, weight and output must fit");
   }
   const std::vector<VectorOutput> all = VectorOutputsOf(outputs);
   if (options_.deterministic) {

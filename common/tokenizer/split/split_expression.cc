@@ -21,8 +21,8 @@
 namespace baton {
 namespace {
 
-constexpr uint32_t kFreeSteps = 256;             // of one attempt to match, which cost no budget
-constexpr uint32_t kMaxHeapKibibytes = 1 << 18;  // of one attempt
+constexpr uint32_t kFreeSteps = 256;             // steps of each match that cost no budget
+constexpr uint32_t kMaxHeapKibibytes = 1 << 18;  // heap of each match
 constexpr size_t kPlaces = 64;                   // bytes where a match may begin, of the first run
 constexpr int kRunsBetweenLooks = 16;  // at the clock, which costs as much as a short match
 
@@ -76,7 +76,7 @@ class Matcher {
         budget_(budget),
         context_(pcre2_match_context_create(nullptr)),
         data_(pcre2_match_data_create(1, nullptr)) {
-    BATON_CHECK(context_ != nullptr && data_ != nullptr, "out of memory");
+    BATON_CHECK(context_ != nullptr && data_ != nullptr, "PCRE2 must have memory for a match");
     pcre2_set_depth_limit(context_.get(), UINT32_MAX);
     pcre2_set_heap_limit(context_.get(), kMaxHeapKibibytes);
   }
@@ -111,7 +111,7 @@ class Matcher {
   }
 
  private:
-  // Where a run from `position` on ends: at a character, so many bytes further.
+  // Where a run from `position` on ends: at a character, `places` bytes further.
   size_t PlacesEnd(size_t position, size_t places) const {
     size_t end = std::min(text_.size(), position + places);
     while (end < text_.size() && (static_cast<uint8_t>(text_[end]) & 0xC0) == 0x80) ++end;

@@ -25,10 +25,10 @@ namespace {
 
 struct ArchitectureCase {
   std::string json;   // without .json
-  std::string types;  // of the file's weights, as in its name
+  std::string types;  // types of the weights, as in the file's name
   int max_model_len = 0;
-  // Of quantised weights: the largest mean distance, twice that of llama.cpp, whose activations are
-  // int8 too.
+  // The largest mean distance with quantised weights: twice llama.cpp's, whose activations are int8
+  // too.
   double mean_distance = 0.14;
   bool folder = false;  // the Hugging Face folder with the numbers of the file
   Quantisation quantisation = Quantisation::kNone;  // while the file is loaded
@@ -38,7 +38,7 @@ struct ArchitectureCase {
   }
   GgufFile Open() const {
     auto file = OpenModelFile(path());
-    BATON_CHECK(file.ok(), "a sound model");
+    BATON_CHECK(file.ok(), "the model file must be valid");
     return GgufFile::Quantised(*std::move(file), quantisation);
   }
   // The prompts of the model, by name.

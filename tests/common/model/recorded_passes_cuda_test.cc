@@ -40,7 +40,7 @@ class Side {
                                      kSequences * kBlocks))),
         tables_(kSequences),
         lengths_(kSequences) {
-    BATON_CHECK(model_->Reserve(128).ok(), "memory");
+    BATON_CHECK(model_->Reserve(128).ok(), "the device must have the memory");
     if (recorded) recordings_ = backend_->MakeRecordings();
     for (int block = 0; block < kSequences * kBlocks; ++block) {
       tables_[static_cast<size_t>(block % kSequences)].push_back(block);
@@ -61,7 +61,7 @@ class Side {
                                .cache_tokens = all_tokens,
                                .heads = model_->config().heads,
                                .cache = cache_->LayerView(0)};
-    BATON_CHECK(backend_->ReservePasses(limits).ok(), "memory");
+    BATON_CHECK(backend_->ReservePasses(limits).ok(), "the device must have the memory");
   }
   // The sequence has so many tokens, whose K and V are what the cache is filled with.
   void Begin(int sequence, int tokens) { lengths_[static_cast<size_t>(sequence)] = tokens; }

@@ -99,7 +99,7 @@ ModelRunner MakeRunner(const Case& model, KvType kv_dtype) {
   std::string path = kData + model.file;
   if (!std::filesystem::is_directory(path)) path += ".gguf";
   const auto file = OpenModelFile(path);
-  BATON_CHECK(file.ok(), "a sound model");
+  BATON_CHECK(file.ok(), "the model file must be valid");
   return ModelRunner({.path = "",
                       .file = &*file,
                       .backend = {.device = "cuda"},

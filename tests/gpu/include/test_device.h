@@ -20,7 +20,7 @@ inline void SetFiberOrder(FiberOrder /*order*/) {}
 inline const char* FiberOrderName(FiberOrder /*order*/) { return "the GPU's"; }
 
 inline void SetStreamsWait(bool /*wait*/) {}  // a GPU's streams put off their work anyhow
-// Of this process.
+// Returns the number of graphs that this process captured.
 int GraphsCaptured();
 int GraphLaunches();
 }  // namespace cuda_shim
@@ -30,9 +30,10 @@ int GraphLaunches();
 inline void PoisonDeviceMemory(void* data, size_t bytes) {
   static const bool poison = std::getenv("BATON_TEST_NO_POISON") == nullptr;
   if (!poison) return;
-  BATON_CHECK(cudaMemset(data, 0xff, bytes) == cudaSuccess, "device memory");
+  BATON_CHECK(cudaMemset(data, 0xff, bytes) == cudaSuccess,
+              "the call on device memory must succeed");
   // A test's stream would not wait.
-  BATON_CHECK(cudaDeviceSynchronize() == cudaSuccess, "device memory");
+  BATON_CHECK(cudaDeviceSynchronize() == cudaSuccess, "the call on device memory must succeed");
 }
 
 }  // namespace baton

@@ -70,8 +70,8 @@ inline v1::GenerateResponse Last(v1::GenerateResponse response, uint32_t prompt_
 inline std::vector<nlohmann::ordered_json> Events(const std::string& stream) {
   std::vector<nlohmann::ordered_json> events;
   std::vector<std::string> parts = absl::StrSplit(stream, "\n\n");
-  BATON_CHECK(parts.size() >= 2 && parts.back().empty(), "every event ends");
-  BATON_CHECK(parts[parts.size() - 2] == "data: [DONE]", "the stream ends");
+  BATON_CHECK(parts.size() >= 2 && parts.back().empty(), "every event must end with an empty line");
+  BATON_CHECK(parts[parts.size() - 2] == "data: [DONE]", "the stream must end with [DONE]");
   parts.resize(parts.size() - 2);
   for (const std::string& part : parts) {
     events.push_back(nlohmann::ordered_json::parse(absl::StripPrefix(part, "data: ")));

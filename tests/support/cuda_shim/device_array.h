@@ -19,7 +19,7 @@ class DeviceArray {
  public:
   explicit DeviceArray(size_t size) : size_(size) {
     const size_t bytes = std::max<size_t>(size * sizeof(T), 1);
-    BATON_CHECK(cudaMalloc(&data_, bytes) == cudaSuccess, "device memory");
+    BATON_CHECK(cudaMalloc(&data_, bytes) == cudaSuccess, "the device must have the memory");
     PoisonDeviceMemory(data_, bytes);
   }
   explicit DeviceArray(const std::vector<T>& host) : DeviceArray(host.size()) { Upload(host); }
@@ -30,18 +30,18 @@ class DeviceArray {
   T* data() const { return data_; }
   size_t size() const { return size_; }
   void Upload(const std::vector<T>& host) {
-    BATON_CHECK(host.size() == size_, "sizes");
+    BATON_CHECK(host.size() == size_, "both arrays must have one size");
     BATON_CHECK(
         cudaMemcpy(data_, host.data(), size_ * sizeof(T), cudaMemcpyHostToDevice) == cudaSuccess,
-        "upload");
+        "the upload must succeed");
     // The streams of a test would not wait for the copy.
-    BATON_CHECK(cudaDeviceSynchronize() == cudaSuccess, "upload");
+    BATON_CHECK(cudaDeviceSynchronize() == cudaSuccess, "the upload must succeed");
   }
   std::vector<T> Download() const {
     std::vector<T> host(size_);
     BATON_CHECK(
         cudaMemcpy(host.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost) == cudaSuccess,
-        "download");
+        "the download must succeed");
     return host;
   }
 

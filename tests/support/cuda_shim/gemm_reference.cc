@@ -16,7 +16,7 @@ namespace baton {
 namespace {
 
 void Widen(CudaElement element, const uint8_t* from, size_t count, float* to) {
-  BATON_CHECK(!IsQuantised(element), "a float type");
+  BATON_CHECK(!IsQuantised(element), "the element must be a float type");
   if (element == CudaElement::kF32) {
     std::memcpy(to, from, count * sizeof(float));
     return;

@@ -162,8 +162,9 @@ void AttendSegment(const CpuKernels& kernels, const AttentionOperands& operands,
 void AttendRows(const CpuKernels& kernels, ThreadPool& pool,
                 absl::Span<const BatchSequence> sequences, const AttentionRule& rule,
                 Tensor queries, const KvLayerView& cache, Tensor out, AttentionScratch& scratch) {
-  BATON_CHECK(cache.head_dim % kLanes == 0 && cache.head_dim <= kMaxHeadDim, "head dimension");
-  BATON_CHECK(rule.window >= 0, "window");
+  BATON_CHECK(cache.head_dim % kLanes == 0 && cache.head_dim <= kMaxHeadDim,
+              "head_dim must be a multiple of kLanes up to kMaxHeadDim", cache.head_dim);
+  BATON_CHECK(rule.window >= 0, "the window must not be negative", rule.window);
   const AttentionOperands operands{rule, queries, cache, out};
   Planner(operands, pool.size(), scratch).Plan(sequences);
   scratch.threads.resize(static_cast<size_t>(pool.size()));

@@ -76,7 +76,7 @@ void ExpertMixer::Add(const ExpertMix& mix, std::vector<ProductScratch>& scratch
   BATON_CHECK(experts.gate.size() == count && experts.up.size() == count &&
                   experts.down.size() == count && mix.router.rows == mix.out.rows &&
                   mix.in.rows == mix.out.rows && mix.in.columns == mix.out.columns,
-              "shapes");
+              "the shapes of input, router, experts and output must fit");
   if (mix.out.rows == 0) return;
   GrowTo(Elements(mix.out.rows, experts.used), choices_);
   ChooseExperts(isa_, pool_, mix.router, experts.used, choices_.data());

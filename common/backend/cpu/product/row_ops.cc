@@ -80,7 +80,8 @@ struct SoftCapKernel {
 
 void NormGroupsOfRows(CpuIsa isa, ThreadPool& pool, const float* gain, int size, float epsilon,
                       Tensor values) {
-  BATON_CHECK(size > 0 && values.columns % size == 0, "whole groups");
+  BATON_CHECK(size > 0 && values.columns % size == 0, "the columns must be whole groups",
+              values.columns);
   const Norm norm = {.gain = gain, .size = size, .epsilon = epsilon};
   pool.ParallelFor(values.rows, [&](int begin, int end) {
     RunOn<NormGroupsKernel>(isa, norm, values, begin, end);

@@ -64,7 +64,8 @@ AttentionArgs AttentionArgsFor(const CudaPass& pass, const AttentionWork& work,
                                const AttentionRule& rule, Tensor queries, const KvLayerView& cache,
                                Tensor out, const CudaAttentionScratch& scratch) {
   BATON_CHECK(cache.head_dim % kKvPageTokens == 0 && cache.head_dim <= kMaxVectorHeadDim,
-              "head dimension");
+              "head_dim must be a multiple of kKvPageTokens up to kMaxVectorHeadDim",
+              cache.head_dim);
   BATON_CHECK(queries.columns == out.columns && queries.columns % cache.head_dim == 0,
               "columns of queries and contexts");
   const int heads = queries.columns / cache.head_dim;
@@ -73,7 +74,7 @@ AttentionArgs AttentionArgsFor(const CudaPass& pass, const AttentionWork& work,
   constexpr int kMaxItems = std::numeric_limits<int>::max();
   BATON_CHECK(work.max_tasks <= kMaxItems / heads && work.max_tiles <= kMaxItems / heads,
               "blocks of a launch");
-  BATON_CHECK(rule.window >= 0, "window");
+  BATON_CHECK(rule.window >= 0, "the window must not be negative", rule.window);
   return {.pass = pass,
           .work = work,
           .queries = queries,

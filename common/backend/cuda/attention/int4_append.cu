@@ -114,7 +114,8 @@ static __global__ void __launch_bounds__(kInt4Warps* kWarpLanes)
 
 void LaunchRotateAndStoreInt4(const RotateArguments& arguments, cudaStream_t stream) {
   const int head_dim = arguments.cache.head_dim;
-  BATON_CHECK(head_dim % kKvGroup == 0 && head_dim <= kMaxVectorHeadDim, "head dimension");
+  BATON_CHECK(head_dim % kKvGroup == 0 && head_dim <= kMaxVectorHeadDim,
+              "head_dim must be a multiple of kKvGroup up to kMaxVectorHeadDim", head_dim);
   Launch(
       arguments.rope.half_split ? RotateAndStoreInt4Kernel<true> : RotateAndStoreInt4Kernel<false>,
       {.grid = {static_cast<unsigned>(arguments.queries.rows),

@@ -83,7 +83,8 @@ static void LaunchFor(const RotateArguments& arguments, cudaStream_t stream) {
 }
 
 void LaunchRotateAndQuantise(const RotateArguments& arguments, cudaStream_t stream) {
-  BATON_CHECK(arguments.cache.head_dim <= kMaxVectorHeadDim, "head dimension");
+  BATON_CHECK(arguments.cache.head_dim <= kMaxVectorHeadDim,
+              "head_dim must be at most kMaxVectorHeadDim", arguments.cache.head_dim);
   WithElement(arguments.cache.dtype, [&](auto code) {
     using Code = decltype(code);
     if constexpr (kIsKvCode<Code>) {

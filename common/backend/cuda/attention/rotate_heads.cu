@@ -24,7 +24,8 @@ static __global__ void __launch_bounds__(kRotateWarps* kWarpLanes)
 }
 
 void LaunchRotateHeads(Tensor tensor, int head_dim, cudaStream_t stream) {
-  BATON_CHECK(head_dim % kKvGroup == 0 && head_dim <= kMaxVectorHeadDim, "head dimension");
+  BATON_CHECK(head_dim % kKvGroup == 0 && head_dim <= kMaxVectorHeadDim,
+              "head_dim must be a multiple of kKvGroup up to kMaxVectorHeadDim", head_dim);
   if (tensor.rows == 0) return;
   Launch(RotateHeadsKernel,
          {.grid = {static_cast<unsigned>(tensor.rows),

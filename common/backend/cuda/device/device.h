@@ -107,7 +107,7 @@ void WithElement(CudaElement element, const Visit& visit) {
     case CudaElement::kBf16:
       return visit(__nv_bfloat16{});
     default:
-      BATON_CHECK(false, "a float type");
+      BATON_CHECK(false, "the element must be a float type");
   }
 }
 template <class Visit>
@@ -184,7 +184,7 @@ __device__ inline Floats<kCount> LoadFloats(const Element* at) {
 }
 
 // Stores kCount elements, to global memory only. __stwb is named because the compiler splits a
-// plain store of 16 bytes where it cannot see the alignment. REQUIRES as LoadFloats.
+// plain store of 16 bytes if it cannot see the alignment. REQUIRES as LoadFloats.
 template <class Element, int kCount>
 __device__ inline void StoreFloats(Element* at, const Floats<kCount>& floats) {
   constexpr int kEach = kElementsPerAccess<Element, kCount>;

@@ -20,7 +20,7 @@ void LaunchQuantisedExpertProduct(const ExpertProductInput& in,
     case CudaElement::kMxfp4:
       return LaunchExpertElement<CudaElement::kMxfp4>(in, outputs, pairs, tile_pairs, stream);
     default:
-      BATON_CHECK(false, "a quantised weight");
+      BATON_CHECK(false, "the weight must be quantised");
   }
 }
 

@@ -91,7 +91,8 @@ static void NormGroupsBy(const float* gain, int size, float epsilon, Tensor valu
 
 void LaunchNormGroups(const float* gain, int size, float epsilon, Tensor values,
                       cudaStream_t stream) {
-  BATON_CHECK(size > 0 && values.columns % size == 0, "whole groups");
+  BATON_CHECK(size > 0 && values.columns % size == 0, "the columns must be whole groups",
+              values.columns);
   if (values.rows == 0) return;
   if (size <= kWarpGroup) {
     NormGroupsBy<kWarpLanes>(gain, size, epsilon, values, stream);

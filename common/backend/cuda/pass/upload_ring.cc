@@ -37,7 +37,8 @@ void UploadRing::Send(absl::Span<const Part> parts) {
   Slot& slot = slots_[current_];
   BATON_CHECK(!slot.in_flight, "one Send for each Next");
   for (const Part& part : parts) {
-    BATON_CHECK(part.offset + part.bytes <= slot.memory.size_bytes(), "what Next gave");
+    BATON_CHECK(part.offset + part.bytes <= slot.memory.size_bytes(),
+                "a part must lie in the memory that Next returned");
     CheckCuda(cudaMemcpyAsync(part.device, slot.memory.data() + part.offset, part.bytes,
                               cudaMemcpyHostToDevice, stream_),
               "cudaMemcpyAsync");

@@ -89,7 +89,8 @@ ProductTerms LaunchProductTerms(const VectorInput& input, int terms, void* data,
                                 cudaStream_t stream) {
   BATON_CHECK(terms == 1 || terms == 2, "terms of a product's input");
   const Tensor& in = input.in;
-  BATON_CHECK(in.columns % 4 != 0 || MultiplesOf16({in.data, input.other}), "aligned activations");
+  BATON_CHECK(in.columns % 4 != 0 || MultiplesOf16({in.data, input.other}),
+              "activations must begin at multiples of 16 bytes");
   const TermArgs args = {input, terms, ProductTermStride(in.columns),
                          static_cast<__nv_bfloat16*>(data)};
   const auto rows = static_cast<unsigned>(in.rows);

@@ -210,7 +210,8 @@ static __global__ void __launch_bounds__(kThreads)
 
 void LaunchPackRows(CudaElement element, const uint8_t* file, size_t count, int columns,
                     uint8_t* rows, cudaStream_t stream) {
-  BATON_CHECK(count > 0 && columns % BlockColumns(element) == 0, "whole blocks");
+  BATON_CHECK(count > 0 && columns % BlockColumns(element) == 0, "rows must be whole blocks",
+              columns);
   // tests/planted_bugs: kernel_padding_of_rows_left_as_it_was
   CheckCuda(cudaMemsetAsync(rows, 0, count * CudaRowBytes(element, columns), stream),
             "cudaMemsetAsync");
@@ -234,7 +235,7 @@ void LaunchPackRows(CudaElement element, const uint8_t* file, size_t count, int 
     case CudaElement::kQ6_K:
       return launch(PackRowsKernel<CudaElement::kQ6_K>);
     default:
-      BATON_CHECK(false, "a quantised weight");
+      BATON_CHECK(false, "the weight must be quantised");
   }
 }
 

@@ -49,7 +49,7 @@ class LayerExperts {
 
   static void Load(const TestMatrix& matrix, BackendSide& side, Weights& weights) {
     auto weight = side.backend().LoadWeight(matrix.FileTensor());
-    BATON_CHECK(weight.ok(), "a weight");
+    BATON_CHECK(weight.ok(), "the weight must be readable");
     weights.push_back(*std::move(weight));
   }
 

@@ -18,7 +18,7 @@ namespace baton {
 
 inline std::unique_ptr<Backend> MakeOrDie(const char* device, bool deterministic) {
   auto backend = MakeBackend({.device = device, .threads = 1, .deterministic = deterministic});
-  BATON_CHECK(backend.ok(), "a backend");
+  BATON_CHECK(backend.ok(), "the CUDA backend must start");
   return *std::move(backend);
 }
 

@@ -83,7 +83,7 @@ void Dequantise(const CudaMatrix& weight, int first_row, const int32_t* row_ids,
     case CudaElement::kQ6_K:
       return launch(DequantiseKernel<CudaElement::kQ6_K, To>);
     default:
-      BATON_CHECK(false, "a quantised weight");
+      BATON_CHECK(false, "the weight must be quantised");
   }
 }
 

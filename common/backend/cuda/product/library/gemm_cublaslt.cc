@@ -28,7 +28,7 @@ cudaDataType_t DataTypeOf(CudaElement element) {
     case CudaElement::kBf16:
       return CUDA_R_16BF;
     default:
-      BATON_CHECK(false, "a float type");
+      BATON_CHECK(false, "the element must be a float type");
   }
 }
 

@@ -10,9 +10,9 @@ namespace baton {
 void LaunchTileProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
                        const DeviceLimits& limits, const SplitScratch& scratch,
                        cudaStream_t stream) {
-  BATON_CHECK(in.terms == 1, "one term");
+  BATON_CHECK(in.terms == 1, "the input must have one term", in.terms);
   for (const VectorOutput& output : outputs) {
-    BATON_CHECK(IsQuantised(output.weight.element), "quantised weights");
+    BATON_CHECK(IsQuantised(output.weight.element), "the weights must be quantised");
   }
   std::vector<VectorOutput> others;
   const auto launch = [&](auto element) {

@@ -8,7 +8,7 @@ void LaunchTwoRowProduct(const ProductTerms& in, std::span<const VectorOutput> o
                          cudaStream_t stream) {
   BATON_CHECK(in.terms == 1 && in.rows <= kTwoRows, "one or two rows of one term");
   for (const VectorOutput& output : outputs) {
-    BATON_CHECK(IsQuantised(output.weight.element), "quantised weights");
+    BATON_CHECK(IsQuantised(output.weight.element), "the weights must be quantised");
   }
   LaunchTwoRows<CudaElement::kQ8_0>(in, outputs, stream);
   LaunchTwoRows<CudaElement::kQ4_0>(in, outputs, stream);

@@ -65,7 +65,7 @@ class ZeroExperts {
     auto weight = CpuWeight::Pack(
         {"zeros", type, {static_cast<uint64_t>(columns), static_cast<uint64_t>(rows)}, bytes},
         pool_, memory_);
-    BATON_CHECK(weight.ok(), "a weight");
+    BATON_CHECK(weight.ok(), "the weight must be readable");
     return *std::move(weight);
   }
 

@@ -329,7 +329,7 @@ class GuardedWeight {
     BATON_CHECK(weight.size_bytes() >= before + page, "a weight with a whole page");
     pages_ = const_cast<uint8_t*>(data) + before;
     bytes_ = (weight.size_bytes() - before) / page * page;
-    BATON_CHECK(mprotect(pages_, bytes_, PROT_NONE) == 0, "a guard");
+    BATON_CHECK(mprotect(pages_, bytes_, PROT_NONE) == 0, "the pages must become inaccessible");
   }
   GuardedWeight(const GuardedWeight&) = delete;
   GuardedWeight& operator=(const GuardedWeight&) = delete;

@@ -35,9 +35,9 @@ struct MixShape {
 
 absl::StatusOr<BackendBuffer> Allocate(size_t bytes) {
   void* data = nullptr;
-  BATON_CHECK(cudaMalloc(&data, bytes) == cudaSuccess, "device memory");
-  BATON_CHECK(cudaMemset(data, 0, bytes) == cudaSuccess, "device memory");
-  BATON_CHECK(cudaDeviceSynchronize() == cudaSuccess, "device memory");
+  BATON_CHECK(cudaMalloc(&data, bytes) == cudaSuccess, "the call on device memory must succeed");
+  BATON_CHECK(cudaMemset(data, 0, bytes) == cudaSuccess, "the call on device memory must succeed");
+  BATON_CHECK(cudaDeviceSynchronize() == cudaSuccess, "the call on device memory must succeed");
   return BackendBuffer(static_cast<uint8_t*>(data), bytes, [](uint8_t* p) { cudaFree(p); });
 }
 
@@ -59,7 +59,7 @@ class Mixture {
         parts_[part].files.emplace_back(elements[part], down ? shape.width : shape.expert_width,
                                         down ? shape.expert_width : shape.width, random_);
         auto weight = CudaWeight::Load(parts_[part].files.back().FileTensor(), Allocate, upload);
-        BATON_CHECK(weight.ok(), "a weight");
+        BATON_CHECK(weight.ok(), "the weight must be readable");
         parts_[part].weights.push_back(*std::move(weight));
       }
     }

@@ -101,7 +101,7 @@ class TestMatrix {
     for (const TestElement& known : kTestElements) {
       if (known.element == element) return known.type;
     }
-    BATON_CHECK(false, "an element type");
+    BATON_CHECK(false, "the element must be a known type");
   }
 
   template <class T>

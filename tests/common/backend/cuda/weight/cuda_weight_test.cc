@@ -22,9 +22,9 @@ using testing::HasSubstr;
 
 absl::StatusOr<BackendBuffer> AllocateZeroed(size_t bytes) {
   void* data = nullptr;
-  BATON_CHECK(cudaMalloc(&data, bytes) == cudaSuccess, "device memory");
-  BATON_CHECK(cudaMemset(data, 0, bytes) == cudaSuccess, "device memory");
-  BATON_CHECK(cudaDeviceSynchronize() == cudaSuccess, "device memory");
+  BATON_CHECK(cudaMalloc(&data, bytes) == cudaSuccess, "the call on device memory must succeed");
+  BATON_CHECK(cudaMemset(data, 0, bytes) == cudaSuccess, "the call on device memory must succeed");
+  BATON_CHECK(cudaDeviceSynchronize() == cudaSuccess, "the call on device memory must succeed");
   return BackendBuffer(static_cast<uint8_t*>(data), bytes, [](uint8_t* p) { cudaFree(p); });
 }
 
