@@ -1,7 +1,6 @@
 #include "common/flags/flag_kinds.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,15 +16,20 @@ namespace {
 
 constexpr char kAddressPlaceholder[] = "HOST:PORT";
 
-// The number of bytes with the largest binary unit of which it is a multiple, such as "256 MiB".
+// The number of bytes with the largest unit of which it is a multiple, such as "256 MiB" or "2 GB".
 std::string BytesText(uint64_t bytes) {
-  constexpr const char* kUnits[] = {"", " KiB", " MiB", " GiB", " TiB"};
-  size_t unit = 0;
-  while (bytes != 0 && bytes % 1024 == 0 && unit + 1 < std::size(kUnits)) {
-    bytes /= 1024;
-    ++unit;
+  constexpr uint64_t kKibi = 1024;
+  constexpr uint64_t kKilo = 1000;
+  constexpr std::pair<uint64_t, const char*> kUnits[] = {{kKibi * kKibi * kKibi, " GiB"},
+                                                         {kKilo * kKilo * kKilo, " GB"},
+                                                         {kKibi * kKibi, " MiB"},
+                                                         {kKilo * kKilo, " MB"},
+                                                         {kKibi, " KiB"},
+                                                         {kKilo, " kB"}};
+  for (const auto& [size, name] : kUnits) {
+    if (bytes != 0 && bytes % size == 0) return absl::StrCat(bytes / size, name);
   }
-  return absl::StrCat(bytes, kUnits[unit]);
+  return absl::StrCat(bytes);
 }
 
 }  // namespace
