@@ -10,7 +10,7 @@
 #   NAME-VERSION-cuda.oci.tar                images with the CUDA backend and cuBLASLt: baton, baton-prefill-worker, baton-decode-worker
 #   *.spdx.json                              the bill of materials of each of these files (SPDX 2.3)
 #   SHA256SUMS                               for sha256sum --check
-# docker, podman, kind, minikube and k3s load the images (deploy/README.md). One commit gives the same package and archives again.
+# docker, podman, kind, minikube and k3s load the images (deploy/README.md). One commit gives the same files again.
 #
 # --cuda: the CUDA Toolkit, 12.4 or newer; by default that of nvcc in PATH, or /usr/local/cuda.
 # --cpu-only: leaves out all that has the CUDA backend.

@@ -56,7 +56,12 @@ ServerConfig ServerConfigOf(const std::string& path, const ConfigValues& values)
   config.tls.crl_file = ValueOf(values, "tls-crl");
   config.tls.server_name = ValueOf(values, "tls-server-name");
   config.tls.insecure = ValueOf(values, "insecure") == "true";
-  config.tls.for_clients_only = ValueOf(values, "plain-workers") == "true";
+  // A router's file names its workers. A file that names none is that of `baton serve`, which
+  // starts its workers itself.
+  const bool names_workers =
+      !config.prefill.empty() || !config.decode.empty() || values.count("workers-file") > 0;
+  config.tls.for_clients_only =
+      ValueOf(values, "plain-workers") == "true" || (config.router && !names_workers);
   return config;
 }
 

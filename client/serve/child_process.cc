@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -102,6 +103,16 @@ std::optional<ChildProcess::Exit> ChildProcess::Wait(absl::Duration timeout) {
     if (auto exit = Poll(); exit.has_value()) return exit;
     if (SteadyNow() >= deadline) return std::nullopt;
     absl::SleepFor(absl::Milliseconds(5));
+  }
+}
+
+void ReapOrphans(absl::Span<const pid_t> own) {
+  while (true) {
+    siginfo_t ended{};
+    const bool found = waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0;
+    if (!found || ended.si_pid == 0) return;
+    if (std::find(own.begin(), own.end(), ended.si_pid) != own.end()) return;  // for its owner
+    waitpid(ended.si_pid, nullptr, 0);
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 
 namespace baton {
 
@@ -50,5 +51,11 @@ class ChildProcess {
   explicit ChildProcess(pid_t pid) : pid_(pid) {}
   pid_t pid_;  // -1: the child was reaped, or this object was moved from
 };
+
+// Reaps the children of this process that have ended and are not in `own`. A process whose parent
+// ends before it becomes a child of process 1, which this process is in a container. Does not wait.
+// While a process of `own` has ended and was not polled, some of the others may be left to the next
+// call.
+void ReapOrphans(absl::Span<const pid_t> own);
 
 }  // namespace baton

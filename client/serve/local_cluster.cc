@@ -256,6 +256,7 @@ absl::Status LocalCluster::Poll() {
         "nvidia-cuda-mps-control ended: a worker that starts again takes turns with the others on "
         "their GPU; restart baton serve at a quiet time to have the service again");
   }
+  ReapOrphans(RunningProcesses());
   const Child& router = children_.back();
   const auto serves = [&router](const char* service) {
     return CheckHealth(router.health_address, service, kHealthTimeout).ok();
@@ -263,6 +264,15 @@ absl::Status LocalCluster::Poll() {
   ready_ = !router.process.empty() && router.was_ready &&
            (ready_ || (serves("readiness") && serves(kAllWorkersHealth)));
   return absl::OkStatus();
+}
+
+std::vector<pid_t> LocalCluster::RunningProcesses() const {
+  std::vector<pid_t> pids;
+  for (const Child& child : children_) {
+    for (const ChildProcess& process : child.process) pids.push_back(process.pid());
+  }
+  if (mps_ != nullptr) pids.push_back(mps_->pid());
+  return pids;
 }
 
 absl::Status LocalCluster::PollChild(Child& child, absl::Time now) {

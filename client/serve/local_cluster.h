@@ -1,6 +1,8 @@
 // A local cluster: the router and workers that `baton serve` runs as child processes on loopback.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -100,6 +102,8 @@ class LocalCluster {
   absl::Status KeepGivenPorts(const LocalClusterOptions& options);
   absl::Status ServeMetrics(const std::string& listen);
   absl::Status PollChild(Child& child, absl::Time now);
+  // The process ids of the children that run, that of the multi-process service among them.
+  std::vector<pid_t> RunningProcesses() const;
 
   CpuClaims claims_;                 // outlives the workers, which run on these CPUs
   std::unique_ptr<MpsControl> mps_;  // outlives them too; null: none was asked for

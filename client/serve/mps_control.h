@@ -31,6 +31,7 @@ class MpsControl {
 
   // False once it has ended. Its clients go on, and programs that start later do without it.
   bool Runs() { return !process_.Poll().has_value(); }
+  pid_t pid() const { return process_.pid(); }
 
  private:
   MpsControl(std::string program, std::string folder, ChildProcess process)

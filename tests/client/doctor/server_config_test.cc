@@ -39,6 +39,17 @@ TEST(ServerConfigOf, KnowsACertificateForClientsOnly) {
   EXPECT_FALSE(ServerConfigOf("r.toml", {{"decode", {"c:1"}}}).tls.for_clients_only);
 }
 
+TEST(ServerConfigOf, TakesTheCertificateOfBatonServeForOneForClientsOnly) {
+  const ConfigValues serve = {{"http-listen", {"0.0.0.0:8443"}}, {"tls-cert", {"s.crt"}}};
+  EXPECT_TRUE(ServerConfigOf("serve.toml", serve).tls.for_clients_only);
+  for (const char* workers : {"prefill", "decode", "workers-file"}) {
+    ConfigValues router = serve;
+    router[workers] = {"w"};
+    EXPECT_FALSE(ServerConfigOf("router.toml", router).tls.for_clients_only) << workers;
+  }
+  EXPECT_FALSE(ServerConfigOf("worker.toml", {{"tls-cert", {"w.crt"}}}).tls.for_clients_only);
+}
+
 TEST(ReadServerConfig, NamesAFileThatIsNotThere) {
   EXPECT_FALSE(ReadServerConfig("/nowhere.toml").ok());
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -110,6 +111,30 @@ TEST(ChildProcess, EndsWithItsParent) {
     absl::SleepFor(absl::Milliseconds(5));
   }
   EXPECT_TRUE(gone());
+}
+
+TEST(ReapOrphans, TakesTheEndOfAProcessWhoseParentEndedAndLeavesThatOfAnOwnChild) {
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);  // orphans become ours, as they do of process 1
+  auto own = Shell("exec sleep 60");
+  ASSERT_TRUE(own.ok()) << own.status();
+  auto parent = Shell("true & exit 0");
+  ASSERT_TRUE(parent.ok()) << parent.status();
+  ASSERT_TRUE(parent->Wait(kLong).has_value());
+  siginfo_t orphan{};
+  ASSERT_EQ(waitid(P_ALL, 0, &orphan, WEXITED | WNOWAIT), 0);
+  ASSERT_NE(orphan.si_pid, own->pid());
+  ReapOrphans({own->pid()});
+  siginfo_t gone{};
+  EXPECT_EQ(waitid(P_PID, static_cast<id_t>(orphan.si_pid), &gone, WEXITED | WNOHANG), -1);
+
+  own->Signal(SIGKILL);
+  siginfo_t ended{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(own->pid()), &ended, WEXITED | WNOWAIT), 0);
+  ReapOrphans({own->pid()});
+  const auto exit = own->Wait(kLong);
+  ASSERT_TRUE(exit.has_value());
+  EXPECT_EQ(exit->signal, SIGKILL);
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 }  // namespace
