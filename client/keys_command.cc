@@ -144,8 +144,7 @@ void KeysNewCommand::AddFlags(FlagSet& flags) {
                "Highest priority number of the tenant's requests; higher ones are lowered to it");
   flags.AddString("share=NAME", share_,
                   "Let the tenant share cached prefixes with all tenants that have the same NAME");
-  flags.AddBool("operator", operates_,
-                "Let the tenant's keys open the router's page and metrics");
+  flags.AddBool("operator", operates_, "Let the tenant's keys open the router's page and metrics");
   flags.AddExample("baton keys new --file keys.toml --tenant acme",
                    "Print a new key for the tenant acme");
   flags.AddExample("baton keys new --file keys.toml --tenant acme --streams 16",
