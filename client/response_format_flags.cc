@@ -55,16 +55,16 @@ absl::Status Fill(const std::string& name, const ResponseFormatFlags& flags,
 
 void AddResponseFormatFlags(FlagSet& flags, ResponseFormatFlags& format) {
   flags.SetGroup(FlagGroup::kRequest);
-  flags.AddBool("json-object", format.json_object, "Let the answer be a JSON object");
+  flags.AddBool("json-object", format.json_object, "Force the answer to be a JSON object");
   flags.AddString("json-schema=FILE", format.json_schema,
-                  "Let the answer be JSON that matches this JSON schema");
+                  "Force the answer to be JSON that matches the JSON schema in this file");
   flags.AddString("regex=REGEX", format.regex,
-                  "Let the answer match this regular expression from beginning to end");
-  flags.AddString("grammar=FILE", format.grammar,
-                  "Let the answer match the EBNF grammar in this file, beginning at its rule "
-                  "`root`");
+                  "Force the whole answer to match this regular expression");
+  flags.AddString(
+      "grammar=FILE", format.grammar,
+      "Force the answer to match the EBNF grammar in this file, starting at its rule `root`");
   flags.AddTexts("choice=TEXT", format.choices,
-                 "Let the answer be this text; repeat the flag for each allowed text");
+                 "Force the answer to be one of the given texts; repeat the flag for each text");
 }
 
 absl::StatusOr<v1::ResponseFormat> ReadResponseFormat(const FlagSet& flags,

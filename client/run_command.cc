@@ -111,12 +111,13 @@ void RunCommand::AddRequestFlags(FlagSet& flags) {
   AddSamplingFlags(flags, sampling_);
   AddResponseFormatFlags(flags, response_format_);
   flags.AddInt("n", choices_, 1, static_cast<int>(kMaxChoices),
-               "Number of answers, each printed when it is complete; -n is --max-tokens");
+               "Number of answers, each printed when it is complete. Not the same as -n, which is "
+               "short for --max-tokens");
   flags.AddNamed<v1::Speculative>(
       "speculative", speculative_,
       "Guess tokens so that one decode step yields several; the answer stays the same. ngram: from "
-      "earlier text; draft: with the server's draft model; auto: while it is faster; default: as "
-      "the server is set",
+      "earlier text; draft: with the server's draft model; auto: by either method, as long as that "
+      "is faster; default: the server's own setting",
       {{"default", v1::SPECULATIVE_UNSPECIFIED},
        {"auto", v1::SPECULATIVE_AUTO},
        {"ngram", v1::SPECULATIVE_NGRAM},

@@ -65,28 +65,28 @@ void AddSamplingFlags(FlagSet& flags, v1::SamplingParams& params) {
   v1::SamplingParams* const p = &params;
   flags.SetGroup(FlagGroup::kRequest);
   flags.Add("n,max-tokens=N",
-            absl::StrCat("Largest number of tokens to generate; without it, ", kDefaultMaxTokens,
-                         " or the rest of the context if that is less. --n sets the number of "
-                         "answers"),
+            absl::StrCat("Maximum number of tokens to generate; without it, ", kDefaultMaxTokens,
+                         " or the rest of the context if that is less. For the number of answers "
+                         "see --n"),
             Whole(1, [p](int value) { p->set_max_tokens(static_cast<uint32_t>(value)); }));
-  flags.Add("min-tokens=N", "Number of tokens before which the answer does not end; 0: no minimum",
+  flags.Add("min-tokens=N", "Minimum number of tokens to generate; 0: no minimum",
             Whole(0, [p](int value) { p->set_min_tokens(static_cast<uint32_t>(value)); }));
   flags.Add("temperature=X",
-            "Randomness of sampling; 0: always take the most likely token. Without it, the model "
-            "file's value counts, or else the server's --default-temperature",
+            "Randomness of sampling; 0: always take the most likely token. Without it, the value "
+            "in the model's file applies, or else the server's --default-temperature",
             Number(0, 100, [p](float value) { p->set_temperature(value); }));
-  flags.Add("top-p=X",
-            "Sample only from the most likely tokens that together have this probability; 1: no "
-            "limit. Without it, the model file's value counts, or else the server's "
-            "--default-top-p",
-            Number(kLeast, 1, [p](float value) { p->set_top_p(value); }));
+  flags.Add(
+      "top-p=X",
+      "Sample only from the most likely tokens that together have this probability; 1: no limit. "
+      "Without it, the value in the model's file applies, or else the server's --default-top-p",
+      Number(kLeast, 1, [p](float value) { p->set_top_p(value); }));
   flags.Add("top-k=N",
             "Sample only from this many of the most likely tokens; 0: no limit. Without it, the "
-            "model file's value counts",
+            "value in the model's file applies",
             Whole(-1, [p](int value) { p->set_top_k(value); }));
   flags.Add("min-p=X",
             "Sample only tokens with at least this fraction of the most likely token's "
-            "probability; 0: no limit. Without it, the model file's value counts",
+            "probability; 0: no limit. Without it, the value in the model's file applies",
             Number(0, 1, [p](float value) { p->set_min_p(value); }));
   flags.Add("presence-penalty=X",
             "Amount, -2 to 2, by which the score of tokens that already occur in the answer is "
@@ -98,7 +98,7 @@ void AddSamplingFlags(FlagSet& flags, v1::SamplingParams& params) {
             Number(-2, 2, [p](float value) { p->set_frequency_penalty(value); }));
   flags.Add("repetition-penalty=X",
             "Factor by which tokens that occur in the prompt or the answer become less likely; 1: "
-            "no change. Without it, the model file's value counts",
+            "no change. Without it, the value in the model's file applies",
             Number(kLeast, 100, [p](float value) { p->set_repetition_penalty(value); }));
   flags.Add("seed=N",
             "Seed of the sampling; the same request with the same seed has the same answer. "

@@ -270,7 +270,8 @@ void ReceiveMachine::On(const ReceiveEvent::Tick&) {
 }
 
 void ReceiveMachine::On(const ReceiveEvent::EventsLost&) {
-  absl::Status status = absl::ResourceExhaustedError("more came for the push than can wait here");
+  absl::Status status =
+      absl::ResourceExhaustedError("the KV transfer sent more messages than this worker queues");
   if (state_ == State::kReserved) return EndReservation(std::move(status));
   if (!Active()) return;
   Fail(PushRefused::REASON_OUT_OF_RANGE, std::move(status));

@@ -76,12 +76,12 @@ absl::StatusOr<AllowedHosts> ReadAllowedHosts(const std::vector<std::string>& na
 void AddAdviceFlags(FlagSet& flags, Planner::Options& advice, int& workers) {
   flags.SetGroup(FlagGroup::kLoad);
   flags.AddDouble("advice-utilisation=SHARE", advice.utilisation, 0.1, 1,
-                  "Share of time that a worker should be busy, for the number of workers that the "
-                  "router advises");
-  flags.AddDuration("advice-time-per-token", advice.time_per_token, absl::ZeroDuration(),
-                    absl::Hours(1),
-                    "Mean time per output token that the advised decode workers should reach; 0: "
-                    "twice the time of a worker with a single sequence");
+                  "Share of time for which workers should be busy; the router derives its advised "
+                  "number of workers from it");
+  flags.AddDuration(
+      "advice-time-per-token", advice.time_per_token, absl::ZeroDuration(), absl::Hours(1),
+      "Target for the mean time per output token, from which the router derives its advised number "
+      "of decode workers; 0: twice what a worker needs for a single sequence");
   flags.AddDuration("advice-window", advice.window, absl::Seconds(3), absl::Hours(1),
                     "Time over which load is measured for the advice; fewer workers are advised "
                     "only after four such windows");
@@ -116,8 +116,8 @@ void AddPlacementFlags(FlagSet& flags, std::string& policy, std::string& disaggr
                   {"round_robin", "least_loaded", "prefix_aware"});
   AddDisaggregateFlag(flags, disaggregate);
   flags.AddDuration("resume-timeout", machine.worker_timeout, absl::Milliseconds(1), absl::Hours(1),
-                    "Longest time to retry a broken request. Also the longest wait, beyond "
-                    "--max-queue-time, until a chosen worker accepts a request");
+                    "How long to retry a request that broke off. Also how long, after "
+                    "--max-queue-time, to wait for a chosen worker to accept a request");
   flags.SetGroup(FlagGroup::kConnection);
   flags.AddDuration("stall-timeout", machine.stall_timeout, absl::Milliseconds(1), absl::Hours(1),
                     "Longest time that a client may leave its stream unread before the request "
@@ -187,12 +187,13 @@ void RouterFlags::AddTo(FlagSet& flags) {
   AddServerFlags(flags, server);
   AddTlsClientCaFlag(flags, server.tls.client_ca_file);
   flags.AddBool("plain-workers", router.plain_workers,
-                "Call workers without TLS; all must be on loopback. --tls-cert is then for clients "
-                "only and needs no role, and --tls-ca is optional");
+                "Call workers without TLS; all must be on loopback. --tls-cert is then shown to "
+                "clients only and needs no role in its SPIFFE ID, and --tls-ca is optional");
   AddModelFileFlags(flags, model, model_sha256, "; the weights may be missing");
-  flags.AddBool("allow-mixed-revisions", router.allow_mixed_revisions,
-                "Accept workers of another model with the tokenizer of --model, while one model "
-                "replaces another; system_fingerprint in an answer names its model");
+  flags.AddBool(
+      "allow-mixed-revisions", router.allow_mixed_revisions,
+      "Accept also workers that serve another model if it has the tokenizer of --model, for "
+      "replacing a model without a pause; system_fingerprint in an answer names its model");
   AddServedModelNameFlag(flags, names.served);
   AddModelAliasFlag(flags, names.aliases);
   AddSamplingDefaultFlags(flags, sampling);

@@ -129,7 +129,7 @@ class Documents(unittest.TestCase):
         (numbers,) = re.findall(r"^\*\*Measured\*\*(.*?)^## ", text, re.MULTILINE | re.DOTALL)
         rows = re.findall(r"^\| .*\(docs/benchmarks/\w+\.md\)", numbers, re.MULTILINE)
         self.assertGreaterEqual(len(rows), 3)
-        self.assertIn("**Behind**", numbers)
+        self.assertIn("**Slower than the peer**", numbers)
 
     def test_the_tables_of_models_name_what_the_code_serves(self):
         def source(path):

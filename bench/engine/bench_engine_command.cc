@@ -301,7 +301,7 @@ void BenchEngineCommand::AddFlags(FlagSet& flags) {
   flags.AddExample("baton bench engine --model model.gguf -p 512 -n 64 -d 0,4096 -b 1,16",
                    "Measure with an empty and a filled KV cache, and with 1 and 16 sequences");
   flags.AddExample("baton bench engine --shape llama-3.2-1b --weights q4_k --json",
-                   "Measure random weights, for a script");
+                   "Measure a model with random weights, and print JSON for a script");
 }
 
 int BenchEngineCommand::Run(const FlagSet& flags) {

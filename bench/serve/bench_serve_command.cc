@@ -128,18 +128,18 @@ void BenchServeCommand::AddRunFlags(FlagSet& flags) {
   AddGeneratedLoadFlags(flags, options_.load, options_.seed);
   flags.AddInt("max-concurrency", options_.load.concurrency, 0, 1 << 16,
                "Number of streams that are kept busy, instead of --request-rate: each sends its "
-               "next request when the former has ended; 0: no streams");
+               "next request when the previous one has ended; 0: no streams");
   flags.AddTexts("class=SPEC", options_.classes,
                  "Run several loads at once, one per --class: "
                  "NAME:rate=R|concurrency=N,input=N,output=N,trace=FILE");
   flags.AddInt("vocab-size", options_.vocab_size, 1, 1 << 24,
-               "Number of token ids, from 0 up, that generated prompts are made of");
+               "Number of different tokens in generated prompts, which use the token ids 0 to N-1");
   flags.AddDuration("duration", options_.run.duration, absl::Milliseconds(1), absl::Hours(24),
-                    "Time that is measured; a trace at its own pace is measured to its end unless "
-                    "this is given");
+                    "Length of the measurement. A trace that is replayed at its recorded times is "
+                    "measured to its end unless this is given");
   flags.AddDuration("warmup", options_.run.warmup, absl::ZeroDuration(), absl::Hours(1),
-                    "Time of load before the measurement; a trace at its own pace has none unless "
-                    "this is given");
+                    "Time of load before the measurement. A trace that is replayed at its recorded "
+                    "times has no warm-up unless this is given");
   AddObjectiveFlag(flags, options_.run.objective);
 }
 

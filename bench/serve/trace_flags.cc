@@ -11,10 +11,10 @@ namespace baton {
 
 void AddTraceFlags(FlagSet& flags, std::string& path, TraceOptions& trace) {
   flags.SetGroup(FlagGroup::kLoad);
-  flags.AddString(
-      "trace=FILE", path,
-      "Trace to replay, with lengths, shared prefixes and perhaps times of requests: "
-      "Mooncake JSONL, Azure CSV, or lines of `prompt tokens, output tokens, page ids`");
+  flags.AddString("trace=FILE", path,
+                  "Trace to replay, with the lengths, shared prefixes and, optionally, arrival "
+                  "times of requests: Mooncake JSONL, Azure CSV, or lines of `prompt tokens, "
+                  "output tokens, ids of the prompt's pages`");
   flags.AddDouble("time-scale", trace.time_scale, 1e-6, 1e6,
                   "Factor on the arrival times of --trace; 0.5 sends requests twice as fast");
   flags.AddDouble("input-scale", trace.input_scale, 1e-6, 1e6,

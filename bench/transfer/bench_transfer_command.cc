@@ -160,25 +160,26 @@ void BenchTransferCommand::AddFlags(FlagSet& flags) {
                   "Model whose KV cache is sent; `baton bench engine --help` lists the names");
   flags.AddBytes("bytes", options_.bytes, "Approximate size of the KV cache");
   flags.AddString("device=cpu|cuda|cuda:N", options_.device,
-                  "Device whose memory has both KV caches of a push");
+                  "Device whose memory holds both KV caches, the sender's and the receiver's");
   flags.AddString("kv-wire-dtype", options_.kv_wire_dtype,
-                  "Type of KV values that a push sends; the KV caches are f16, and both sides "
-                  "convert other types",
+                  "Type of the KV values that are sent; the KV caches are f16, so sender and "
+                  "receiver convert another type",
                   KvTypeNamesAndAuto());
   flags.AddInt("kv-copy-threads", options_.copy_threads, 0, kMaxCopyThreads,
-               "Threads for checksums, conversions and copies on each side of a push from or to a "
-               "GPU; 0: by the number of CPUs, as in a worker");
+               "Threads on each side for checksums, conversions and copies if the KV caches are on "
+               "a GPU; 0: by the number of CPUs, as in a worker");
   flags.AddInts("message", options_.message_bytes, kMinTriedBytes, kMaxTriedBytes,
-                "Sizes to try, in bytes, for the messages of a push and the calls of a socket");
+                "Sizes to try, in bytes: of each gRPC message that carries KV, and of each call in "
+                "the comparison with a plain socket");
   flags.AddInts("connections", options_.connections, 1, kMaxKvStreams,
-                "Numbers of connections to try for a push");
+                "Numbers of connections to try");
   flags.AddInt(
       "rounds", options_.rounds, 1, kMaxRounds,
       "Number of rounds, each of which measures everything in turn; the report shows medians");
   flags.AddBool("json", options_.json, kJsonHelp);
   flags.AddExample("baton bench transfer", "Measure with the KV cache of an 8B model");
   flags.AddExample("baton bench transfer --shape llama-3.2-1b --bytes 64MiB --rounds 9",
-                   "Measure a smaller KV cache more often");
+                   "Measure with a smaller KV cache, in more rounds");
 }
 
 int BenchTransferCommand::Run(const FlagSet&) {

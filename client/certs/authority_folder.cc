@@ -17,9 +17,9 @@ constexpr size_t kMaxAuthorityBytes = 1 << 20;
 absl::StatusOr<std::string> ReadAuthorityFile(const std::string& path) {
   absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxAuthorityBytes);
   if (text.ok()) return text;
-  return absl::InvalidArgumentError(
-      absl::StrCat(text.status().message(),
-                   ", make an authority with `baton certs init`, or name its --folder"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      text.status().message(),
+      "; make an authority with `baton certs init`, or give the authority's folder by --folder"));
 }
 
 // The trust domain of an authority is its one URI, spiffe://<trust domain>.

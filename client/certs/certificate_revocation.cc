@@ -132,8 +132,9 @@ absl::StatusOr<std::vector<std::string>> SerialsOf(const std::string& folder,
   }
   if (!serials.empty()) return serials;
   return absl::InvalidArgumentError(
-      absl::StrCat(path, ": has no certificate of ", id,
-                   "; give its --name, or its serial number, which `openssl x509 -serial` prints"));
+      absl::StrCat(path, ": has no certificate for ", id,
+                   "; give the holder's --name, or the certificate's serial number, which `openssl "
+                   "x509 -serial` prints"));
 }
 
 bool IsSerial(absl::string_view text) {

@@ -102,7 +102,7 @@ Findings CheckWorkersOf(const ServerConfig& config, size_t& left) {
 void DoctorCommand::AddFlags(FlagSet& flags) {
   flags.SetGroup(FlagGroup::kGeneral);
   flags.AddPositionals("CONFIG", config_files_,
-                       "Configuration files (TOML) to check, as servers take them by --config");
+                       "Configuration files (TOML) to check: those that servers get by --config");
   flags.AddString("model=FILE", model_,
                   "GGUF file or Hugging Face folder to check, besides the models that the "
                   "configuration files name");

@@ -169,7 +169,8 @@ void PlanCommand::AddFlags(FlagSet& flags) {
   AddTraceFlags(flags, options_.load.trace, options_.trace);
   AddObjectiveFlag(flags, options_.objective);
   flags.AddDouble("goodput-target=SHARE", options_.good_share, 0.001, 1,
-                  "Share of the requests that must meet --objective, if a number of workers is 0");
+                  "Share of the requests that must meet --objective when --prefill-workers or "
+                  "--decode-workers is 0");
   AddFleetFlags(flags);
   flags.SetGroup(FlagGroup::kOutput);
   flags.AddBool("json", options_.json, kJsonHelp);
@@ -207,11 +208,11 @@ void PlanCommand::AddFleetFlags(FlagSet& flags) {
                  "Memory of each worker's KV cache");
   flags.AddBytes(
       "link-bytes-per-second", options_.link_bytes_per_s,
-      "Network bandwidth of each worker for KV caches, in bytes per second and direction");
+      "Network bandwidth of each worker for KV caches, in bytes per second in each direction");
   flags.AddDuration("request-overhead", options_.request_overhead, absl::ZeroDuration(),
                     absl::Seconds(10),
-                    "Time of each request in the router and in calls, besides waiting, prefill and "
-                    "KV transfer");
+                    "Fixed time that each request takes for the router and RPCs, besides waiting, "
+                    "prefill and KV transfer");
 }
 
 int PlanCommand::Run(const FlagSet& flags) {

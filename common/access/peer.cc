@@ -75,7 +75,7 @@ absl::StatusOr<Peer> ReadPeer(absl::string_view id) {
   const std::vector<absl::string_view> parts = absl::StrSplit(rest, absl::MaxSplits('/', 3));
   BATON_RETURN_IF_ERROR(CheckTrustDomain(parts[0]));
   if (parts.size() < 2 || parts[1] != "baton") {
-    return absl::InvalidArgumentError("its path does not begin with /baton/");
+    return absl::InvalidArgumentError("the path of the SPIFFE ID does not begin with /baton/");
   }
   if (parts.size() < 3) return absl::InvalidArgumentError("the role is missing");
   BATON_ASSIGN_OR_RETURN(const Role role, RoleFromName(parts[2]));

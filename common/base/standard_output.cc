@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -58,6 +59,11 @@ void WriteOutput(absl::string_view text) {
   if (!OutputIsTerminal()) return WriteOrEnd(text);
   absl::MutexLock lock(&terminal_mutex);
   WriteOrEnd(terminal_filter.Filter(text));
+}
+
+int TerminalColumns() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 void ClearTerminal() {

@@ -23,6 +23,10 @@ void IgnoreSigpipe();
 // may mingle.
 void WriteOutput(absl::string_view text);
 
+// Returns the width of the terminal on standard output. 0 if it is no terminal, or does not say.
+// Thread-safe.
+int TerminalColumns();
+
 // Empties the screen and the scrollback of standard output if that is a terminal. Thread-safe.
 void ClearTerminal();
 

@@ -10,16 +10,16 @@ void AddTlsFlags(FlagSet& flags, TlsFlags& tls) {
                   "Certificate chain of this process (PEM); needs --tls-key");
   flags.AddString("tls-key=FILE", tls.key_file, "Private key of --tls-cert (PEM)");
   flags.AddString("tls-ca=FILE", tls.ca_file,
-                  "CA that must have signed the peer's certificate (PEM); enough for a client "
-                  "with an API key");
+                  "CA that must have signed the peer's certificate (PEM). A client with an API key "
+                  "needs no other --tls flag");
   flags.AddString("tls-crl=FILE", tls.crl_file,
                   "Revocation lists of the CAs (PEM); peers with a revoked certificate are "
                   "rejected");
   flags.AddString("tls-server-name=NAME", tls.server_name,
                   "Name that the peer's certificate must contain; empty: the host that was called");
   flags.AddBool("insecure", tls.insecure,
-                "Allow plain text beyond loopback, even API keys; a router without keys then "
-                "accepts all clients");
+                "Allow unencrypted connections beyond loopback, even with API keys in them; a "
+                "router without keys then accepts all clients");
 }
 
 }  // namespace baton

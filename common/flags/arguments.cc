@@ -147,7 +147,7 @@ absl::StatusOr<std::optional<HelpRequest>> FindHelpRequest(
 
 // Prints the help of `command` and ends the process.
 [[noreturn]] void ShowHelp(const CommandFacts& facts, const HelpRequest& request) {
-  WriteOutput(HelpText(facts, request, HelpColumns()));
+  WriteOutput(HelpText(facts, request, HelpColumns(TerminalColumns())));
   std::exit(0);
 }
 

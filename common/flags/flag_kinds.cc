@@ -104,7 +104,9 @@ FlagValue IntValue(int& value, int min, int max) {
     BATON_ASSIGN_OR_RETURN(value, ParseInt(text, min, max));
     return absl::OkStatus();
   };
-  return {.set = set, .default_text = absl::StrCat(value), .placeholder = "N"};
+  // A default beyond the limits stands for no value.
+  const std::string default_text = value < min ? "" : absl::StrCat(value);
+  return {.set = set, .default_text = default_text, .placeholder = "N"};
 }
 
 FlagValue IntsValue(std::vector<int>& values, int min, int max) {

@@ -1,8 +1,5 @@
 #include "common/flags/help_text.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -142,12 +139,8 @@ void AppendGroups(std::string& out, const CommandFacts& facts, size_t columns) {
 
 }  // namespace
 
-int HelpColumns() {
-  constexpr int kFewest = 60;
-  constexpr int kMost = 100;
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return std::clamp<int>(size.ws_col, kFewest, kMost);
+int HelpColumns(int terminal_columns) {
+  return terminal_columns == 0 ? 80 : std::clamp(terminal_columns, 60, 100);
 }
 
 std::string HelpText(const CommandFacts& facts, const HelpRequest& request, int columns) {

@@ -14,8 +14,8 @@ struct HelpRequest {
   std::optional<FlagGroup> group = std::nullopt;
 };
 
-// The width of the terminal on standard output, within [60, 100] columns. 80 if there is none.
-int HelpColumns();
+// Returns the width of help for a terminal of this width: within [60, 100] columns, 80 for 0.
+int HelpColumns(int terminal_columns);
 
 // Returns the help of a command, in lines of at most `columns` characters, except that no word is
 // broken. Plain help shows the flags that facts.first names and then the names of the groups. If it

@@ -71,7 +71,7 @@ absl::Status CheckGgufPart(const GgufContents& part, const std::string& path,
   const GgufSplit expected = {.number = number, .count = first.count, .tensors = first.tensors};
   if (split == expected) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(path, ": its keys under 'split.' are not those of part ", number + 1, " of ",
+      absl::StrCat(path, ": its keys under 'split.' do not match part ", number + 1, " of ",
                    first.count, " with ", first.tensors, " tensors in all; ", kFetchParts));
 }
 

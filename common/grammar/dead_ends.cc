@@ -324,10 +324,10 @@ absl::Status DeadEndFinder::CheckWaysOn(int32_t id) const {
       continue;
     }
     if (!begun && !BeginsInVain(rules_.At(part))) break;  // so the sequence cannot begin
-    return absl::InvalidArgumentError(
-        absl::StrCat(Shown(part), " matches no text",
-                     options_.json_string ? " that a JSON string has without escapes" : "",
-                     ", so that an answer could not continue there; remove or change that part"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        Shown(part), " matches ",
+        options_.json_string ? "only characters that a JSON string must escape" : "no text",
+        ", so an answer could not continue there; remove or change that part"));
   }
   return absl::OkStatus();
 }

@@ -26,7 +26,7 @@ absl::StatusOr<uint32_t> TakeHex(absl::string_view body, size_t& at, size_t digi
     point = point * 16 + static_cast<uint32_t>(digit);
   }
   if (point > 0x10FFFF || (point >= 0xD800 && point <= 0xDFFF)) {
-    return absl::InvalidArgumentError("an escape is not a Unicode character");
+    return absl::InvalidArgumentError("an escape sequence does not stand for a Unicode character");
   }
   return point;
 }

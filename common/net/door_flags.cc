@@ -9,9 +9,10 @@ void AddServerKeyFlags(FlagSet& flags, std::string& api_keys, std::string& serve
   flags.AddString("api-keys=FILE", api_keys,
                   "File of tenants, API keys and limits, written by `baton keys`; every client "
                   "then needs a key or a certificate");
-  flags.AddString("serve-key-file=FILE", serve_key_file,
-                  "File with your own API keys, one per line, mode 0600; every client then needs "
-                  "a key or a certificate");
+  flags.AddString(
+      "serve-key-file=FILE", serve_key_file,
+      "File with your own API keys, one per line, mode 0600; clients then need a key or "
+      "certificate");
   flags.AddForeign("api-key",
                    "others can read a key on a command line; write it to a file of mode 0600 and "
                    "give --serve-key-file FILE");
@@ -27,9 +28,9 @@ void AddTlsClientCaFlag(FlagSet& flags, std::string& file) {
 void AddFleetSecretFlag(FlagSet& flags, std::string& file) {
   flags.SetGroup(FlagGroup::kSecurity);
   flags.AddString("fleet-secret-file=FILE", file,
-                  "File with 64 hexadecimal digits that keep the cached prefixes of tenants "
-                  "apart, the same for all routers of a fleet. Empty: this user's secret if "
-                  "--listen is on loopback, else a random one");
+                  "File with the fleet's secret, 64 hexadecimal digits, which separates the cached "
+                  "prefixes of tenants; all routers of a fleet need the same one. Empty: a secret "
+                  "stored for this user if --listen is on loopback, else a random one");
 }
 
 void AddHttpAccessFlags(FlagSet& flags, std::vector<std::string>& cors_origins,
@@ -62,8 +63,8 @@ void AddMaxQueueTimeFlag(FlagSet& flags, absl::Duration& max_queue_time) {
 void AddRequestRecordFlags(FlagSet& flags, const RequestRecordValues& values) {
   flags.SetGroup(FlagGroup::kObservability);
   flags.AddString("access-log=FILE|stderr|none", values.access_log,
-                  "Destination of one line per finished request, without its text. A file may be "
-                  "moved away for rotation");
+                  "Destination of one line per finished request, without prompt and answer texts. "
+                  "A file may be moved away for rotation");
   flags.AddString("trace-file=FILE", values.trace_file,
                   "File for the stages of every finished request, as Trace Events for Perfetto; "
                   "renamed to FILE.1 at a restart. Empty: none");

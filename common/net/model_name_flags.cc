@@ -67,8 +67,8 @@ void AddModelFileFlags(FlagSet& flags, std::string& model, std::string& sha256,
   flags.SetGroup(FlagGroup::kModel);
   flags.AddString("model=FILE", model, absl::StrCat("GGUF file or Hugging Face folder", note));
   flags.AddString("model-sha256=HEX", sha256,
-                  "SHA-256 that the model must have: the output of `sha256sum FILE`. For several "
-                  "files docs/models.md has the command");
+                  "SHA-256 that the model must have: the output of `sha256sum FILE`. For a model "
+                  "of several files, see the command in docs/models.md");
 }
 
 void AddServedModelNameFlag(FlagSet& flags, std::vector<std::string>& names) {

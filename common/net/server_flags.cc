@@ -29,7 +29,7 @@ void AddServerFlags(FlagSet& flags, ServerFlags& server) {
                    "--advertised-host");
   flags.SetGroup(FlagGroup::kObservability);
   flags.AddAddress("health-listen", server.health_listen,
-                   "Address of a gRPC server for health probes only, never encrypted: the "
+                   "Address of an unencrypted gRPC server for health probes only, with the "
                    "services startup, liveness and readiness; empty: none");
   flags.AddAddress("metrics-listen", server.metrics_listen,
                    "Address of GET /metrics for Prometheus, over plain HTTP; empty: none");
@@ -41,7 +41,7 @@ void AddServerFlags(FlagSet& flags, ServerFlags& server) {
   flags.AddString("log-format", server.log_format, "Format of log lines", {"text", "json"});
   flags.SetGroup(FlagGroup::kProcess);
   flags.AddBool("reuse-port", server.reuse_port,
-                "Open ports with SO_REUSEPORT, because another process of the same user, such as "
+                "Open ports with SO_REUSEPORT; needed if another process of the same user, such as "
                 "`baton serve`, has reserved them");
   flags.AddDuration("shutdown-timeout", server.shutdown_timeout, absl::ZeroDuration(),
                     absl::Hours(24),

@@ -26,7 +26,7 @@ absl::StatusOr<size_t> VocabularySize(const GgufFile& file, absl::Span<const int
   if (*rows > Vocabulary::kMaxTokens) {
     return absl::InvalidArgumentError(
         absl::StrCat(tokens, " has ", kinds.size(), " tokens, and the model's embedding has ",
-                     *rows, " rows; at most ", Vocabulary::kMaxTokens, " are supported"));
+                     *rows, " rows; at most ", Vocabulary::kMaxTokens, " rows are supported"));
   }
   for (size_t id = static_cast<size_t>(*rows); id < kinds.size(); ++id) {
     if (HasLiteralOnly(kinds[id])) continue;

@@ -47,10 +47,10 @@ absl::Status CheckSpeculation(const ModelRuntimeOptions& runtime) {
 
 void AddMemoryFlags(FlagSet& flags, MemoryOptions& memory) {
   flags.SetGroup(FlagGroup::kKvCache);
-  flags.AddBytes(
-      "kv-cache-memory-bytes", memory.kv_cache_memory_bytes,
-      "Memory for the KV cache. 0: on a GPU, the rest of --gpu-memory-utilization; on a CPU, room "
-      "for two full-length sequences, at least 1 GiB, but at most a quarter of the free memory");
+  flags.AddBytes("kv-cache-memory-bytes", memory.kv_cache_memory_bytes,
+                 "Memory for the KV cache. 0: on a GPU, what weights and work buffers leave of the "
+                 "share --gpu-memory-utilization; on a CPU, room for two full-length sequences, at "
+                 "least 1 GiB, but at most a quarter of the free memory");
   flags.AddInt("num-kv-blocks", memory.num_kv_blocks, 0, kMaxKvBlocks,
                "Number of blocks in the KV cache, instead of --kv-cache-memory-bytes; a draft "
                "model gets the same number. 0: not set");
@@ -71,8 +71,8 @@ void AddEngineFlags(FlagSet& flags, EngineOptions& engine) {
   flags.SetGroup(FlagGroup::kSpeculation);
   flags.AddNamed("speculative", engine.speculation,
                  "Guess tokens so that one decode step yields several; the output stays the same. "
-                 "auto: while it is faster; ngram: from earlier text; draft: with --draft-model; "
-                 "none: never",
+                 "auto: by either method, as long as that is faster; ngram: from earlier text; "
+                 "draft: with --draft-model; none: never",
                  SpeculationModes());
 }
 
@@ -125,8 +125,8 @@ void AddComputeFlags(FlagSet& flags, BackendOptions& backend, EngineOptions& eng
                   "Instruction set for computing on the CPU; auto: the best one available",
                   {"auto", "avx512", "avx2", "portable"});
   flags.AddBool("deterministic", backend.deterministic,
-                "Make results on CUDA bit-identical for every batch, chunk and step, at some cost "
-                "in speed; results on CPUs always are");
+                "Make results on CUDA bit-identical however requests are batched and split into "
+                "chunks, at some cost in speed. CPU results are always bit-identical");
   flags.AddInt("max-num-batched-tokens", engine.max_num_batched_tokens, kChunkTokens, 1 << 20,
                "Maximum number of tokens in a step. A step that prefills takes as many as fit "
                "into 100 ms, but at least 64");
@@ -147,8 +147,8 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
                  Quantisations());
   flags.SetGroup(FlagGroup::kSpeculation);
   flags.AddString("draft-model=FILE", worker.runtime.draft_model,
-                  "Smaller GGUF model with the same vocabulary that decode workers use to guess "
-                  "tokens; see --speculative");
+                  "Smaller GGUF model with which decode workers guess tokens; it must have the "
+                  "same vocabulary. See --speculative");
   AddServedModelNameFlag(flags, worker.served_model_names);
   AddComputeFlags(flags, worker.runtime.backend, worker.runtime.engine);
   AddEngineFlags(flags, worker.runtime.engine);

@@ -56,7 +56,7 @@ std::unique_ptr<WorkerProcess> WorkerProcess::Start(const std::string& program,
   TuneProcessForBulk();
   WorkerFlags flags;
   const bool prefills = role == internal::v1::WORKER_ROLE_PREFILL;
-  FlagSet flag_set(program, prefills ? "Compute prompts and send their KV caches to decode workers"
+  FlagSet flag_set(program, prefills ? "Prefill prompts and send their KV caches to decode workers"
                                      : "Generate tokens from prompts and from received KV caches");
   AddWorkerFlags(flag_set, flags);
   ShowWorkerHelp(flag_set, program, prefills);

@@ -65,7 +65,7 @@ absl::Status CheckNoForeignPage(const HttpRequest& head, const AllowedHosts& hos
   // A page of this router's own, or of a program of this machine on another port? Only the former.
   if (IsOwnOrigin(origin, head.Header("host"))) return absl::OkStatus();
   return absl::PermissionDeniedError(
-      absl::StrCat("pages of ", LogSafe(std::string(origin)),
+      absl::StrCat("web pages from ", LogSafe(std::string(origin)),
                    " may not call this router; its flag --http-cors-origin can allow them"));
 }
 
@@ -74,8 +74,8 @@ absl::Status CheckPageOfThisMachine(const HttpRequest& head) {
       CheckHost(head, AllowedHosts{}, "by other names an operator's key is needed"));
   const absl::string_view origin = head.Header("origin");
   if (origin.empty() || IsOwnOrigin(origin, head.Header("host"))) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat("pages of ", LogSafe(origin), " may not read the router's page and metrics"));
+  return absl::PermissionDeniedError(absl::StrCat("web pages from ", LogSafe(origin),
+                                                  " may not read the router's page and metrics"));
 }
 
 absl::Status CheckOwnPage(const HttpRequest& head) {

@@ -209,7 +209,8 @@ bool HttpAnswer::RunOnPool(std::function<void()> work) {
 void HttpAnswer::Break() {
   if (over_) return;
   if (!begun_)
-    return EndWith(absl::UnavailableError("the other prompts were not accepted in time"));
+    return EndWith(
+        absl::UnavailableError("the request's other prompts were not accepted by workers in time"));
   exchange_->Break();
   End(/*client_left=*/false);
 }

@@ -113,6 +113,13 @@ TEST_F(HelpTextTest, HasNoLineThatIsWiderThanAskedFor) {
   }
 }
 
+TEST(HelpColumns, AreThoseOfTheTerminalWithinLimits) {
+  EXPECT_EQ(HelpColumns(0), 80);
+  EXPECT_EQ(HelpColumns(20), 60);
+  EXPECT_EQ(HelpColumns(90), 90);
+  EXPECT_EQ(HelpColumns(300), 100);
+}
+
 TEST(FlagGroups, AreFoundByTheirNames) {
   EXPECT_EQ(FlagGroupName(FlagGroup::kPrefillDecode), "prefill-decode");
   for (const FlagGroup group : kFlagGroups) EXPECT_EQ(FindFlagGroup(FlagGroupName(group)), group);

@@ -124,9 +124,8 @@ TEST_F(SplitFiles, TheEmbeddingOfALaterPartCountsForTheTokenizerIfThePartIsThere
 TEST_F(SplitFiles, MustBeOfOneModel) {
   const std::string second = folder_.path() + "/" + PartName(2, 3);
   Write(2, ThirdOfModel(3));
-  EXPECT_THAT(ErrorOf(First()),
-              StartsWith(second + ": its keys under 'split.' are not those of part 2 of 3 with 6 "
-                                  "tensors in all; fetch all parts"));
+  EXPECT_THAT(ErrorOf(First()), StartsWith(second + ": its keys under 'split.' do not match part 2 "
+                                                    "of 3 with 6 tensors in all; fetch all parts"));
   Write(2, GgufBuilder().Text("general.name", "whole"));
   EXPECT_THAT(ErrorOf(First()), StartsWith(second + ": its keys under 'split.'"));
   Write(2, ThirdOfModel(2).TensorWithData("a1", {8}, 0, std::string(32, 'x')));

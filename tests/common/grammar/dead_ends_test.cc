@@ -107,7 +107,7 @@ TEST(DeadEnds, ASchemasStringsAndPatternsHaveNoHalves) {
 TEST(DeadEnds, APatternThatWouldWantWhatJsonEscapesIsRefused) {
   for (const char* pattern : {R"(a\"|b)", R"(a\\\\|b)", R"(b|[a-c]?\\n)", R"(b|a[\\x00-\\x1f]c)"}) {
     EXPECT_THAT(PatternFault(pattern),
-                HasSubstr(" matches no text that a JSON string has without escapes, so that"))
+                HasSubstr(" matches only characters that a JSON string must escape, so an"))
         << pattern;
   }
   for (const char* pattern : {R"(\"?a)", R"((\\n|b)c)", R"([^b]+)", R"(a(\"x|b))", R"([\"-z]a)"}) {
@@ -117,7 +117,7 @@ TEST(DeadEnds, APatternThatWouldWantWhatJsonEscapesIsRefused) {
 
 TEST(DeadEnds, ARuleThatMatchesNothingIsRefusedBehindSomething) {
   EXPECT_EQ(GrammarFault("root ::= \"a\" x\nx ::= x | y \"b\"\ny ::= y"),
-            "response_format.grammar: rule x matches no text, so that an answer could not continue "
+            "response_format.grammar: rule x matches no text, so an answer could not continue "
             "there; remove or change that part");
   for (const int token : {70000, 0xc0, 0xed, 0xff}) {
     EXPECT_THAT(GrammarFault(absl::StrCat("root ::= [a-c]* Token(", token, ")")),

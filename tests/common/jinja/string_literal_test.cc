@@ -46,7 +46,8 @@ TEST(StringLiteral, HexadecimalEscapesHaveTheirExactNumberOfDigits) {
 
 TEST(StringLiteral, RefusesSurrogatesAndWhatIsBeyondUnicode) {
   for (const absl::string_view body : {R"(\ud800)", R"(\udfff)", R"(\U00110000)"}) {
-    EXPECT_EQ(Unescaped(body), "error: an escape is not a Unicode character") << body;
+    EXPECT_EQ(Unescaped(body), "error: an escape sequence does not stand for a Unicode character")
+        << body;
   }
   EXPECT_EQ(Unescaped(R"(\ud7ff\ue000\U0010ffff)"), "\ud7ff\ue000\U0010ffff");
 }

@@ -182,7 +182,7 @@ TEST_F(WeightsTest, RefusesADivisorThatIsNone) {
                               std::numeric_limits<float>::infinity()}) {
     GgufBuilder builder = Whole();
     builder.TensorWithData("rope_freqs.weight", {2}, kF32, Floats({1.0f, divisor}));
-    EXPECT_EQ(ErrorOf(builder).rfind("m.gguf: tensor 'rope_freqs.weight' holds ", 0), 0u)
+    EXPECT_EQ(ErrorOf(builder).rfind("m.gguf: tensor 'rope_freqs.weight' contains ", 0), 0u)
         << divisor;
   }
 }

@@ -52,7 +52,7 @@ TEST(VocabularySize, MoreRowsThanAVocabularyTakesAreRefused) {
   EXPECT_THAT(std::string(VocabularySize(FileWithRows(Vocabulary::kMaxTokens + 1), {1}, "tokens")
                               .status()
                               .message()),
-              HasSubstr("has 1048577 rows; at most 1048576 are supported"));
+              HasSubstr("has 1048577 rows; at most 1048576 rows are supported"));
 }
 
 }  // namespace
