@@ -16,7 +16,7 @@ namespace baton {
 int BatonMain(int argc, char** argv) {
   IgnoreSigpipe();
   LogLibraryMessages();
-  CLI::App app("Baton serves large language models with prefill and decode on separate workers.",
+  CLI::App app("Baton serves large language models with prefill and decode on separate workers",
                "baton");
   app.require_subcommand(1);
   AddHelpFlags(app, Version());

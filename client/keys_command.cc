@@ -55,7 +55,7 @@ absl::Status Change(const std::string& path, bool create,
   };
   if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": another baton keys is changing it; try again"));
+        absl::StrCat(path, ": another `baton keys` command is changing it; try again"));
   }
   KeysFile file;
   if (!create || access(path.c_str(), F_OK) == 0) {
@@ -176,7 +176,7 @@ absl::Status KeysNewCommand::Add(const FlagSet& flags, const std::string& key) c
     if (same != file.keys.end()) {
       return absl::InvalidArgumentError(
           absl::StrCat("--key-from: ", file_, " has this key already, with the id ", ApiKeyId(hash),
-                       same->revoked ? ", revoked" : "", "; bring another one"));
+                       same->revoked ? ", revoked" : "", "; give a different key"));
     }
     BATON_RETURN_IF_ERROR(CheckName("--tenant", tenant_));
     if (!share_.empty()) BATON_RETURN_IF_ERROR(CheckName("--share", share_));

@@ -57,7 +57,7 @@ void AddResponseFormatFlags(FlagSet& flags, ResponseFormatFlags& format) {
   flags.SetGroup(FlagGroup::kRequest);
   flags.AddBool("json-object", format.json_object, "Force the answer to be a JSON object");
   flags.AddString("json-schema=FILE", format.json_schema,
-                  "Force the answer to be JSON that matches the JSON schema in this file");
+                  "Force the answer to be JSON of the schema in this file");
   flags.AddString("regex=REGEX", format.regex,
                   "Force the whole answer to match this regular expression");
   flags.AddString(

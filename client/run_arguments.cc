@@ -39,8 +39,8 @@ absl::StatusOr<RunArguments> ReadRunArguments(const std::optional<std::string>& 
   if (model) return RunArguments{.model = *first, .prompt = second};
   return absl::InvalidArgumentError(
       absl::StrCat("'", LogSafe(*first),
-                   "' is not a GGUF file or a Hugging Face folder, but the first of two arguments "
-                   "must be one; quote a prompt that has spaces in it"));
+                   "' is not a GGUF file or a Hugging Face folder; if there are two arguments, the "
+                   "first must be a model, so quote a prompt that has spaces"));
 }
 
 }  // namespace baton

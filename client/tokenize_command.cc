@@ -44,9 +44,9 @@ int TokenizeCommand::Run(const FlagSet&) {
       text_.has_value() ? *text_ : std::string(std::istreambuf_iterator<char>(std::cin), {});
   const auto ids = (*tokenizer)->Encode(text, {.parse_special = special_, .lossy = lossy_});
   if (!ids.ok()) {
-    return ExitUsage("baton tokenize",
-                     absl::InvalidArgumentError(absl::StrCat("the text: ", ids.status().message(),
-                                                             "; --lossy leaves such bytes out")));
+    return ExitUsage("baton tokenize", absl::InvalidArgumentError(
+                                           absl::StrCat("the text: ", ids.status().message(),
+                                                        "; give --lossy to leave such bytes out")));
   }
   WriteOutput(absl::StrCat("[", absl::StrJoin(*ids, ","), "]\n"));
   return 0;

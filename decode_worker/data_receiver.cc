@@ -37,7 +37,7 @@ std::optional<DataReceiver::Failure> DataReceiver::Take(const ReceiveConfig& con
                    absl::DataLossError("the CRC of a KvData header does not agree")};
   }
   HeldMessage message{event.stream, event.message_id, event.payload_bytes, {}, 0};
-  absl::Status status = absl::InvalidArgumentError("KvData header: not a header");
+  absl::Status status = absl::InvalidArgumentError("KvData header: cannot be parsed");
   if (message.header.ParseFromString(event.header)) {
     status = CheckHeader(config, wire_, pages_.carried(), message.header, event.payload_bytes);
     if (status.ok() && held_.HoldsTheSame(message)) {
@@ -46,7 +46,8 @@ std::optional<DataReceiver::Failure> DataReceiver::Take(const ReceiveConfig& con
     }
     if (status.ok()) message.window_bytes = WindowBytesOf(message);
     if (status.ok() && held_.bytes() + message.window_bytes > window_limit_bytes_) {
-      status = absl::InvalidArgumentError("KvData: more unacknowledged bytes than the window");
+      status =
+          absl::InvalidArgumentError("KvData: more unacknowledged bytes than the window allows");
     }
   }
   if (!status.ok()) {

@@ -16,8 +16,8 @@ absl::Status Quarantine::CheckTrusted(const std::string& pusher) const {
   // tests/planted_bugs: quarantined_pusher_admitted
   if (pushers_.count(pusher) == 0 && pushers_.size() < kMost) return absl::OkStatus();
   return WithErrorInfo(
-      absl::UnavailableError("KV that this prefill worker pushed proved to be wrong; it may "
-                             "not push here until this decode worker is restarted"),
+      absl::UnavailableError("a prefill worker that pushed wrong KV may not push to this decode "
+                             "worker again until the decode worker is restarted"),
       {.reason = kReasonPusherQuarantined, .stage = kStageTransfer});
 }
 

@@ -89,7 +89,8 @@ absl::Status CheckPageHashes(const ReceiveConfig& config, const PushOpen& open,
           : PageHashes(config.identity, config.cache_salt, stored_numerics, config.token_ids);
   if (std::equal(theirs.begin(), theirs.end(), ours.begin(), ours.end())) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "push open: page_hashes differ: other tokens, salt or numerics than this sequence's");
+      "push open: page_hashes differ: the prefill worker used other tokens, another salt or other "
+      "numerics than this sequence");
 }
 
 }  // namespace

@@ -64,7 +64,8 @@ void ReceiveMachine::On(const ReceiveEvent::ControlReceived& event) {
   }
   if (streams_.Carries(event.stream) && Active()) {
     return Fail(PushRefused::REASON_OUT_OF_RANGE,
-                absl::InvalidArgumentError("a push message that cannot come now"));
+                absl::InvalidArgumentError(
+                    "received a message that is not allowed at this stage of a KV push"));
   }
   TurnAway(event.stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "the push is not open");
 }
@@ -115,7 +116,7 @@ void ReceiveMachine::On(const ReceiveEvent::DataReceived& event) {
     actions_.emplace_back(ReceiveAction::Drop{event.message_id});
     if (event.stream == streams_.own() && state_ == State::kOpen) {
       return Fail(PushRefused::REASON_OUT_OF_RANGE,
-                  absl::InvalidArgumentError("data before the push was opened"));
+                  absl::InvalidArgumentError("data was received before the push was opened"));
     }
     return TurnAway(event.stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "the push is not open");
   }
@@ -208,7 +209,8 @@ void ReceiveMachine::OnJoin(const ReceiveEvent::ControlReceived& event) {
   }
   if (streams_.Carries(stream)) {
     return Fail(PushRefused::REASON_OUT_OF_RANGE,
-                absl::InvalidArgumentError("a stream joins once, and not its own push"));
+                absl::InvalidArgumentError(
+                    "a stream may join a push only once, and not the push that it opened"));
   }
   if (1 + streams_.joined().size() >= static_cast<size_t>(kMaxKvStreams)) {
     return TurnAway(stream, PushRefused::REASON_OUT_OF_RANGE, "a push has at most 16 streams");
@@ -227,7 +229,8 @@ void ReceiveMachine::On(const ReceiveEvent::StreamLost& event) {
   if (streams_.Forget(event.stream) || event.stream != streams_.own()) return;
   if (Active()) {
     Fail(PushRefused::REASON_ABORTED,
-         absl::UnavailableError("the push from the prefill worker broke before its commit"));
+         absl::UnavailableError(
+             "the push from the prefill worker was cut off before it was committed"));
   }
 }
 
@@ -270,8 +273,8 @@ void ReceiveMachine::On(const ReceiveEvent::Tick&) {
 }
 
 void ReceiveMachine::On(const ReceiveEvent::EventsLost&) {
-  absl::Status status =
-      absl::ResourceExhaustedError("the KV transfer sent more messages than this worker queues");
+  absl::Status status = absl::ResourceExhaustedError(
+      "this worker's queue of KV transfer messages was full, and some were dropped");
   if (state_ == State::kReserved) return EndReservation(std::move(status));
   if (!Active()) return;
   Fail(PushRefused::REASON_OUT_OF_RANGE, std::move(status));

@@ -21,9 +21,9 @@ constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 
 absl::StatusOr<internal::v1::PushRequest> ParseControl(grpc::ByteBuffer& buffer) {
   if (buffer.Length() > kMaxPushControlBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a message without data has ", buffer.Length(),
-                                                   " bytes, at most ", kMaxPushControlBytes,
-                                                   " are allowed"));
+    return absl::InvalidArgumentError(absl::StrCat("a message that carries no KV data has ",
+                                                   buffer.Length(), " bytes; at most ",
+                                                   kMaxPushControlBytes, " are allowed"));
   }
   internal::v1::PushRequest message;
   BATON_RETURN_IF_ERROR(ParseMessage(buffer, message));

@@ -140,7 +140,7 @@ absl::Status PrefillCall::WhyNoChannel(const absl::Status& status,
                                        const std::string& decode_address) const {
   if (!absl::IsPermissionDenied(status)) return status;
   const absl::Status forbidden = absl::PermissionDeniedError(
-      absl::StrCat("this prefill worker may not push there: ", status.message()));
+      absl::StrCat("this prefill worker may not push to that decode worker: ", status.message()));
   return TransferFailed(WithPushFault(forbidden, kPushUnprotected), options_.worker_name,
                         {{"decode_address", decode_address}});
 }

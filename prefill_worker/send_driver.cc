@@ -49,8 +49,8 @@ size_t SlotsOf(const KvStaging* staging) {
 // The end of a push whose thread lost messages of the prefill.
 SendEvent::Abort FellBehind() {
   return {internal::v1::PushAbort::REASON_FAILED,
-          absl::UnavailableError("the push fell behind the prefill: too many computed layers wait "
-                                 "to be sent")};
+          absl::UnavailableError(
+              "the push fell behind the prefill: too many computed layers are waiting to be sent")};
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ void SendMachine::On(const SendEvent::Response& event) {
   }
   if (state_ == State::kAborting) return;
   StartAbort(PushAbort::REASON_FAILED,
-             absl::UnavailableError("the decode worker sent an answer that nothing asked for"));
+             absl::UnavailableError("the decode worker sent an unexpected answer"));
 }
 
 void SendMachine::On(const SendEvent::StreamEnded& event) {
@@ -231,9 +231,10 @@ void SendMachine::OnOpened(const internal::v1::PushOpened& opened) {
   takes_signs_ = opened.takes_signs();
   if (state_ != State::kOpening || start % kKvPageTokens != 0 ||
       start >= config_.token_ids.size() || !data_.WindowHoldsAPage()) {
-    return StartAbort(PushAbort::REASON_FAILED,
-                      absl::UnavailableError("the decode worker opened the push with a start or "
-                                             "window that cannot be"));
+    return StartAbort(
+        PushAbort::REASON_FAILED,
+        absl::UnavailableError("the decode worker opened the push with an invalid position of the "
+                               "first token or an invalid receive window"));
   }
   BATON_FAILPOINT("send_machine.opened");
   state_ = State::kSending;
@@ -255,8 +256,9 @@ void SendMachine::OnAck(const internal::v1::PushAck& ack, int stream) {
   if (!data_.Acknowledge(ack.sequence_number(), stream, Active(), now_, actions_)) return;
   data_.SetWindow(ack.window_bytes());
   if (Active() && !data_.WindowHoldsAPage()) {
-    StartAbort(PushAbort::REASON_FAILED,
-               absl::UnavailableError("the decode worker's window holds no page"));
+    StartAbort(
+        PushAbort::REASON_FAILED,
+        absl::UnavailableError("the decode worker's receive window is smaller than one page"));
   }
 }
 

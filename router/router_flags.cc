@@ -115,9 +115,10 @@ void AddPlacementFlags(FlagSet& flags, std::string& policy, std::string& disaggr
                   "prefix_aware: by queued work and cached prefixes",
                   {"round_robin", "least_loaded", "prefix_aware"});
   AddDisaggregateFlag(flags, disaggregate);
-  flags.AddDuration("resume-timeout", machine.worker_timeout, absl::Milliseconds(1), absl::Hours(1),
-                    "How long to retry a request that broke off. Also how long, after "
-                    "--max-queue-time, to wait for a chosen worker to accept a request");
+  flags.AddDuration(
+      "resume-timeout", machine.worker_timeout, absl::Milliseconds(1), absl::Hours(1),
+      "Longest time to retry a request that broke off. Also the longest time, in addition to "
+      "--max-queue-time, to wait until a chosen worker accepts a request");
   flags.SetGroup(FlagGroup::kConnection);
   flags.AddDuration("stall-timeout", machine.stall_timeout, absl::Milliseconds(1), absl::Hours(1),
                     "Longest time that a client may leave its stream unread before the request "
@@ -137,7 +138,7 @@ absl::Status CheckWorkerAddresses(const RouterFlags& flags) {
       BATON_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
       if (parsed.port == 0) {
         return absl::InvalidArgumentError(
-            absl::StrCat(flag, " ", address, ": port 0 cannot be called; name the worker's port"));
+            absl::StrCat(flag, " ", address, ": cannot connect to port 0; give the worker's port"));
       }
       if (!loopback_only || absl::StartsWith(address, "dns:")) continue;
       BATON_RETURN_IF_ERROR(Credentials::Loopback().CheckAddress(flag, address));
@@ -152,18 +153,18 @@ absl::Status CheckPlainWorkers(const RouterFlags& flags) {
   const WorkerSources& workers = flags.router.workers;
   if (!tls.enabled()) {
     return absl::InvalidArgumentError(
-        "--plain-workers has no effect without --tls-cert and --tls-key; give them or leave it "
-        "out");
+        "--plain-workers has no effect without --tls-cert and --tls-key; add them, or leave out "
+        "--plain-workers");
   }
   if (!flags.front.path.empty()) {
     return absl::InvalidArgumentError(
-        "--plain-workers contradicts --front-socket: clients of the proxy do not get --tls-cert; "
-        "give one or the other");
+        "--plain-workers contradicts --front-socket: the proxy's clients never get the certificate "
+        "of --tls-cert; give one or the other");
   }
   if (!workers.workers_file.empty()) {
     return absl::InvalidArgumentError(
-        "--plain-workers contradicts --workers-file, which may name any address; give the workers' "
-        "addresses by --prefill and --decode");
+        "--plain-workers contradicts --workers-file, which may list workers beyond loopback; give "
+        "the workers' addresses with --prefill and --decode");
   }
   for (const auto& [flag, addresses] :
        {std::pair("--prefill", &workers.prefill), std::pair("--decode", &workers.decode)}) {
@@ -190,10 +191,10 @@ void RouterFlags::AddTo(FlagSet& flags) {
                 "Call workers without TLS; all must be on loopback. --tls-cert is then shown to "
                 "clients only and needs no role in its SPIFFE ID, and --tls-ca is optional");
   AddModelFileFlags(flags, model, model_sha256, "; the weights may be missing");
-  flags.AddBool(
-      "allow-mixed-revisions", router.allow_mixed_revisions,
-      "Accept also workers that serve another model if it has the tokenizer of --model, for "
-      "replacing a model without a pause; system_fingerprint in an answer names its model");
+  flags.AddBool("allow-mixed-revisions", router.allow_mixed_revisions,
+                "Also accept workers that serve another model with the same tokenizer as --model, "
+                "so that a model can be replaced without a pause; an answer's system_fingerprint "
+                "tells which model produced it");
   AddServedModelNameFlag(flags, names.served);
   AddModelAliasFlag(flags, names.aliases);
   AddSamplingDefaultFlags(flags, sampling);

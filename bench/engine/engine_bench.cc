@@ -95,8 +95,9 @@ absl::Status EngineBench::Reserve(int first_tokens, int tokens, int sequences) {
   const uint64_t bytes = uint64_t{layout.block_bytes()} * static_cast<uint64_t>(blocks);
   const uint64_t free = backend_->FreeMemoryBytes();
   if (blocks > kMaxBlocks || (free > 0 && bytes > free - free / kFreeMemoryParts)) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the KV cache takes ", bytes >> 20, " MiB, and ", free >> 20, " MiB of memory are free"));
+    return absl::ResourceExhaustedError(absl::StrCat("the KV cache needs ", bytes >> 20,
+                                                     " MiB, but only ", free >> 20,
+                                                     " MiB of memory are free"));
   }
   cache_.reset();
   BATON_ASSIGN_OR_RETURN(cache_, KvCache::Create(*backend_, layout, static_cast<int>(blocks)));

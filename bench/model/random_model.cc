@@ -202,9 +202,10 @@ absl::Status CheckRows(const ModelShape& shape, GgmlType type) {
   const int hidden = shape.experts > 0 ? shape.expert_width : shape.feed_forward_width;
   for (const int columns : {shape.width, shape.heads * shape.head_dim, hidden}) {
     if (columns % block == 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--weights ", absl::AsciiStrToLower(GgmlTypeName(type)), ": its blocks have ", block,
-        " weights, and ", shape.name, " has rows of ", columns, "; choose another type"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--weights ", absl::AsciiStrToLower(GgmlTypeName(type)), ": has blocks of ",
+                     block, " weights, and ", shape.name, " has rows of ", columns,
+                     ", not a multiple of that; choose another type"));
   }
   return absl::OkStatus();
 }
@@ -254,9 +255,11 @@ absl::StatusOr<RandomModelFile> RandomModelFile::Create(const ModelShape& shape,
   for (const GgufTensorEntry& tensor : TensorsOf(shape, type)) bytes += tensor.size_bytes();
   const uint64_t free = FreeMemoryBytes();
   if (free > 0 && 2 * bytes > free) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "a random ", shape.name, " takes ", bytes >> 20, " MiB twice while it loads, and ",
-        free >> 20, " MiB are free; choose another --shape or --weights, or --write-gguf"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a random ", shape.name, " takes ", bytes >> 20,
+                     " MiB, and twice that while it loads, but only ", free >> 20,
+                     " MiB are free; choose another --shape or --weights, or write the model to a "
+                     "file with --write-gguf"));
   }
   RandomModelFile model(memfd_create(shape.name, MFD_CLOEXEC));
   const int copy = model.fd_ < 0 ? -1 : dup(model.fd_);

@@ -78,9 +78,9 @@ absl::StatusOr<LoadSource> LoadSource::Create(const LoadClass& load, const Optio
   if (!load.trace.empty()) {
     BATON_ASSIGN_OR_RETURN(trace, ReadTrace(load.trace, options.trace));
     if (!trace.has_times && load.rate == 0 && load.concurrency == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("class '", load.name, "': trace ", load.trace,
-                       " has no times; give a rate (requests/s) or a concurrency (streams) too"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "class '", load.name, "': trace ", load.trace,
+          " has no timestamps; give a rate (requests/s) or a concurrency (streams) too"));
     }
   }
   return LoadSource(load, options, std::move(trace));

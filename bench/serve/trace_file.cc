@@ -97,7 +97,8 @@ absl::StatusOr<TraceRequest> ParsePages(const std::string& line) {
   }
   if (good) return request;
   return absl::InvalidArgumentError(
-      "must be 'prompt tokens, output tokens, page ids', with 1 to 1048576 tokens");
+      "must be 'prompt tokens, output tokens, ids of the prompt's blocks', with 1 to 1048576 "
+      "tokens");
 }
 
 absl::StatusOr<TraceRequest> ParseTraceLine(TraceFormat format, const std::string& line) {
@@ -170,7 +171,7 @@ absl::StatusOr<Trace> ReadTrace(const std::string& path, const TraceOptions& opt
     }
     if (trace.requests.size() == kMaxTraceRequests) {
       return absl::InvalidArgumentError(
-          absl::StrCat(name, ":", number, ": more than 10000000 requests; cut the file"));
+          absl::StrCat(name, ":", number, ": more than 10000000 requests; use a shorter file"));
     }
     trace.requests.push_back(*std::move(request));
   }
@@ -179,7 +180,7 @@ absl::StatusOr<Trace> ReadTrace(const std::string& path, const TraceOptions& opt
   if (trace.requests.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         name, ": has no requests",
-        options.start > absl::ZeroDuration() ? " after --trace-start; begin sooner" : ""));
+        options.start > absl::ZeroDuration() ? " after --trace-start; lower --trace-start" : ""));
   }
   return trace;
 }

@@ -14,7 +14,7 @@ void AddTraceFlags(FlagSet& flags, std::string& path, TraceOptions& trace) {
   flags.AddString("trace=FILE", path,
                   "Trace to replay, with the lengths, shared prefixes and, optionally, arrival "
                   "times of requests: Mooncake JSONL, Azure CSV, or lines of `prompt tokens, "
-                  "output tokens, ids of the prompt's pages`");
+                  "output tokens, ids of the prompt's blocks (equal ids: a shared prefix)`");
   flags.AddDouble("time-scale", trace.time_scale, 1e-6, 1e6,
                   "Factor on the arrival times of --trace; 0.5 sends requests twice as fast");
   flags.AddDouble("input-scale", trace.input_scale, 1e-6, 1e6,

@@ -36,7 +36,7 @@ absl::Status CheckOptions(const BenchTransferOptions& options) {
     return absl::InvalidArgumentError("--message: name at least one size");
   }
   if (options.connections.empty()) {
-    return absl::InvalidArgumentError("--connections: name at least one number");
+    return absl::InvalidArgumentError("--connections: give at least one number");
   }
   return absl::OkStatus();
 }
@@ -162,15 +162,15 @@ void BenchTransferCommand::AddFlags(FlagSet& flags) {
   flags.AddString("device=cpu|cuda|cuda:N", options_.device,
                   "Device whose memory holds both KV caches, the sender's and the receiver's");
   flags.AddString("kv-wire-dtype", options_.kv_wire_dtype,
-                  "Type of the KV values that are sent; the KV caches are f16, so sender and "
-                  "receiver convert another type",
+                  "Type of the KV values that are sent; the KV caches are f16, so the sender "
+                  "converts to any other type and the receiver back",
                   KvTypeNamesAndAuto());
   flags.AddInt("kv-copy-threads", options_.copy_threads, 0, kMaxCopyThreads,
                "Threads on each side for checksums, conversions and copies if the KV caches are on "
                "a GPU; 0: by the number of CPUs, as in a worker");
   flags.AddInts("message", options_.message_bytes, kMinTriedBytes, kMaxTriedBytes,
-                "Sizes to try, in bytes: of each gRPC message that carries KV, and of each call in "
-                "the comparison with a plain socket");
+                "Sizes to try, in bytes, for gRPC messages that carry KV and for the writes of the "
+                "plain-socket comparison");
   flags.AddInts("connections", options_.connections, 1, kMaxKvStreams,
                 "Numbers of connections to try");
   flags.AddInt(

@@ -52,8 +52,8 @@ absl::StatusOr<std::vector<TransferSample>> Measure(int argc, char** argv) {
       copy_threads < 0 || copy_threads > kMaxCopyThreads || connections < 1 ||
       connections > kMaxKvStreams || pushes == 0) {
     return absl::InvalidArgumentError(
-        "SHAPE BYTES CONNECTIONS PUSHES DEVICE WIRE COPY_THREADS, as `baton bench transfer` says "
-        "them");
+        "expected SHAPE BYTES CONNECTIONS PUSHES DEVICE WIRE COPY_THREADS, written as for `baton "
+        "bench transfer`");
   }
   BATON_RETURN_IF_ERROR(CheckUnchecked());
   BATON_ASSIGN_OR_RETURN(TransferCase transfer, TransferCaseFor(argv[1], bytes));

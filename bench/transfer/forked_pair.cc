@@ -46,7 +46,9 @@ class Child {
   // Runs `body` in a new process, with the end of the pipe to write to, and then ends that process.
   static absl::StatusOr<Child> Fork(const std::function<void(int fd)>& body) {
     int ends[2];
-    if (pipe(ends) != 0) return absl::ResourceExhaustedError("no file descriptor for a pipe");
+    if (pipe(ends) != 0) {
+      return absl::ResourceExhaustedError("cannot create a pipe: no file descriptor left");
+    }
     const pid_t parent = getpid();
     const pid_t pid = fork();
     if (pid == 0) {
@@ -60,7 +62,7 @@ class Child {
     close(ends[1]);
     if (pid < 0) {
       close(ends[0]);
-      return absl::ResourceExhaustedError("no new process can be made");
+      return absl::ResourceExhaustedError("cannot create a new process");
     }
     return Child(pid, ends[0]);
   }
@@ -176,7 +178,8 @@ absl::StatusOr<std::vector<TransferSample>> RunMeasuringProgram(
   for (const std::string& arg : argv) pointers.push_back(const_cast<char*>(arg.c_str()));
   pointers.push_back(nullptr);
   if (access(argv[0].c_str(), X_OK) != 0) {
-    return absl::NotFoundError(absl::StrCat(argv[0], " is built beside this program; build it"));
+    return absl::NotFoundError(absl::StrCat(
+        argv[0], " is missing or cannot be executed; build it together with this program"));
   }
   BATON_ASSIGN_OR_RETURN(Child child, Child::Fork([&](int fd) {
                            dup2(fd, STDOUT_FILENO);

@@ -42,7 +42,7 @@ absl::Status SetWireType(const std::string& name, TransferCase& transfer) {
   const int head_dim = transfer.layout.head_dim;
   if (TakesHeadDim(transfer.wire, static_cast<size_t>(head_dim))) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--kv-wire-dtype ", name,
-                                                 ": cannot hold heads of ", head_dim,
+                                                 ": does not support heads of ", head_dim,
                                                  " values; take another type or --shape"));
 }
 

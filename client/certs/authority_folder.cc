@@ -29,7 +29,7 @@ absl::StatusOr<std::string> TrustDomain(X509& certificate) {
     if (absl::ConsumePrefix(&text, "spiffe://")) return std::string(text);
   }
   return absl::InvalidArgumentError(
-      "names no trust domain; make an authority with `baton certs init`");
+      "contains no trust domain; create an authority with `baton certs init`");
 }
 
 }  // namespace
@@ -49,8 +49,9 @@ absl::StatusOr<Authority> ReadAuthority(const std::string& folder) {
   if (!key.ok()) return OfFile(key_path, key.status());
   Authority authority{.certificate = std::move(certificates->front()), .key = *std::move(key)};
   if (X509_check_private_key(authority.certificate.get(), authority.key.get()) != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(key_path, ": is not the key of ", certificate_path, "; restore the pair"));
+    return absl::InvalidArgumentError(absl::StrCat(key_path, ": is not the key of ",
+                                                   certificate_path,
+                                                   "; restore the matching pair from a backup"));
   }
   auto trust_domain = TrustDomain(*authority.certificate);
   if (!trust_domain.ok()) return OfFile(certificate_path, trust_domain.status());

@@ -171,7 +171,7 @@ absl::StatusOr<IssuedCertificate> IssueCertificate(const IssueOptions& options) 
   if (absl::StrContains(name, '/')) {
     return absl::InvalidArgumentError(
         absl::StrCat("--name '", LogSafe(name),
-                     "': has a slash, which the name of a file cannot have; leave it out"));
+                     "': has a slash, which a file name cannot contain; remove the slash"));
   }
   BATON_ASSIGN_OR_RETURN(const Authority authority, ReadAuthority(options.folder));
   auto id = PeerId({.role = options.role, .trust_domain = authority.trust_domain, .name = name});
@@ -179,9 +179,9 @@ absl::StatusOr<IssuedCertificate> IssueCertificate(const IssueOptions& options) 
   const absl::Time end = ValidUntil(*authority.certificate);
   if (absl::Now() + options.lifetime > end) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--lifetime ", absl::FormatDuration(options.lifetime), ": reaches beyond the end of ",
+        "--lifetime ", absl::FormatDuration(options.lifetime), ": lasts beyond the expiry date of ",
         PathIn(options.folder, "ca.crt"), ", ", absl::FormatTime(end, absl::UTCTimeZone()),
-        "; give less, or make a new authority"));
+        "; give a shorter one, or make a new authority"));
   }
 
   BATON_ASSIGN_OR_RETURN(const AlternativeNames names, NamesOf(options, *id));

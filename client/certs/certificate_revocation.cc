@@ -108,8 +108,8 @@ absl::StatusOr<std::vector<OpenSsl<X509_REVOKED>>> ReadEntries(const std::string
   const bool own = lists->size() == 1 && X509_CRL_verify(list, &key) == 1;
   ERR_clear_error();
   if (!own) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": is not the list of this authority; restore it"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": is not the revocation list of this authority; restore it from a backup"));
   }
   STACK_OF(X509_REVOKED)* const revoked = X509_CRL_get_REVOKED(list);
   for (int i = 0; i < sk_X509_REVOKED_num(revoked); ++i) {

@@ -79,7 +79,8 @@ Finding StateFinding(const LimitFacts& facts) {
   Finding finding{.check = "limit.state_folder", .subject = facts.state_folder};
   if (facts.state_folder.empty()) {
     finding.verdict = Verdict::kSkipped;
-    finding.found = "neither XDG_STATE_HOME nor HOME names a folder, so the fleet secret is random";
+    finding.found =
+        "neither XDG_STATE_HOME nor HOME is set to an absolute path, so the fleet secret is random";
     return finding;
   }
   finding.found = absl::StrCat(facts.state_free_bytes >> 20, " MiB free");

@@ -24,7 +24,7 @@ void ModelsCommand::AddFlags(FlagSet& flags) {
       absl::StrCat("GGUF files, Hugging Face folders, or folders to search for them (",
                    kMaxFolderDepth, " levels deep, at most ", kMaxFolderEntries,
                    " files). A split model is named by its first file"));
-  flags.AddString("device=auto|cpu|cuda|cuda:N", device_, "Device that would compute the models");
+  flags.AddString("device=auto|cpu|cuda|cuda:N", device_, "Device on which the models would run");
   flags.AddNamed("quantize", options_.quantisation,
                  "Type to which floating-point weights would be quantised, as in `baton serve`",
                  Quantisations());

@@ -43,8 +43,8 @@ absl::Status CheckPlanOptions(const PlanOptions& options) {
   const bool searches = options.prefill_workers == 0 || options.decode_workers == 0;
   if (searches && options.objective.empty()) {
     return absl::InvalidArgumentError(
-        "--objective is missing; give the limits that a good request meets, such as ttft=500ms, or "
-        "give both --prefill-workers and --decode-workers");
+        "--objective is missing; give the limits that a good request must meet, such as "
+        "ttft=500ms, or give both --prefill-workers and --decode-workers");
   }
   return absl::OkStatus();
 }
@@ -78,7 +78,7 @@ absl::StatusOr<int64_t> KvTokens(const PlanOptions& options, const StepCosts::Fa
   const int64_t blocks = bytes / facts.kv_bytes_per_token / facts.block_size;
   if (blocks >= 2) return blocks * facts.block_size;
   return absl::InvalidArgumentError(
-      absl::StrCat("--kv-cache-memory-bytes: ", bytes, " bytes hold fewer than two blocks of ",
+      absl::StrCat("--kv-cache-memory-bytes: ", bytes, " bytes cannot hold two KV cache blocks of ",
                    facts.block_size * facts.kv_bytes_per_token, " bytes; give more"));
 }
 
@@ -88,7 +88,7 @@ absl::StatusOr<FleetOptions> FleetOf(const PlanOptions& options, const StepCosts
       prefill.facts().layers != decode.facts().layers) {
     return absl::InvalidArgumentError(
         absl::StrCat("--decode-rates: ", options.decode_rates,
-                     " was measured with another model or KV cache type than ", options.rates,
+                     " was not measured with the same model and KV cache type as ", options.rates,
                      "; measure both with the same --model and --kv-cache-dtype"));
   }
   const auto engine = [&](const StepCosts::Facts& facts) {

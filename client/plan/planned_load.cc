@@ -51,7 +51,8 @@ absl::StatusOr<PlannedLoad> MakePlannedLoad(const LoadClass& load,
   }
   if (planned.requests.empty()) {
     return absl::InvalidArgumentError(
-        "--duration: no request comes within it; give a longer one, or a higher --request-rate");
+        "--duration: no request arrives in that time; give a longer one, or a higher "
+        "--request-rate");
   }
   return planned;
 }

@@ -98,8 +98,9 @@ absl::StatusOr<std::string> LocalCluster::KeepNextHttpPort() {
     auto kept = KeepPort("--http-listen", absl::StrCat("127.0.0.1:", port));
     if (kept.ok()) return kept;
   }
-  return absl::ResourceExhaustedError(absl::StrCat("--http-listen: all ports from ", kFirst, " to ",
-                                                   kLast, " are taken; name a free one, or none"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("--http-listen: all ports from ", kFirst, " to ", kLast,
+                   " are taken; give another HOST:PORT, or none to serve without HTTP"));
 }
 
 absl::Status LocalCluster::KeepGivenPorts(const LocalClusterOptions& options) {

@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<MpsControl>> MpsControl::Start(absl::Duration tim
   if (const char* const pipes = getenv(kPipeVariable); pipes != nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("--cuda-mps: ", kPipeVariable, " is ", pipes,
-                     ", so the workers have a multi-process service; leave --cuda-mps out"));
+                     ", so the workers already have an MPS service; leave --cuda-mps out"));
   }
   std::string program = FindProgram();
   if (program.empty()) {

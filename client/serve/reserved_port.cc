@@ -69,7 +69,8 @@ absl::StatusOr<ReservedPort> ReservedPort::Take(absl::string_view flag,
     if (!reserved.claim_.has_value()) {
       return absl::UnavailableError(absl::StrCat(
           "cannot listen on ", flag, " ", address,
-          ": another `baton` of this user has the port; choose another port with ", flag));
+          ": another `baton` process of this user is using the port; choose another port with ",
+          flag));
     }
   }
   addrinfo hints{};
@@ -88,8 +89,8 @@ absl::StatusOr<ReservedPort> ReservedPort::Take(absl::string_view flag,
   if (!given && !reserved.kept()) {
     return absl::ResourceExhaustedError(
         absl::StrCat(flag, " ", address,
-                     ": no port or no descriptor is free; raise the limit (ulimit -n), or choose a "
-                     "port with ",
+                     ": no port or file descriptor is free; raise the descriptor limit (ulimit "
+                     "-n), or choose a port with ",
                      flag));
   }
   reserved.address_ = at.ToString();

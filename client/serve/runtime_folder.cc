@@ -15,7 +15,7 @@
 namespace baton {
 namespace {
 
-constexpr char kNameAnother[] = "let XDG_RUNTIME_DIR name a folder that only this user may open";
+constexpr char kNameAnother[] = "set XDG_RUNTIME_DIR to a folder that only this user can open";
 
 // Whether `path` is an absolute path of a folder of this user in which no other user may write.
 bool IsOwnBase(const std::string& path) {
@@ -31,7 +31,7 @@ absl::Status MakeOwnFolder(const std::string& path) {
   struct stat status {};
   if ((mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST) || lstat(path.c_str(), &status) != 0) {
     return absl::UnavailableError(
-        absl::StrCat(path, ": cannot be made: ", std::strerror(errno), "; ", kNameAnother));
+        absl::StrCat(path, ": cannot be created: ", std::strerror(errno), "; ", kNameAnother));
   }
   if (!S_ISDIR(status.st_mode)) {
     return absl::PermissionDeniedError(
@@ -43,8 +43,8 @@ absl::Status MakeOwnFolder(const std::string& path) {
   }
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     return absl::PermissionDeniedError(
-        absl::StrFormat("%s: has mode %04o, so that others may use it; chmod 700 %s", path,
-                        status.st_mode & 07777, path));
+        absl::StrFormat("%s: has mode %04o, which lets other users access it; run chmod 700 %s",
+                        path, status.st_mode & 07777, path));
   }
   return absl::OkStatus();
 }

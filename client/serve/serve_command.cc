@@ -173,7 +173,7 @@ void ServeCommand::AddFlags(FlagSet& flags) {
   flags.AddExample("baton serve model.gguf --device cuda:1 --max-model-len 8192",
                    "Compute on the second GPU, with at most 8192 tokens per sequence");
   flags.AddExample("baton serve model.gguf --host 0.0.0.0 --insecure --serve-key-file keys.txt",
-                   "Serve clients with a key on other machines, over unencrypted HTTP");
+                   "Serve clients on other machines that have a key, over unencrypted HTTP");
 }
 
 int ServeCommand::Run(const FlagSet& flags) {

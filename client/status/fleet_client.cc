@@ -35,8 +35,9 @@ absl::StatusOr<Json> FetchFleet(const HttpUrl& url, const FleetAccess& access) {
   const bool secure = access.credentials.secure();
   if (url.tls != secure) {
     return absl::InvalidArgumentError(
-        secure ? "http:// is plain text, but --tls-ca is given; write https://, or leave it out"
-               : "https:// needs --tls-ca, which names the authorities to trust");
+        secure
+            ? "http:// is plain text, but --tls-ca is given; write https://, or leave out --tls-ca"
+            : "https:// needs --tls-ca, which names the authorities to trust");
   }
   const std::string address = url.Authority();
   BATON_RETURN_IF_ERROR(access.credentials.CheckAddress("--http", address));

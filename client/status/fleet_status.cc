@@ -227,7 +227,7 @@ absl::StatusOr<Json> ParseFleet(absl::string_view body) {
   if (!fleet.is_object() || !IsListOfObjects(MemberOf(fleet, "routers")) ||
       !IsListOfObjects(MemberOf(fleet, "workers")) || !IsListOfObjects(MemberOf(fleet, "events"))) {
     return absl::InvalidArgumentError(
-        "the answer does not describe a fleet; check that a Baton router has this address");
+        "the answer does not describe a fleet; check that this is the address of a Baton router");
   }
   return fleet;
 }

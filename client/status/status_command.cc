@@ -46,9 +46,10 @@ void StatusCommand::AddFlags(FlagSet& flags) {
 absl::Status StatusCommand::Check(const FlagSet& flags) const {
   for (const char* flag : {"tls-crl", "tls-server-name"}) {
     if (!flags.Given(flag)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(flags.Label(flag),
-                                                   ": is not supported for HTTP; leave it out, and "
-                                                   "call the router by a name in its certificate"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(flags.Label(flag),
+                     ": is not supported for HTTP; leave it out, and use an address of the router "
+                     "whose host name is in its certificate"));
   }
   return absl::OkStatus();
 }

@@ -41,13 +41,13 @@ absl::Status CheckAccess(const Peer& caller, absl::string_view method) {
   const AccessRule* rule = FindAccessRule(method);
   if (rule == nullptr) {
     return absl::PermissionDeniedError(absl::StrCat("no role may call ", LogSafe(method),
-                                                    ", which Baton does not have; check its name"));
+                                                    ": Baton has no such method; check the name"));
   }
   if (rule->callers.Has(caller.role)) return absl::OkStatus();
   return absl::PermissionDeniedError(
       absl::StrCat("the role ", RoleName(caller.role), " may not call ", method, ", only ",
                    rule->callers.Names(),
-                   " may; use a certificate of such a role, with the id "
+                   " may; use a certificate of one of those roles, with the SPIFFE ID "
                    "spiffe://<trust domain>/baton/<role>/<name>"));
 }
 

@@ -15,7 +15,8 @@ absl::Status PromptLogitNotFinite() {
 
 absl::Status AllMasked() {
   return absl::InvalidArgumentError(
-      "sampling_params.stop_token_ids: every token that may come next is masked until min_tokens");
+      "sampling_params.stop_token_ids: no token is left to choose, as the stop tokens are masked "
+      "until there are min_tokens");
 }
 
 }  // namespace baton

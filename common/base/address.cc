@@ -132,7 +132,7 @@ absl::Status CheckListenable(absl::string_view flag, absl::string_view address, 
   addrinfo* raw = nullptr;
   if (getaddrinfo(parsed->host.c_str(), absl::StrCat(parsed->port).c_str(), &hints, &raw) != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        flag, " ", address, ": this host is not known; write an address of this machine"));
+        flag, " ", address, ": this host cannot be resolved; give an address of this machine"));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> infos(raw, freeaddrinfo);
   bool bound = false;

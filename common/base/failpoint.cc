@@ -82,7 +82,7 @@ absl::StatusOr<Armed> ParseAction(FailpointForm form, absl::string_view text) {
       absl::StrSplit(text, absl::MaxSplits('@', 1));
   if (absl::StrContains(text, "@") &&
       (!absl::SimpleAtoi(parts.second, &armed.only_at) || armed.only_at == 0)) {
-    return absl::InvalidArgumentError("the N in @N must be a number from 1 on");
+    return absl::InvalidArgumentError("the N in @N must be a number of at least 1");
   }
   absl::string_view action = parts.first;
   if (action == "kill") {

@@ -63,9 +63,9 @@ bool IsSignedBy(const std::string& ca_file, X509& certificate,
 
 absl::StatusOr<Peer> OnlyPeer(const std::vector<std::string>& uris) {
   if (uris.size() == 1) return ParsePeer(uris.front());
-  return absl::InvalidArgumentError(
-      absl::StrCat("it has ", uris.size(),
-                   " URIs instead of the single one spiffe://<trust domain>/baton/<role>/<name>"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "it has ", uris.size(),
+      " URIs; a certificate must have exactly one, spiffe://<trust domain>/baton/<role>/<name>"));
 }
 
 class ServerRoleVerifier final : public ExternalCertificateVerifier {
@@ -217,7 +217,8 @@ absl::StatusOr<Peer> VerifyCaller(const CallerAuthorities& authorities, X509& ce
   }
   absl::StatusOr<Peer> peer = CallerOf(certificate);
   if (peer.ok() && peer->role != Role::kClient) {
-    return absl::PermissionDeniedError("--tls-client-ca may sign certificates of clients only");
+    return absl::PermissionDeniedError(
+        "an authority of --tls-client-ca may sign client certificates only");
   }
   return peer;
 }

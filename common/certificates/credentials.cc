@@ -35,7 +35,7 @@ absl::Status CheckFlags(const TlsFlags& tls) {
   }
   if (tls.for_clients_only && !tls.server_name.empty()) {
     return absl::InvalidArgumentError(
-        "--tls-server-name has no effect: no part is called with TLS; leave it out");
+        "--tls-server-name has no effect: the workers are called without TLS; leave it out");
   }
   if (tls.enabled()) return absl::OkStatus();
   for (const auto& [flag, value] :
@@ -44,7 +44,7 @@ absl::Status CheckFlags(const TlsFlags& tls) {
     if (value->empty()) continue;
     return absl::InvalidArgumentError(absl::StrCat(flag, " has no effect without ",
                                                    NeededFlags(tls.for_clients_only),
-                                                   "; give them or leave it out"));
+                                                   "; add them, or leave out ", flag));
   }
   return absl::OkStatus();
 }
@@ -109,7 +109,7 @@ Credentials Credentials::Loopback() { return Credentials(); }
 absl::Status Credentials::CheckAddress(absl::string_view what, absl::string_view address) const {
   if (secure() || insecure_ || IsLoopback(address)) return absl::OkStatus();
   return absl::PermissionDeniedError(
-      absl::StrCat(what, " ", address, " is beyond loopback and not protected: give ",
+      absl::StrCat(what, " ", address, " is beyond loopback and needs protection: give ",
                    NeededFlags(for_clients_only_), ", or --insecure for plain text"));
 }
 

@@ -18,8 +18,8 @@ void AddTlsFlags(FlagSet& flags, TlsFlags& tls) {
   flags.AddString("tls-server-name=NAME", tls.server_name,
                   "Name that the peer's certificate must contain; empty: the host that was called");
   flags.AddBool("insecure", tls.insecure,
-                "Allow unencrypted connections beyond loopback, even with API keys in them; a "
-                "router without keys then accepts all clients");
+                "Allow unencrypted connections beyond loopback, even with API keys; without keys, "
+                "any client is accepted");
 }
 
 }  // namespace baton

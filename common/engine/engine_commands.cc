@@ -81,7 +81,7 @@ absl::Status EngineCommands::CheckFirstTokens(const Sequence& sequence,
   const auto choices = static_cast<size_t>(sequence.request.choices);
   if (tokens.size() != choices) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "transfer: ", tokens.size(), " tokens cannot be committed for ", choices, " choices"));
+        "transfer: ", tokens.size(), " first tokens were sent for ", choices, " choices"));
   }
   const int output_index = sequence.output_count();
   for (const OutputToken& token : tokens) {

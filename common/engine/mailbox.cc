@@ -13,7 +13,7 @@ absl::Status Mailbox::Submit(Submission submission) {
   const std::lock_guard lock(mutex_);
   if (waiting_ >= max_waiting_) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("queue: ", waiting_, " sequences wait already; try again later"));
+        absl::StrCat("queue: ", waiting_, " sequences are already waiting; try again later"));
   }
   BATON_CHECK(living_.insert(submission.id).second, "a sequence id is used twice");
   ++waiting_;

@@ -36,7 +36,7 @@ absl::Status FlagSources::CheckKeys(const std::vector<std::string>& names) const
     const std::string meant = DidYouMean(key, names);
     return absl::InvalidArgumentError(absl::StrCat(
         path_, ": unknown key '", LogSafe(key), "'",
-        meant.empty() ? "; keys are the names of flags without dashes in front: see --help"
+        meant.empty() ? "; keys are the names of flags without the leading dashes: see --help"
                       : meant));
   }
   return absl::OkStatus();

@@ -315,7 +315,7 @@ absl::Status FlagSet::Set(const std::string& name, const std::string& text) {
   Declared* const declared = rep_->Find(name);
   if (declared != nullptr) return declared->flag.Take({.values = {text}});
   return absl::InvalidArgumentError(
-      absl::StrCat("there is no '", LogSafe(name), "'", DidYouMean(name, Names())));
+      absl::StrCat("there is no setting '", LogSafe(name), "'", DidYouMean(name, Names())));
 }
 
 bool FlagSet::Given(const std::string& name) const { return !rep_->Get(name).flag.given().empty(); }
@@ -331,7 +331,7 @@ absl::Status FlagSet::CheckNotBoth(const std::string& name, const std::string& o
 absl::Status FlagSet::CheckNeeds(const std::string& name, const std::string& other) const {
   if (!Given(name) || Given(other)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(Label(name), " is for --", other, " only; give that too"));
+      absl::StrCat(Label(name), " has an effect only with --", other, "; give that flag too"));
 }
 
 std::vector<std::string> FlagSet::GivenArguments() const {

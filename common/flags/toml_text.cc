@@ -43,8 +43,8 @@ int LineOfLongKey(const std::string& text) {
 absl::StatusOr<toml::table> ParseToml(const std::string& path, const std::string& text) {
   // The library calls itself for each part of a key, and would leave its stack.
   if (const int line = LineOfLongKey(text); line != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ":", line, ": a key of more than ",
-                                                   kMaxKeyParts, " parts; write a shorter one"));
+    return absl::InvalidArgumentError(absl::StrCat(path, ":", line, ": has a key of more than ",
+                                                   kMaxKeyParts, " dotted parts; shorten it"));
   }
   try {
     return toml::parse(text, path);

@@ -131,10 +131,10 @@ absl::StatusOr<GgufFile> GgufFile::Parse(std::string bytes, const std::string& n
     BATON_ASSIGN_OR_RETURN(const std::optional<GgufSplit> split,
                            ReadGgufSplit(rep->contents, name));
     if (split.has_value()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          name,
-          ": is one part of a model split into several files, and there are no others; merge "
-          "the parts with llama-gguf-split --merge"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(name,
+                       ": is one part of a model split into several files, and the other parts are "
+                       "missing; merge the parts with llama-gguf-split --merge"));
     }
   }
   rep->makers.resize(rep->contents.tensors.size());

@@ -57,10 +57,11 @@ absl::StatusOr<std::string> GgufPartPath(const std::string& path, const GgufSpli
                                          uint64_t number) {
   const std::string ending = PartEnding(split.number, split.count);
   if (!absl::EndsWith(path, ending)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": is part ", split.number + 1, " of a model split into ", split.count,
-        " files, and its name does not end in '", ending,
-        "'; give the parts the names that they had, or merge them with llama-gguf-split --merge"));
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is part ", split.number + 1,
+                                                   " of a model split into ", split.count,
+                                                   " files, and its name does not end in '", ending,
+                                                   "'; rename the parts to their original names, "
+                                                   "or merge them with llama-gguf-split --merge"));
   }
   return absl::StrCat(path.substr(0, path.size() - ending.size()), PartEnding(number, split.count));
 }
@@ -70,9 +71,9 @@ absl::Status CheckGgufPart(const GgufContents& part, const std::string& path,
   BATON_ASSIGN_OR_RETURN(const std::optional<GgufSplit> split, ReadGgufSplit(part, path));
   const GgufSplit expected = {.number = number, .count = first.count, .tensors = first.tensors};
   if (split == expected) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": its keys under 'split.' do not match part ", number + 1, " of ",
-                   first.count, " with ", first.tensors, " tensors in all; ", kFetchParts));
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": its metadata keys 'split.*' should describe part ", number + 1, " of ", first.count,
+      " with ", first.tensors, " tensors in all parts together, but do not; ", kFetchParts));
 }
 
 absl::Status AddGgufPart(GgufContents part, const std::string& path, GgufContents& model) {

@@ -23,9 +23,9 @@ absl::Status CheckModelSha256(const std::string& expected, const std::string& di
                               const std::string& path) {
   const std::string actual = ToHex(digest);
   if (actual == absl::AsciiStrToLower(expected)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--model-sha256: ", path, " has SHA-256 ", actual, ", not ", expected,
-                   "; fetch the file again, or give this digest if the file is the right one"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--model-sha256: ", path, " has SHA-256 ", actual, ", not ", expected,
+      "; fetch the file again, or give the first of these digests if this is the right file"));
 }
 
 }  // namespace baton

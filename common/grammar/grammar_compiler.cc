@@ -140,8 +140,9 @@ absl::StatusOr<std::string> Compilation::Read(const Patience& patience) {
     if (count == 0) return reply;
     if (count < 0 && errno != EINTR) return SystemError("cannot read what was compiled");
     if (count > 0) reply.append(piece, static_cast<size_t>(count));
-    if (reply.size() > kMaxReplyBytes)
-      return absl::ResourceExhaustedError("its reply is too large");
+    if (reply.size() > kMaxReplyBytes) {
+      return absl::ResourceExhaustedError("the grammar compiler's reply is too large");
+    }
   }
 }
 
@@ -171,10 +172,10 @@ absl::StatusOr<std::string> Result(const GrammarSpec& spec, const GrammarLimits&
       return refused("is nested too deeply to compile; ask for less");
     }
     if (signal_number == SIGKILL) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          GrammarField(spec.kind),
-          ": the kernel ended its compilation, since the machine is short of memory; try again "
-          "later"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat(GrammarField(spec.kind),
+                       ": the kernel killed the process that compiled it, since the machine is "
+                       "short of memory; try again later"));
     }
   }
   // The program's first byte is the code of a status.

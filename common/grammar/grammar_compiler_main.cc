@@ -48,7 +48,7 @@ absl::StatusOr<absl::string_view> Map(int fd) {
   if (fstat(fd, &about) != 0) return absl::InternalError("no input");
   const auto size = static_cast<size_t>(about.st_size);
   void* bytes = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (bytes == MAP_FAILED) return absl::ResourceExhaustedError("no memory for the input");
+  if (bytes == MAP_FAILED) return absl::ResourceExhaustedError("cannot map the input into memory");
   return absl::string_view(static_cast<const char*>(bytes), size);
 }
 

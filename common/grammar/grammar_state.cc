@@ -124,7 +124,8 @@ GrammarState::~GrammarState() = default;
 
 absl::Status GrammarState::Failed(const std::exception& error) {
   if (dynamic_cast<const Stall*>(&error) != nullptr) {
-    return failure_ = absl::UnavailableError("response_format: its next mask is not known yet");
+    return failure_ = absl::UnavailableError(
+               "response_format: the tokens that it allows next are not computed yet");
   }
   const auto* const over = dynamic_cast<const OverBudget*>(&error);
   failure_ = over == nullptr
@@ -132,7 +133,7 @@ absl::Status GrammarState::Failed(const std::exception& error) {
                  : absl::InvalidArgumentError(absl::StrCat(
                        "response_format: takes more than ", absl::FormatDuration(over->budget),
                        " of CPU time for ", over->use,
-                       "; write it so that there are fewer ways to read the same text"));
+                       "; simplify it so that fewer of its alternatives match the same text"));
   return failure_;
 }
 
@@ -217,9 +218,10 @@ absl::Status GrammarState::FillMask(absl::Span<uint32_t> mask) {
   BATON_CHECK(mask.size() == MaskWords(vocab_size_), "the mask has other words");
   if (!failure_.ok()) return failure_;
   const MeteredCall call(*this);
-  if (IsTerminated())
+  if (IsTerminated()) {
     return absl::FailedPreconditionError(
         "the answer is complete, and its grammar allows no further token");
+  }
   int64_t words = static_cast<int64_t>(mask.size());
   DLTensor tensor{};
   tensor.data = mask.data();

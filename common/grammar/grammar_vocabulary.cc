@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<GrammarVocabulary>> GrammarVocabulary::Parse(
     int32_t id = -1;
     if (!absl::SimpleAtoi(text, &id) || id < 0 || static_cast<size_t>(id) >= tokens.size()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "a grammar's vocabulary ends generations by \"", text, "\", no token of it"));
+          "the end token id \"", text, "\" of a grammar's vocabulary is not one of its tokens"));
     }
     ends.push_back(id);
   }

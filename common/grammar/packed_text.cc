@@ -42,14 +42,16 @@ absl::StatusOr<std::string> UnpackText(absl::string_view packed, size_t max_byte
   }
   if (size > max_bytes) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("a packed text has ", size, " bytes, more than ", max_bytes));
+        absl::StrCat("a compressed grammar unpacks to ", size, " bytes, more than ", max_bytes));
   }
   packed.remove_prefix(kSizeBytes);
   std::string text(size, '\0');
   uLongf unpacked = size;
   uLong used = packed.size();
   const int result = uncompress2(Bytes(text, 0), &unpacked, Bytes(packed), &used);
-  if (result == Z_MEM_ERROR) return absl::ResourceExhaustedError("no memory to unpack a text");
+  if (result == Z_MEM_ERROR) {
+    return absl::ResourceExhaustedError("not enough memory to decompress a compiled grammar");
+  }
   if (result != Z_OK || unpacked != size || used != packed.size()) return damaged;
   return text;
 }

@@ -110,8 +110,9 @@ class PatternWriter {
 
   absl::Status Repetition() {
     const size_t end = pattern_.find('}', at_);
-    if (end == absl::string_view::npos)
+    if (end == absl::string_view::npos) {
       return absl::InvalidArgumentError("a '{' has no matching '}'");
+    }
     const absl::string_view bounds = pattern_.substr(at_ + 1, end - at_ - 1);
     const size_t comma = bounds.find(',');
     int least = 0;
@@ -120,12 +121,14 @@ class PatternWriter {
     if (!absl::SimpleAtoi(bounds.substr(0, comma), &least) ||
         (comma != absl::string_view::npos && !unbounded &&
          !absl::SimpleAtoi(bounds.substr(comma + 1), &most))) {
-      return absl::InvalidArgumentError(absl::StrCat("{", bounds, "} is not a repetition"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("{", bounds, "} is not a valid repetition, such as {1,3}"));
     }
     const std::string atom = out_.substr(atom_);
     if (std::max(least, most) > kMaxUnrolledRepetitions && !MatchesPlainCharacters(atom)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("it repeats a part that is not a character or a character class more than ",
+          absl::StrCat("only a plain character or a character class that JSON need not escape may "
+                       "be repeated more than ",
                        kMaxUnrolledRepetitions, " times"));
     }
     at_ = end + 1;

@@ -77,7 +77,7 @@ std::string EncodeKvDataPrefix(absl::string_view header, uint32_t header_crc32c,
 absl::StatusOr<std::vector<grpc::Slice>> SlicesOf(const grpc::ByteBuffer& buffer) {
   std::vector<grpc::Slice> slices;
   if (!buffer.Valid() || !buffer.Dump(&slices).ok() || buffer.Length() == 0) {
-    return absl::InvalidArgumentError("push message: empty or damaged buffer");
+    return absl::InvalidArgumentError("push message: is empty or damaged");
   }
   return slices;
 }

@@ -63,9 +63,9 @@ absl::StatusOr<KvType> ChooseWireType(const internal::v1::KvShape& sender,
   BATON_ASSIGN_OR_RETURN(const KvType wire, KvTypeFromName(name));
   if (TakesWireType(sender, wire, receiver)) return wire;
   return absl::FailedPreconditionError(
-      absl::StrCat("the prefill worker sends KV as ", name, ", the decode worker takes ",
+      absl::StrCat("the prefill worker sends KV as ", name, ", but the decode worker accepts only ",
                    LogSafe(absl::StrJoin(receiver.wire_dtypes(), ", ")),
-                   "; see --kv-wire-dtype and --strict-kv-dtype of both"));
+                   "; check --kv-wire-dtype and --strict-kv-dtype on both workers"));
 }
 
 void SetWireTypes(const std::string& wanted, bool strict_kv_dtype,

@@ -79,9 +79,9 @@ absl::StatusOr<FolderTensors> OpenFolderWeights(const std::string& folder, bool 
                                                 ModelFiles& files) {
   BATON_ASSIGN_OR_RETURN(const Shards shards, FindShards(folder, files));
   if (shards.shard_of.empty() && !IsThere(absl::StrCat(folder, "/", kWhole))) {
-    return absl::NotFoundError(absl::StrCat(
-        folder, ": has neither ", kWhole, " nor ", kIndex,
-        "; fetch the folder again, or convert its weights to safetensors if it has others"));
+    return absl::NotFoundError(absl::StrCat(folder, ": has neither ", kWhole, " nor ", kIndex,
+                                            "; fetch the folder again, or convert its weights to "
+                                            "safetensors if they are in another format"));
   }
   FolderTensors all;
   for (const std::string& shard : shards.names) {

@@ -138,15 +138,15 @@ absl::StatusOr<std::vector<SafeTensor>> ParseSafetensors(absl::Span<const uint8_
   uint64_t header_bytes = 0;
   if (bytes.size() < sizeof(header_bytes)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(name, ": ends inside the length of its header", kFetchAgain));
+        absl::StrCat(name, ": is too short to hold the length of its header", kFetchAgain));
   }
   std::memcpy(&header_bytes, bytes.data(), sizeof(header_bytes));
   bytes.remove_prefix(sizeof(header_bytes));
   if (header_bytes > bytes.size() || header_bytes > kHeaderLimits.bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": gives its header a length of ", header_bytes,
-                     " bytes, more than the file has or than ", kHeaderLimits.bytes,
-                     "; it is not a safetensors file, or it is cut off; fetch it again"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": states a header length of ", header_bytes,
+        " bytes, which is more than the rest of the file or the limit of ", kHeaderLimits.bytes,
+        "; it is not a safetensors file, or it is cut off; fetch it again"));
   }
   const absl::string_view text(reinterpret_cast<const char*>(bytes.data()), header_bytes);
   BATON_ASSIGN_OR_RETURN(const nlohmann::json header, ParseJsonObject(text, name, kHeaderLimits));

@@ -312,9 +312,9 @@ absl::StatusOr<ModelTensor> Translator::Finish(const std::string& name, Made& ma
   if (made.stacked) {
     // Their numbers are unlike and ascend, so the last one shows whether all are there.
     if (made.parts.rbegin()->first + 1 != made.parts.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(options_.folder, ": expert ", made.parts.size() - 1,
-                       " or one before it has no part of ", name, "; fetch the folder again"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          options_.folder, ": expert ", made.parts.size() - 1,
+          " or a lower-numbered one is missing from ", name, "; fetch the folder again"));
     }
     dims.push_back(made.parts.size());
     for (auto part = std::next(made.parts.begin()); part != made.parts.end(); ++part) {

@@ -75,7 +75,7 @@ absl::StatusOr<std::vector<TextPiece>> Run(const jinja::Block& block, const Valu
   for (const auto& [name, json] : options.variables.items()) {  // no step: FromJson counts them
     if (IsChatVariable(name)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the variable ", name, " is reserved for the chat"));
+          absl::StrCat("the variable ", name, " is set by Baton itself; leave it out"));
     }
     BATON_ASSIGN_OR_RETURN(const Value value, jinja::FromJson(workspace, json));
     variables.emplace_back(name, value);

@@ -87,8 +87,8 @@ absl::StatusOr<Value> In(Workspace& workspace, const Value& subject, Arguments a
 absl::StatusOr<bool> Contains(Workspace& workspace, const Value& container, const Value& item) {
   if (container.text() != nullptr) {
     if (item.text() == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("'in' can search a string for a string only, not for a ", Describe(item)));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'in' can search a string only for another string, not for a ", Describe(item)));
     }
     BATON_ASSIGN_OR_RETURN(const Text* text, ToText(workspace, container));
     BATON_ASSIGN_OR_RETURN(const Text* needle, ToText(workspace, item));

@@ -32,7 +32,8 @@ absl::StatusOr<Value> First(Workspace& workspace, const Value& subject, Argument
 
 absl::StatusOr<Value> Last(Workspace& workspace, const Value& subject, Arguments) {
   if (subject.list() != nullptr && subject.list()->generator) {
-    return absl::InvalidArgumentError("a generator (use list) has no last item");
+    return absl::InvalidArgumentError(
+        "a generator has no last item; convert it with the filter list first");
   }
   BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
   return list->items.empty() ? Value{Undefined{"last item"}} : list->items.back();
@@ -66,8 +67,9 @@ absl::StatusOr<Value> Items(Workspace& workspace, const Value& subject, Argument
 // A list of the attribute `name` of each item.
 absl::StatusOr<const List*> Attributes(Workspace& workspace, const List& list, const Value& name,
                                        bool generator) {
-  if (name.text() == nullptr)
+  if (name.text() == nullptr) {
     return absl::InvalidArgumentError("an attribute's name must be a string");
+  }
   ListBuilder values(workspace, {.generator = generator, .trusted_size = list.trusted_size});
   for (const Value& item : list.items) {
     BATON_ASSIGN_OR_RETURN(const Value value, Attribute(workspace, item, name.text()->bytes()));
@@ -114,8 +116,9 @@ absl::StatusOr<Value> Map(Workspace& workspace, const Value& subject, Arguments 
   }
   if (arguments[0] == nullptr) return absl::InvalidArgumentError("map() needs a filter");
   BATON_ASSIGN_OR_RETURN(const Builtin* filter, Named(FindFilter, *arguments[0]));
-  if (filter->required > 0)
+  if (filter->required > 0) {
     return absl::InvalidArgumentError("map() supports only filters without arguments");
+  }
   const std::vector<const Value*> none(filter->parameters.size());
   ListBuilder values(workspace, {.generator = true, .trusted_size = list->trusted_size});
   for (const Value& item : list->items) {

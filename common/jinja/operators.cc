@@ -130,7 +130,8 @@ absl::StatusOr<Value> Concatenate(Workspace& workspace, const Value& left, const
 
 absl::StatusOr<Value> ConcatenateLists(Workspace& workspace, const List& left, const List& right) {
   if (left.generator || right.generator) {
-    return absl::InvalidArgumentError("a generator cannot be added to; make it a list first");
+    return absl::InvalidArgumentError(
+        "a generator cannot be concatenated; convert it with the filter list first");
   }
   ListBuilder items(workspace, {.trusted_size = left.trusted_size && right.trusted_size});
   BATON_RETURN_IF_ERROR(items.AddAll(left.items));
@@ -315,7 +316,7 @@ absl::StatusOr<Value> ApplyUnary(Operator op, const Value& operand) {
     return Value{negate ? -operand.Number() : operand.Number(), operand.trusted};
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("a sign cannot be applied to a ", Describe(operand)));
+      absl::StrCat("a unary '+' or '-' cannot be applied to a ", Describe(operand)));
 }
 
 absl::StatusOr<Value> Subscript(Workspace& workspace, const Value& value, const Value& index) {
@@ -332,8 +333,9 @@ absl::StatusOr<Value> Subscript(Workspace& workspace, const Value& value, const 
   }
   if (!index.IsInteger()) return Value{Undefined{"list item"}};
   const bool is_text = value.text() != nullptr;
-  if (!is_text && (value.list() == nullptr || value.list()->generator))
+  if (!is_text && (value.list() == nullptr || value.list()->generator)) {
     return Value{Undefined{"list item"}};
+  }
   int64_t at = index.Integer();
   if (is_text) {
     const absl::string_view bytes = value.text()->bytes();

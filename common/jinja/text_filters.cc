@@ -62,7 +62,7 @@ absl::StatusOr<Value> ToJsonText(Workspace& workspace, const Value& subject, Arg
 // Templates name the filter from_json where arguments of a call are text; transformers has none.
 absl::StatusOr<Value> FromJson(Workspace&, const Value&, Arguments) {
   return absl::InvalidArgumentError(
-      "there is no filter 'from_json'; send the arguments of a call as an object");
+      "the filter 'from_json' is not supported; send the arguments of a tool call as an object");
 }
 
 // The bytes of the line break at `at`, 0 if there is none; Python's str.splitlines() knows more
@@ -177,8 +177,9 @@ absl::StatusOr<Value> StripText(Workspace& workspace, const Value& subject, cons
   const Text* set = nullptr;
   if (characters != nullptr && !characters->Is<None>()) {
     set = characters->text();
-    if (set == nullptr)
+    if (set == nullptr) {
       return absl::InvalidArgumentError("the characters to strip must be a string");
+    }
   }
   const absl::string_view bytes = text->bytes();
   size_t begin = 0;
@@ -205,12 +206,14 @@ absl::StatusOr<Value> ReplaceText(Workspace& workspace, const Value& subject, co
   BATON_ASSIGN_OR_RETURN(const Text* text, ToText(workspace, subject));
   BATON_ASSIGN_OR_RETURN(const Text* needle, ToText(workspace, from));
   BATON_ASSIGN_OR_RETURN(const Text* replacement, ToText(workspace, to));
-  if (needle->empty())
+  if (needle->empty()) {
     return absl::InvalidArgumentError("replace() cannot replace an empty string");
+  }
   int64_t left = -1;
   if (count != nullptr && !count->Is<None>()) {
-    if (!count->IsInteger())
+    if (!count->IsInteger()) {
       return absl::InvalidArgumentError("the count of replace() must be an integer");
+    }
     left = count->Integer();
   }
   TextBuilder builder(workspace);

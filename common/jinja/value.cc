@@ -94,7 +94,8 @@ absl::StatusOr<const Text*> ToText(Workspace& workspace, const Value& value) {
   } else if (value.IsNumber()) {
     bytes = FormatFloat(value.Number());
   } else if (!value.Is<Undefined>()) {
-    return absl::InvalidArgumentError(absl::StrCat("a ", Describe(value), " cannot be text"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a ", Describe(value), " cannot be converted to text"));
   }
   BATON_ASSIGN_OR_RETURN(const Value text, workspace.NewText(bytes, value.trusted));
   return text.text();

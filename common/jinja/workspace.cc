@@ -19,7 +19,7 @@ absl::StatusOr<int> ChildDepth(const Value& value) {
   if (const Dict* dict = value.dict()) depth = dict->depth;
   if (depth >= kMaxContainerDepth) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("lists nested deeper than ", kMaxContainerDepth));
+        absl::StrCat("lists are nested deeper than ", kMaxContainerDepth));
   }
   return depth;
 }

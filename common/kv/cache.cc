@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<KvCache>> KvCache::Create(Backend& backend, const
   const size_t bytes = layout.block_bytes() * static_cast<size_t>(block_count);
   if (bytes / layout.block_bytes() != static_cast<size_t>(block_count)) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "KV cache of ", block_count, " blocks: larger than memory; lower --num-kv-blocks"));
+        "KV cache of ", block_count, " blocks is larger than any memory; lower --num-kv-blocks"));
   }
   absl::StatusOr<BackendBuffer> data = backend.Allocate(bytes);
   if (!data.ok()) {

@@ -37,9 +37,9 @@ absl::StatusOr<std::unique_ptr<KvStaging>> KvStaging::Create(KvCache& cache,
   const KvLayout layout = LayoutOf(cache.layout(), pages);
   const uint64_t slots = options.bytes / layout.block_bytes();
   if (slots == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--kv-staging-memory-bytes: ", options.bytes, " bytes are less than a page of ",
-        kKvPageTokens, " tokens in one layer; give at least ", page_bytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--kv-staging-memory-bytes: ", options.bytes, " bytes cannot hold a page of ",
+                     kKvPageTokens, " tokens in one layer; give at least ", page_bytes));
   }
   const size_t bytes = slots * layout.block_bytes();
   absl::StatusOr<BackendBuffer> memory = cache.device_copies()->AllocatePinned(bytes);

@@ -25,8 +25,8 @@ absl::Status ReadDivisors(const ModelKeys& keys, int max_positions, RopeConfig& 
     if (long_rope) {
       return absl::InvalidArgumentError(
           absl::StrCat(keys.file().path(),
-                       ": tensor 'rope_freqs.weight' and those of LongRoPE "
-                       "('rope_factors_...') exclude each other"));
+                       ": has both tensor 'rope_freqs.weight' and LongRoPE tensors "
+                       "('rope_factors_...'), which exclude each other"));
     }
     rope.divisors = RopeDivisors::kFrequencies;
   } else if (long_rope) {

@@ -148,7 +148,8 @@ absl::Status LoadRopeDivisors(TensorLoader& loader, const ModelConfig& config,
     for (const float divisor : values) {
       if (divisor >= 1e-6f && divisor <= 1e6f) continue;
       return absl::InvalidArgumentError(absl::StrCat(path, ": tensor '", name, "' contains ",
-                                                     divisor, ", which cannot be a divisor"));
+                                                     divisor,
+                                                     ", which is not a divisor from 1e-6 to 1e6"));
     }
     if (wanted) divisors = std::move(values);
   }

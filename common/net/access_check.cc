@@ -32,7 +32,9 @@ absl::StatusOr<Peer> PeerFromCertificate(const grpc::AuthContext& context) {
   const std::string id = SpiffeIdOf(context);
   if (!id.empty()) return ParsePeer(id);
   std::string name = CertificateName(context);
-  if (name.empty()) return absl::NotFoundError("the connection has no certificate with a name");
+  if (name.empty()) {
+    return absl::NotFoundError("the caller presented no certificate, or one without a name");
+  }
   return Peer{.role = Role::kClient, .trust_domain = "", .name = std::move(name)};
 }
 

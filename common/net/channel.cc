@@ -72,7 +72,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(absl::string_view add
     BATON_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
     if (parsed.port == 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("'", address, "': port 0 cannot be called; give the server's port"));
+          absl::StrCat("'", address, "': cannot connect to port 0; give the server's port"));
     }
   }
   BATON_RETURN_IF_ERROR(credentials.CheckAddress("connection to", address));

@@ -28,9 +28,9 @@ void AddTlsClientCaFlag(FlagSet& flags, std::string& file) {
 void AddFleetSecretFlag(FlagSet& flags, std::string& file) {
   flags.SetGroup(FlagGroup::kSecurity);
   flags.AddString("fleet-secret-file=FILE", file,
-                  "File with the fleet's secret, 64 hexadecimal digits, which separates the cached "
-                  "prefixes of tenants; all routers of a fleet need the same one. Empty: a secret "
-                  "stored for this user if --listen is on loopback, else a random one");
+                  "File with the fleet's secret (64 hexadecimal digits), used to keep the cached "
+                  "prefixes of tenants apart; all routers of a fleet need the same one. Empty: a "
+                  "secret stored for this user if --listen is on loopback, else a random one");
 }
 
 void AddHttpAccessFlags(FlagSet& flags, std::vector<std::string>& cors_origins,

@@ -21,7 +21,7 @@ constexpr char kBlanks[] = " \t\r\n\v\f";
 
 absl::Status CheckText(absl::string_view name) {
   if (name.size() > kMaxNameBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("has ", name.size(), " bytes, at most ",
+    return absl::InvalidArgumentError(absl::StrCat("has ", name.size(), " bytes; at most ",
                                                    kMaxNameBytes, " are allowed; shorten it"));
   }
   const bool prints = std::none_of(name.begin(), name.end(), [](char byte) {
@@ -38,7 +38,7 @@ absl::Status AddNames(absl::string_view text, bool patterns, std::vector<std::st
        absl::StrSplit(text, absl::ByAnyChar(kBlanks), absl::SkipEmpty())) {
     BATON_RETURN_IF_ERROR(CheckText(name));
     if (!patterns && (absl::StrContains(name, '*') || absl::StrContains(name, '?'))) {
-      return absl::InvalidArgumentError("is a pattern; give patterns by --model-alias");
+      return absl::InvalidArgumentError("is a pattern; use --model-alias for patterns");
     }
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     if (names.size() == kMaxModelNames) {

@@ -14,7 +14,7 @@ absl::Status CheckPlain(absl::string_view flag, const std::string& address) {
   if (address.empty() || IsLoopback(address)) return absl::OkStatus();
   return absl::PermissionDeniedError(
       absl::StrCat(flag, " ", address,
-                   " is beyond loopback and always plain text: give --insecure-probes to allow it, "
+                   " is beyond loopback but never encrypted: give --insecure-probes to allow it, "
                    "and let only your probes reach it"));
 }
 
@@ -41,8 +41,8 @@ void AddServerFlags(FlagSet& flags, ServerFlags& server) {
   flags.AddString("log-format", server.log_format, "Format of log lines", {"text", "json"});
   flags.SetGroup(FlagGroup::kProcess);
   flags.AddBool("reuse-port", server.reuse_port,
-                "Open ports with SO_REUSEPORT; needed if another process of the same user, such as "
-                "`baton serve`, has reserved them");
+                "Open ports with SO_REUSEPORT; needed if another process of the same user already "
+                "holds them, as `baton serve` does for its workers");
   flags.AddDuration("shutdown-timeout", server.shutdown_timeout, absl::ZeroDuration(),
                     absl::Hours(24),
                     "Longest time that running requests may take to finish after SIGTERM");

@@ -37,9 +37,9 @@ absl::Status CheckSameIdentity(const internal::v1::ModelIdentity& ours,
   const auto mismatch = [&](absl::string_view field, absl::string_view here,
                             absl::string_view there) {
     absl::Status status = absl::FailedPreconditionError(absl::StrCat(
-        "the two workers do not serve the same model: ", field, " is ", here, " here and ", there,
-        " there; start both with the same file and version. Here: ", IdentityText(ours),
-        ", there: ", IdentityText(theirs)));
+        "the two workers do not serve the same model: ", field, " is ", here, " on one and ", there,
+        " on the other; start both with the same file and version. The first worker's model: ",
+        IdentityText(ours), ", the second's: ", IdentityText(theirs)));
     status =
         WithPreconditionFailure(std::move(status), kReasonModelMismatch, field, "must be equal");
     return WithErrorInfo(std::move(status), {.reason = kReasonModelMismatch,

@@ -29,8 +29,8 @@ absl::Status Invalid(const GgufFile& file, absl::string_view field, absl::string
   const auto* key = std::find_if(std::begin(kKeys), std::end(kKeys),
                                  [field](const auto& entry) { return entry.second == field; });
   return absl::InvalidArgumentError(absl::StrCat(
-      file.path(), ": ", key->first, " (", field, " of a folder's ", "generation_config.json) ",
-      what, "; correct it, or leave the model's sampling out with --generation-config=none"));
+      file.path(), ": ", key->first, " (", field, " in a folder's ", "generation_config.json) ",
+      what, "; correct it, or ignore the model's sampling settings with --generation-config=none"));
 }
 
 // The number at the key of `field`, whatever its type; nothing if the file lacks the key.

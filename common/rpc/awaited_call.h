@@ -144,7 +144,8 @@ class AwaitedCall final
     silent_.Spoke(id_);
     const bool cancelled_before = !ok && context_->IsCancelled();
     if (cancelled_before) return EndAwaiting(absl::CancelledError("the call was cancelled"));
-    if (!ok) request_->status = absl::InvalidArgumentError("the call has no message");
+    if (!ok)
+      request_->status = absl::InvalidArgumentError("the call ended without a request message");
     if (!awaiting_.exchange(false)) return;
     Reactor* const reactor = handle_(context_, std::move(request_), answer_);
     reactor_ = reactor;

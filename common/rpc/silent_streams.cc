@@ -71,8 +71,9 @@ uint64_t SilentStreams::Add(End end) {
     if (open_->alarm == nullptr) open_->SetAlarm(now);
   }
   if (oldest.end != nullptr) {
-    oldest.end(Silent(absl::ResourceExhaustedError(absl::StrCat(
-        "the stream was the oldest of ", open_->limits.streams, " that had not sent a message"))));
+    oldest.end(Silent(absl::ResourceExhaustedError(
+        absl::StrCat("the stream was closed to make room: it was the oldest of ",
+                     open_->limits.streams, " that had not yet sent a message"))));
   }
   return id;
 }

@@ -25,7 +25,7 @@ absl::StatusOr<ByteLevelEncoder> ByteLevelEncoder::Create(PreTokenizer pre_token
   }
   if (!any) {
     return absl::InvalidArgumentError(
-        "the vocabulary has no token of a single byte: not a byte-level vocabulary");
+        "the vocabulary has no single-byte token, so it is not a byte-level vocabulary");
   }
   return ByteLevelEncoder(std::move(pre_tokenizer), vocabulary,
                           BpeEncoder(byte_ids, std::move(merges)), options);

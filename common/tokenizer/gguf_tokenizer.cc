@@ -56,10 +56,10 @@ absl::StatusOr<LiteralMatcher> CollectLiterals(const Vocabulary& vocabulary,
     literals.push_back({.text = literal, .id = id, .trusted_only = special});
   }
   if (total_bytes > LiteralMatcher::kMaxTotalBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(tokens, ": the ", literals.size(), " special and user-defined tokens have ",
-                     total_bytes, " bytes; at most ", LiteralMatcher::kMaxTotalBytes,
-                     " are supported; use a model whose file lists fewer or shorter ones"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        tokens, ": the ", literals.size(), " special and user-defined tokens have a total of ",
+        total_bytes, " bytes; at most ", LiteralMatcher::kMaxTotalBytes,
+        " are supported; use a model whose file lists fewer or shorter ones"));
   }
   return LiteralMatcher(std::move(literals));
 }

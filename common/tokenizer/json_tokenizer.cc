@@ -59,9 +59,9 @@ struct JsonTokens {
     const auto index = static_cast<size_t>(id);
     Resize(std::max(index + 1, texts.size()));
     if (named[index] && texts[index] != text) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": token id ", id, " is that of \"",
-                                                     absl::Utf8SafeCHexEscape(texts[index]),
-                                                     "\" too"));
+      return absl::InvalidArgumentError(absl::StrCat(path, ": token id ", id,
+                                                     " is already used by \"",
+                                                     absl::Utf8SafeCHexEscape(texts[index]), "\""));
     }
     named[index] = true;
     texts[index] = text;
@@ -92,8 +92,9 @@ absl::Status RequirePlainBpe(const Json& model) {
 
 absl::Status ReadVocab(const Json& model, bool byte_fallback, JsonTokens& tokens) {
   const Json& vocab = Field(model, "vocab");
-  if (!vocab.is_object())
+  if (!vocab.is_object()) {
     return absl::InvalidArgumentError("model.vocab is missing or not an object");
+  }
   for (const auto& [text, id] : vocab.items()) {
     const std::string path = absl::StrCat("model.vocab[\"", absl::Utf8SafeCHexEscape(text), "\"]");
     if (!id.is_number_integer()) return absl::InvalidArgumentError(path + " is not an integer");
@@ -252,7 +253,7 @@ absl::Status TakeAdded(const GgufFile& file, absl::string_view key, std::optiona
   add = added.has_value();
   if (!add) return absl::OkStatus();
   if (*added < 0 || *added >= vocab_size) {
-    return absl::InvalidArgumentError(absl::StrCat("post_processor: token id ", *added,
+    return absl::InvalidArgumentError(absl::StrCat("post_processor: adds token id ", *added,
                                                    ", but there are ", vocab_size, " tokens"));
   }
   id = static_cast<int32_t>(*added);

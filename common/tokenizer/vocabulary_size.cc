@@ -32,9 +32,9 @@ absl::StatusOr<size_t> VocabularySize(const GgufFile& file, absl::Span<const int
     if (HasLiteralOnly(kinds[id])) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         tokens, " has ", kinds.size(), " tokens, but the model's embedding has ", *rows,
-        " rows, and plain text may become token ", id,
-        "; use the tokenizer that the model was trained with, or resize the embedding to it "
-        "(resize_token_embeddings of transformers) and convert the model again"));
+        " rows, and ordinary text can produce token ", id,
+        ", which has no row; use the tokenizer that the model was trained with, or resize the "
+        "embedding to it (resize_token_embeddings of transformers) and convert the model again"));
   }
   return static_cast<size_t>(*rows);
 }

@@ -164,9 +164,10 @@ absl::StatusOr<GrammarState> ReadGrammar(const internal::v1::SequenceSpec& spec,
       GrammarState state,
       grammars->Read({.grammar = spec.grammar(), .cache_salt = spec.cache_salt()}, outputs));
   if (state.vocab_size() != limits.vocab_size) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "sequence.grammar: is for ", state.vocab_size(), " tokens, the model has rows for ",
-        limits.vocab_size, "; start router and workers with the same model file"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("sequence.grammar: was compiled for ", state.vocab_size(),
+                     " tokens, but this worker's model has ", limits.vocab_size,
+                     "; start router and workers with the same model file"));
   }
   return state;
 }

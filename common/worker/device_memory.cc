@@ -44,15 +44,15 @@ absl::Status ShareIsTaken(const MemoryOptions& options, const DeviceMemoryUse& m
       percent > 0 ? absl::StrFormat("lower it to %.2f, or ", percent / 100.0) : "";
   return absl::ResourceExhaustedError(absl::StrCat(
       ShareText(options, memory), " is ", Size(Budget(options.gpu_utilization, memory)), ", and ",
-      Size(available), " are free; ", lower, "end what else uses the GPU"));
+      Size(available), " are free; ", lower, "end other programs that use the GPU"));
 }
 
 absl::Status KvIsNotFree(const MemoryOptions& options, uint64_t bytes,
                          const DeviceMemoryUse& memory) {
   return absl::ResourceExhaustedError(absl::StrCat(
       options.num_kv_blocks > 0 ? "--num-kv-blocks" : "--kv-cache-memory-bytes", ": ", Size(bytes),
-      " of KV cache, and ", Size(memory.free), " of ", Size(memory.total),
-      " are free; lower it, or leave it out for what --gpu-memory-utilization leaves"));
+      " of KV cache are needed, but only ", Size(memory.free), " of ", Size(memory.total),
+      " are free; lower it, or leave it out to use what --gpu-memory-utilization allows"));
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ absl::Status CheckMemoryOptions(const MemoryOptions& options) {
   if (options.gpu_utilization > 0 && options.gpu_utilization <= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--gpu-memory-utilization: ", options.gpu_utilization,
-                   " is not a part of the GPU's memory; it must be above 0 and at most 1"));
+                   " is not a fraction of the GPU's memory; it must be above 0 and at most 1"));
 }
 
 absl::Status CheckWeightsFit(uint64_t weight_bytes, const MemoryOptions& options,
@@ -101,13 +101,13 @@ absl::StatusOr<int> DeviceKvBlocks(const MemoryOptions& options, uint64_t block_
   const uint64_t blocks = bytes / block_bytes;
   if (blocks >= kLeastBlocks) return static_cast<int>(std::min<uint64_t>(blocks, kMaxKvBlocks));
   if (options.kv_is_given()) {
-    return absl::ResourceExhaustedError(absl::StrCat("--kv-cache-memory-bytes: ", bytes, " hold ",
-                                                     blocks, " blocks of ", block_bytes,
-                                                     " bytes and at least 2 are needed; raise it"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("--kv-cache-memory-bytes: ", bytes, " hold ", blocks, " blocks of ",
+                     block_bytes, " bytes, but at least 2 blocks are needed; raise it"));
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       "the model does not fit: its weights and the largest step take ", Size(memory.taken),
-      ", and two blocks of KV cache ", Size(kLeastBlocks * block_bytes), "; ",
+      ", and two blocks of KV cache need ", Size(kLeastBlocks * block_bytes), "; ",
       ShareText(options, memory), " is ", Size(Budget(options.gpu_utilization, memory)), ", and ",
       Size(memory.free), " are free; ", kMakeRoom));
 }

@@ -50,14 +50,15 @@ absl::Status CheckDraft(const GgufFile& file, const OpenedModel& target,
                         const ModelConfig& target_config) {
   BATON_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(file));
   if (const auto id = FirstDifference(*tokenizer, *target.tokenizer)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "its vocabulary of ", tokenizer->vocab_size(), " tokens is not the model's, which has ",
-        target.tokenizer->vocab_size(), ": token ", *id, " differs"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("has a vocabulary of ", tokenizer->vocab_size(),
+                     " tokens that differs from the main model's, which has ",
+                     target.tokenizer->vocab_size(), ": token ", *id, " differs"));
   }
   BATON_ASSIGN_OR_RETURN(const ModelConfig config, ModelConfig::FromGguf(file));
   if (config.vocab_size != target_config.vocab_size) {
-    return absl::InvalidArgumentError(absl::StrCat("it has logits for ", config.vocab_size,
-                                                   " tokens, and the model for ",
+    return absl::InvalidArgumentError(absl::StrCat("has logits for ", config.vocab_size,
+                                                   " tokens, but the main model for ",
                                                    target_config.vocab_size));
   }
   return CheckHeadDim("--kv-cache-dtype", target.engine.kv_dtype, config.head_dim);
@@ -231,9 +232,10 @@ absl::StatusOr<int> KvBlockCount(const MemoryOptions& options, const KvLayout& l
   }
   const uint64_t blocks = bytes / block_bytes;
   if (blocks < 2) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "KV cache: ", bytes, " bytes hold ", blocks, " blocks of ", block_bytes,
-        " bytes and at least 2 are needed; raise --kv-cache-memory-bytes or lower --block-size"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("KV cache: ", bytes, " bytes hold ", blocks, " blocks of ", block_bytes,
+                     " bytes, but at least 2 blocks are needed; raise --kv-cache-memory-bytes or "
+                     "lower --block-size"));
   }
   return static_cast<int>(std::min<uint64_t>(blocks, kMaxKvBlocks));
 }

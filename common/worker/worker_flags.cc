@@ -36,7 +36,7 @@ absl::Status CheckSpeculation(const ModelRuntimeOptions& runtime) {
   const SpeculationMode mode = runtime.engine.speculation;
   if (mode == SpeculationMode::kDraft && runtime.draft_model.empty()) {
     return absl::InvalidArgumentError(
-        "--speculative: draft needs --draft-model; name the GGUF file of a smaller model");
+        "--speculative=draft needs --draft-model; name the GGUF file of a smaller model");
   }
   if (mode == SpeculationMode::kNone && !runtime.draft_model.empty()) {
     return absl::InvalidArgumentError(
@@ -48,15 +48,15 @@ absl::Status CheckSpeculation(const ModelRuntimeOptions& runtime) {
 void AddMemoryFlags(FlagSet& flags, MemoryOptions& memory) {
   flags.SetGroup(FlagGroup::kKvCache);
   flags.AddBytes("kv-cache-memory-bytes", memory.kv_cache_memory_bytes,
-                 "Memory for the KV cache. 0: on a GPU, what weights and work buffers leave of the "
-                 "share --gpu-memory-utilization; on a CPU, room for two full-length sequences, at "
-                 "least 1 GiB, but at most a quarter of the free memory");
+                 "Memory for the KV cache. 0: on a GPU, the part of --gpu-memory-utilization that "
+                 "weights and work buffers do not use; on a CPU, room for two full-length "
+                 "sequences, at least 1 GiB, but at most a quarter of the free memory");
   flags.AddInt("num-kv-blocks", memory.num_kv_blocks, 0, kMaxKvBlocks,
                "Number of blocks in the KV cache, instead of --kv-cache-memory-bytes; a draft "
                "model gets the same number. 0: not set");
   flags.AddDouble("gpu-memory-utilization=SHARE", memory.gpu_utilization, 0, 1,
-                  "Share of the GPU's memory to use, above 0. The KV cache gets what the weights "
-                  "and the largest step leave");
+                  "Share of the GPU's memory to use, above 0. The KV cache gets what remains of it "
+                  "after the weights and the buffers of the largest step");
 }
 
 void AddEngineFlags(FlagSet& flags, EngineOptions& engine) {
@@ -71,8 +71,8 @@ void AddEngineFlags(FlagSet& flags, EngineOptions& engine) {
   flags.SetGroup(FlagGroup::kSpeculation);
   flags.AddNamed("speculative", engine.speculation,
                  "Guess tokens so that one decode step yields several; the output stays the same. "
-                 "auto: by either method, as long as that is faster; ngram: from earlier text; "
-                 "draft: with --draft-model; none: never",
+                 "ngram: from earlier text; draft: with --draft-model; auto: by either method, as "
+                 "long as that is faster; none: never",
                  SpeculationModes());
 }
 
@@ -170,7 +170,7 @@ absl::Status ValidateWorkerFlags(const WorkerFlags& worker) {
   if (handoff.strict_dtype && handoff.wire_dtype != "auto" && handoff.wire_dtype != kv_type) {
     return absl::InvalidArgumentError(
         absl::StrCat("--kv-wire-dtype: ", handoff.wire_dtype, " converts a KV cache of ", kv_type,
-                     ", which --strict-kv-dtype forbids; give one of them"));
+                     ", which --strict-kv-dtype forbids; leave one of the two flags out"));
   }
   return ParseCpuSet(backend.cpu_set).status();
 }

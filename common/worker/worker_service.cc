@@ -24,7 +24,7 @@ uint32_t Unsigned(int64_t value) {
 
 absl::Status Closed() {
   return WithErrorInfo(
-      WithRetryInfo(absl::UnavailableError("the worker is ending"), absl::Seconds(1)),
+      WithRetryInfo(absl::UnavailableError("the worker is shutting down"), absl::Seconds(1)),
       {.reason = kReasonDraining});
 }
 

@@ -94,7 +94,7 @@ void LineSink::CloseFile() {
 absl::Status LineSink::Failed(int error) const {
   return absl::UnavailableError(
       absl::StrCat("--access-log ", path_.empty() ? kToStandardError : path_, ": ",
-                   error == EAGAIN ? "nobody reads it" : std::strerror(error)));
+                   error == EAGAIN ? "its reader does not keep up" : std::strerror(error)));
 }
 
 absl::Status LineSink::Reopen() {

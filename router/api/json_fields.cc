@@ -42,7 +42,7 @@ absl::Status BodyError(const JsonFault& fault, absl::string_view body) {
   switch (fault.kind) {
     case JsonFault::Kind::kDepth:
       return absl::InvalidArgumentError(
-          absl::StrCat("the body is JSON of more than ", kBodyLimits.depth, " levels"));
+          absl::StrCat("the body is JSON nested deeper than ", kBodyLimits.depth, " levels"));
     case JsonFault::Kind::kObjectKeys:
       return refuse("is an object with more than ", kMaxObjectKeys, " keys");
     case JsonFault::Kind::kKeys:

@@ -67,7 +67,8 @@ void NameResolver::State::Start(const std::shared_ptr<State>& self, const std::s
   try {
     std::thread([self, host] { self->Finish(host, self->look_up(host)); }).detach();
   } catch (const std::system_error& error) {
-    name.latest = absl::UnavailableError(absl::StrCat("no thread for a lookup: ", error.what()));
+    name.latest = absl::UnavailableError(
+        absl::StrCat("cannot start a thread to resolve a host name: ", error.what()));
     return;
   }
   name.running = true;

@@ -41,9 +41,9 @@ absl::Status NoAddress(const WorkerAddresses& worker) {
   return absl::FailedPreconditionError(absl::StrCat(
       "advertises ",
       worker.advertised.empty() ? "no address" : absl::StrCat("'", LogSafe(worker.advertised), "'"),
-      ", and the router reaches it at '", LogSafe(worker.target),
-      "', which has no host: prefill workers could not dial either; give the worker an --advertise "
-      "of its own host and port"));
+      ", and the router's address for it, '", LogSafe(worker.target),
+      "', has no host, so prefill workers could not connect to it; start the worker with "
+      "--advertise HOST:PORT"));
 }
 
 bool MatchesHost(const std::string& pattern, const std::string& host) {
@@ -90,11 +90,11 @@ absl::StatusOr<std::string> FindPushAddress(const WorkerAddresses& worker,
     return pushes.ToString();
   }
   return absl::PermissionDeniedError(absl::StrCat(
-      "advertises the host '", LogSafe(pushes.host), "', and the router reaches it at '",
+      "advertises the host '", LogSafe(pushes.host), "', but the router reaches it at '",
       LogSafe(target.empty() ? worker.target : target), "'",
       connected.empty() || connected == target ? "" : absl::StrCat(" (", LogSafe(connected), ")"),
-      "; give the worker an --advertise of its own host, or, if pushes are to go to that host, the "
-      "router --advertised-host=",
+      "; set the worker's --advertise to its own host or, if KV caches should be sent to the "
+      "advertised host, start the router with --advertised-host=",
       LogSafe(pushes.host)));
 }
 

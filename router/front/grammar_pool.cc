@@ -19,9 +19,9 @@ constexpr char kCounterHelp[] = "Grammars that were compiled, by what became of 
 
 absl::Status NoCompiler() {
   return WithErrorInfo(
-      absl::FailedPreconditionError(
-          "response_format: this router cannot compile grammars; its operator has to put "
-          "baton-grammar-compiler beside it, or name it with --grammar-compiler"),
+      absl::FailedPreconditionError("response_format: this router cannot compile grammars; its "
+                                    "operator has to put baton-grammar-compiler in the router's "
+                                    "folder, or give its path with --grammar-compiler"),
       {.reason = "NO_GRAMMAR_COMPILER", .stage = kStageQueue});
 }
 

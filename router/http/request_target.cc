@@ -33,12 +33,16 @@ absl::StatusOr<std::string> Decoded(absl::string_view path, const char* what) {
       const int low = i + 2 < path.size() ? HexDigit(path[i + 2]) : -1;
       if (high < 0 || low < 0) {
         return absl::InvalidArgumentError(
-            absl::StrCat(what, " has a '%' without two hexadecimal digits; write it as %25"));
+            absl::StrCat(what,
+                         " has a '%' that is not followed by two hexadecimal digits; write %25 for "
+                         "a plain '%'"));
       }
       c = static_cast<char>(high * 16 + low);
       i += 2;
     }
-    if (c == '\0') return absl::InvalidArgumentError(absl::StrCat(what, " has a zero byte"));
+    if (c == '\0') {
+      return absl::InvalidArgumentError(absl::StrCat(what, " contains a zero byte (%00)"));
+    }
     decoded.push_back(c);
   }
   return decoded;
@@ -52,10 +56,11 @@ absl::Status SplitAbsolute(absl::string_view target, std::string& authority, std
     const size_t end = std::min(target.find_first_of("/?"), target.size());
     authority = std::string(target.substr(0, end));
     if (absl::StrContains(authority, '@')) {
-      return absl::InvalidArgumentError("the target of the request names a user; leave it out");
+      return absl::InvalidArgumentError(
+          "the target of the request contains a user name; leave it out");
     }
     if (!IsHttpHost(authority)) {
-      return absl::InvalidArgumentError("the target of the request names no host");
+      return absl::InvalidArgumentError("the target of the request has no valid host");
     }
     origin = absl::StrCat(absl::StartsWith(target.substr(end), "/") ? "" : "/", target.substr(end));
     return absl::OkStatus();

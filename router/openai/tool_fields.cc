@@ -260,7 +260,7 @@ std::string ReadCallId(JsonFields& call, absl::string_view name) {
   std::string id = call.RequiredString(name);
   if (id.size() > kMaxNameBytes) {
     call.Fail(name,
-              absl::StrCat("has ", id.size(), " bytes, at most ", kMaxNameBytes, " are allowed"));
+              absl::StrCat("has ", id.size(), " bytes; at most ", kMaxNameBytes, " are allowed"));
   }
   return id;
 }

@@ -33,7 +33,7 @@ absl::StatusOr<std::filesystem::path> StateFolder() {
     const char* value = std::getenv(variable);
     if (value != nullptr && *value == '/') return std::filesystem::path(value) / folder;
   }
-  return absl::NotFoundError("neither XDG_STATE_HOME nor HOME names a folder");
+  return absl::NotFoundError("neither XDG_STATE_HOME nor HOME is set to an absolute path");
 }
 
 }  // namespace

@@ -57,8 +57,8 @@ absl::Status TakeHash(const toml::node& node, std::string& value) {
   if (digits.size() != 2 * kHashBytes || !std::all_of(digits.begin(), digits.end(), [](char c) {
         return absl::ascii_isxdigit(static_cast<unsigned char>(c));
       })) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("must be ", 2 * kHashBytes, " hexadecimal digits; `baton keys` makes them"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "must be ", 2 * kHashBytes, " hexadecimal digits; `baton keys` generates them"));
   }
   value = absl::HexStringToBytes(digits);
   return absl::OkStatus();
@@ -79,15 +79,16 @@ absl::Status TakeTenantEntry(absl::string_view key, const toml::node& node, Tena
   if (key == "share") return TakeName(node, tenant.share);
   if (key == "operator") return TakeBoolean(node, tenant.operates);
   return absl::InvalidArgumentError(
-      "is not known; a tenant has requests-per-second, tokens-per-minute, streams, min-priority, "
-      "max-priority, share and operator");
+      "is not a known field; the fields of a tenant are requests-per-second, tokens-per-minute, "
+      "streams, min-priority, max-priority, share and operator");
 }
 
 absl::Status TakeKeyEntry(absl::string_view key, const toml::node& node, ApiKeyEntry& entry) {
   if (key == "tenant") return TakeName(node, entry.tenant);
   if (key == "sha256") return TakeHash(node, entry.hash);
   if (key == "revoked") return TakeBoolean(node, entry.revoked);
-  return absl::InvalidArgumentError("is not known; a key has tenant, sha256 and revoked");
+  return absl::InvalidArgumentError(
+      "is not a known field; the fields of a key are tenant, sha256 and revoked");
 }
 
 // Fills `value` from the entries of the table at `node`, which `what` names.

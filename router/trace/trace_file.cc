@@ -69,7 +69,7 @@ absl::Status TraceFile::Begin() {
   if (stat(path_.c_str(), &present) == 0) {
     if (!S_ISREG(present.st_mode)) {
       errno = EEXIST;
-      return failed("it is there and no ordinary file");
+      return failed("it exists and is not a regular file");
     }
     if (std::rename(path_.c_str(), absl::StrCat(path_, ".1").c_str()) != 0) {
       return failed("cannot be renamed to .1");
@@ -139,7 +139,9 @@ absl::Status TraceFile::Append(const std::string& events) {
 absl::Status TraceFile::Write(const RequestTrace& trace, absl::Time now) {
   if (!status_.ok() && now < next_try_) return status_;
   const std::vector<int> tracks = tracks_.Give(trace);
-  if (tracks.empty()) return absl::ResourceExhaustedError("too many requests at one time");
+  if (tracks.empty()) {
+    return absl::ResourceExhaustedError("too many concurrent requests, so some are not written");
+  }
   std::string events;
   for (const Json& event : ChromeEvents(trace, kPid, tracks)) {
     absl::StrAppend(&events, ",\n", TraceText(event));

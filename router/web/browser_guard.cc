@@ -71,7 +71,7 @@ absl::Status CheckNoForeignPage(const HttpRequest& head, const AllowedHosts& hos
 
 absl::Status CheckPageOfThisMachine(const HttpRequest& head) {
   BATON_RETURN_IF_ERROR(
-      CheckHost(head, AllowedHosts{}, "by other names an operator's key is needed"));
+      CheckHost(head, AllowedHosts{}, "access by any other name needs an operator's key"));
   const absl::string_view origin = head.Header("origin");
   if (origin.empty() || IsOwnOrigin(origin, head.Header("host"))) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat("web pages from ", LogSafe(origin),
@@ -86,7 +86,8 @@ absl::Status CheckOwnPage(const HttpRequest& head) {
     return absl::OkStatus();
   }
   return absl::PermissionDeniedError(
-      "a page of another origin may not use the password that the browser has for this router");
+      "a web page from another origin may not use the credentials that the browser stores for this "
+      "router");
 }
 
 absl::Status CheckContentEncoding(const HttpRequest& head) {

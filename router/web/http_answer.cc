@@ -208,9 +208,10 @@ bool HttpAnswer::RunOnPool(std::function<void()> work) {
 
 void HttpAnswer::Break() {
   if (over_) return;
-  if (!begun_)
-    return EndWith(
-        absl::UnavailableError("the request's other prompts were not accepted by workers in time"));
+  if (!begun_) {
+    return EndWith(absl::UnavailableError(
+        "the request's other prompts were not accepted by any worker in time"));
+  }
   exchange_->Break();
   End(/*client_left=*/false);
 }

@@ -66,9 +66,9 @@ absl::Status PageService::MayLook(const HttpRequest& head) const {
     if (comes_from_here) return no_foreign_page;
     const std::string open_to =
         absl::StrCat(what, " is open to this machine and to operators' keys");
-    return parts_.door.takes_keys()
-               ? absl::UnauthenticatedError(open_to)
-               : absl::PermissionDeniedError(absl::StrCat(open_to, "; give the router --api-keys"));
+    return parts_.door.takes_keys() ? absl::UnauthenticatedError(open_to)
+                                    : absl::PermissionDeniedError(absl::StrCat(
+                                          open_to, "; start the router with --api-keys"));
   }
   // A browser shows certificates by itself too.
   if (has_certificate || ShowsPassword(head)) BATON_RETURN_IF_ERROR(CheckOwnPage(head));
@@ -81,8 +81,8 @@ absl::Status PageService::MayLook(const HttpRequest& head) const {
   if (comes_from_here) return no_foreign_page;
   return absl::PermissionDeniedError(
       absl::StrCat(what,
-                   " is open to this machine and to operators: the keys file has no `operator = "
-                   "true` for this key's tenant"));
+                   " is open only to this machine and to operators, and the keys file has no "
+                   "`operator = true` for this key's tenant"));
 }
 
 std::optional<HttpResponse> PageService::Check(const HttpRequest& head,

@@ -80,7 +80,7 @@ absl::StatusOr<FoundRoute> FindPath(absl::string_view path) {
     if (entry.found.route != Route::kNotServed) served.push_back(entry.path);
   }
   return absl::NotFoundError(absl::StrCat("there is no ", LogSafe(std::string(path)),
-                                          " here; this server has ", absl::StrJoin(served, ", ")));
+                                          " on this server; it has ", absl::StrJoin(served, ", ")));
 }
 
 }  // namespace

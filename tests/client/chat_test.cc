@@ -112,8 +112,9 @@ TEST_F(ChatTest, WhatCannotBeSetIsSaidAndChangesNothing) {
   Talk("/set temperature hot\n/set temprature 1\n/set server other:1\n/set\none\n");
   EXPECT_EQ(asked_[0].sampling_params().ByteSizeLong(), 0u);
   EXPECT_THAT(said_, HasSubstr("--temperature: 'hot' is not a number from 0 to 100"));
-  EXPECT_THAT(said_, HasSubstr("there is no 'temprature'; did you mean 'temperature'?"));
-  EXPECT_THAT(said_, HasSubstr("there is no 'server'; valid names are max-tokens, min-tokens, "));
+  EXPECT_THAT(said_, HasSubstr("there is no setting 'temprature'; did you mean 'temperature'?"));
+  EXPECT_THAT(said_,
+              HasSubstr("there is no setting 'server'; valid names are max-tokens, min-tokens, "));
   EXPECT_THAT(said_, HasSubstr("nothing is set; the server's defaults hold"));
 }
 

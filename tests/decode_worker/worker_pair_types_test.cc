@@ -219,7 +219,7 @@ TEST(WorkerPairTypes, Int8IsRefusedWhereTheDecodeWorkerDoesNotConsent) {
   const HandoffResult result = RunHandoff(prefill, decode, Refused());
   EXPECT_EQ(result.prefill_status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(result.prefill_status.error_message(), HasSubstr("sends KV as int8"));
-  EXPECT_THAT(result.prefill_status.error_message(), HasSubstr("takes f16, f32, bf16"));
+  EXPECT_THAT(result.prefill_status.error_message(), HasSubstr("accepts only f16, f32, bf16"));
   EXPECT_FALSE(result.decode_status.ok());
   EXPECT_TRUE(prefill.ComesToRest());
   EXPECT_TRUE(decode.ComesToRest());

@@ -121,7 +121,7 @@ class ImageOfServe(unittest.TestCase):
         refused = subprocess.run(["bash", "-euc", line.replace("docker run", "podman run --rm")], cwd=podman.folder / "model",
                                  capture_output=True, text=True, timeout=PATIENCE_S)
         self.assertEqual(refused.returncode, 2)
-        self.assertIn("0.0.0.0:8081 is beyond loopback and not protected", refused.stderr)
+        self.assertIn("0.0.0.0:8081 is beyond loopback and needs protection", refused.stderr)
         with Container("moved", line.replace(" --no-insecure", "").replace("8080:8080", "8080:8081")):
             self.assertEqual(status("localhost"), 200)
 

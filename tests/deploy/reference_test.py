@@ -151,7 +151,7 @@ class Pages(unittest.TestCase):
                     shown = subprocess.run(["man", "--no-hyphenation", "-P", "cat", "-l", page], check=True, capture_output=True,
                                            text=True, env=environment).stdout
                     for flag in command["flags"]:
-                        self.assertRegex(shown, rf"(?m)^ +(-\w( \S+)?, )?--{flag['name']}(=\S+)?(, --no-{flag['name']})?$")
+                        self.assertRegex(shown, rf"(?m)^ +(-\w( \S+)?, )?--{flag['name']}(=\S+)?(, --no-{flag['name']})?(  .*)?$")
                     self.assertEqual("EXAMPLES" in shown, bool(command["examples"]))
 
 

@@ -69,7 +69,7 @@ def test_a_decode_worker_that_does_not_take_the_type_is_named():
     with cluster_of(["--kv-wire-dtype=int8"], []) as cluster:
         refused = failure(cluster.stub, request(ids=PROMPT, max_tokens=8))
         assert refused.code == grpc.StatusCode.FAILED_PRECONDITION
-        assert "sends KV as int8" in refused.message and "takes f16, f32, bf16" in refused.message
+        assert "sends KV as int8" in refused.message and "accepts only f16, f32, bf16" in refused.message
         cluster.wait_idle()
 
 

@@ -100,7 +100,7 @@ absl::Status RecordFile::End(const LoadWindow& window) {
   file_.close();
   if (!file_.fail()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("--record ", path_, ": not everything could be written; is the disk full?"));
+      absl::StrCat("--record ", path_, ": could not be written completely; is the disk full?"));
 }
 
 }  // namespace baton

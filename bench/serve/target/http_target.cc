@@ -97,8 +97,9 @@ absl::Status HttpTarget::AskModel() {
     options_.model = json["data"][0]["id"].get<std::string>();
     return absl::OkStatus();
   }
-  return absl::UnavailableError(absl::StrCat(where, ": HTTP ", result->status, " names no model (",
-                                             ErrorText(body), "); name one with --http-model"));
+  return absl::UnavailableError(absl::StrCat(where, ": HTTP ", result->status,
+                                             ", and the answer lists no model (", ErrorText(body),
+                                             "); name one with --http-model"));
 }
 
 std::string HttpTarget::Body(const LoadRequest& request) const {

@@ -49,9 +49,9 @@ absl::StatusOr<std::unique_ptr<asio::ssl::context>> TlsContext(const Credentials
     }
   }
   if (error) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--tls-ca, --tls-cert or --tls-key: OpenSSL does not take them: ", error.message(),
-        "; issue them anew"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--tls-ca, --tls-cert or --tls-key: OpenSSL rejects them: ", error.message(),
+                     "; issue them anew"));
   }
   context->set_verify_mode(asio::ssl::verify_peer, error);
   return context;

@@ -130,7 +130,7 @@ absl::StatusOr<PreTokenizer> PreTokenizer::Create(const std::vector<SplitRule>& 
                                                   const PreTokenizerOptions& options) {
   if (rules.size() > kMaxRules) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a pre-tokenizer of ", rules.size(), " steps; at most ", kMaxRules, " are supported"));
+        "the pre-tokenizer has ", rules.size(), " steps; at most ", kMaxRules, " are supported"));
   }
   auto rep = std::make_unique<Rep>();
   for (const SplitRule& rule : rules) {

@@ -127,7 +127,7 @@ TEST_F(CertificateRevocationTest, WhatIsWrongIsNamedWithItsRemedy) {
   ASSERT_TRUE(InitAuthority({.folder = other}).ok());
   std::filesystem::copy_file(other + "/ca.crl", folder_ + "/ca.crl",
                              std::filesystem::copy_options::overwrite_existing);
-  EXPECT_THAT(Error({}), HasSubstr("ca.crl: is not the list of this authority"));
+  EXPECT_THAT(Error({}), HasSubstr("ca.crl: is not the revocation list of this authority"));
   std::filesystem::remove(folder_ + "/ca.key");
   EXPECT_THAT(Error({}), AllOf(HasSubstr("ca.key"), HasSubstr("baton certs init")));
 }

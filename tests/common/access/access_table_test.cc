@@ -95,10 +95,10 @@ TEST(AccessTable, ARefusalNamesTheRoleTheMethodAndTheRemedy) {
       CheckAccess({Role::kPrefill, "d", "a"}, "/baton.v1.GenerationService/Generate");
   EXPECT_EQ(refused.message(),
             "the role prefill may not call /baton.v1.GenerationService/Generate, only client or "
-            "front may; use a certificate of such a role, with the id "
+            "front may; use a certificate of one of those roles, with the SPIFFE ID "
             "spiffe://<trust domain>/baton/<role>/<name>");
   const absl::Status unknown = CheckAccess({Role::kClient, "d", "a"}, std::string(5000, 'm'));
-  EXPECT_THAT(std::string(unknown.message()), HasSubstr("which Baton does not have"));
+  EXPECT_THAT(std::string(unknown.message()), HasSubstr("Baton has no such method"));
   EXPECT_LT(unknown.message().size(), 400u) << "a name from outside is not quoted in full";
 }
 

@@ -193,12 +193,12 @@ TEST_F(CredentialsForClientsTest, ErrorsNameTheFlagsThatAreNeededHere) {
   TlsFlags none;
   none.for_clients_only = true;
   EXPECT_EQ(Credentials::Create(none)->CheckAddress("--listen", "0.0.0.0:1").message(),
-            "--listen 0.0.0.0:1 is beyond loopback and not protected: give --tls-cert and "
+            "--listen 0.0.0.0:1 is beyond loopback and needs protection: give --tls-cert and "
             "--tls-key, or --insecure for plain text");
   none.client_ca_file = "clients.pem";
   EXPECT_EQ(Credentials::Create(none).status().message(),
-            "--tls-client-ca has no effect without --tls-cert and --tls-key; give them or leave it "
-            "out");
+            "--tls-client-ca has no effect without --tls-cert and --tls-key; add them, or leave "
+            "out --tls-client-ca");
 }
 
 TEST_F(CredentialsTest, TheServersNameMustMatch) {

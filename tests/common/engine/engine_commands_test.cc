@@ -66,7 +66,7 @@ TEST_F(EngineCommandsTest, ACommittedSequenceDecodesBehindItsFirstToken) {
 TEST_F(EngineCommandsTest, FirstTokensThatDoNotFitEndTheSequence) {
   for (const auto& [tokens, message] :
        std::vector<std::pair<std::vector<OutputToken>, std::string>>{
-           {{}, "0 tokens cannot be committed for 1 choices"},
+           {{}, "0 first tokens were sent for 1 choices"},
            {{{.output_index = 1, .token_id = 9}}, "cannot be committed as output 0"},
            {{{.output_index = 0, .token_id = -1}}, "token -1"}}) {
     EngineParts parts(/*steps_ahead=*/0);

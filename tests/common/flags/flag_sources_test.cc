@@ -58,8 +58,8 @@ TEST_F(FlagSourcesTest, AKeyThatIsNoFlagIsNamedWithItsFile) {
             path_ + ": unknown key 'max-num-seqs'; did you mean 'max-num-seq'?");
   EXPECT_EQ(std::string(sources.CheckKeys({"names", "none"}).message()),
             path_ +
-                ": unknown key 'max-num-seqs'; keys are the names of flags without dashes in "
-                "front: see --help");
+                ": unknown key 'max-num-seqs'; keys are the names of flags without the leading "
+                "dashes: see --help");
 }
 
 }  // namespace

@@ -308,9 +308,9 @@ TEST_F(FlagsTest, AFlagIsSetByNameAsOnTheCommandLine) {
   EXPECT_EQ(Message(flags_->Set("max-num-seqs", "0")),
             "--max-num-seqs: '0' is not a whole number from 1 to 4096");
   EXPECT_EQ(seqs_, 7);
-  EXPECT_EQ(Message(flags_->Set("xyzzy", "1")), "there is no 'xyzzy'");
+  EXPECT_EQ(Message(flags_->Set("xyzzy", "1")), "there is no setting 'xyzzy'");
   EXPECT_EQ(Message(flags_->Set("max-num-seq", "1")),
-            "there is no 'max-num-seq'; did you mean 'max-num-seqs'?");
+            "there is no setting 'max-num-seq'; did you mean 'max-num-seqs'?");
 }
 
 TEST_F(FlagsTest, FlagsThatExcludeEachOtherAreNamedWithTheirSources) {
@@ -328,7 +328,7 @@ TEST_F(FlagsTest, FlagsThatExcludeEachOtherAreNamedWithTheirSources) {
 TEST_F(FlagsTest, AFlagThatIsAboutAnotherNeedsIt) {
   ASSERT_TRUE(Parse({"--part=0.1"}).ok());
   EXPECT_EQ(Message(flags_->CheckNeeds("part", "memory")),
-            "--part is for --memory only; give that too");
+            "--part has an effect only with --memory; give that flag too");
   EXPECT_TRUE(flags_->CheckNeeds("memory", "part").ok());
   ASSERT_TRUE(Parse({"--part=0.1", "--memory=1k"}).ok());
   EXPECT_TRUE(flags_->CheckNeeds("part", "memory").ok());

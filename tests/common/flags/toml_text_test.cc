@@ -42,7 +42,7 @@ TEST(TomlText, AKeyHasFewParts) {
     EXPECT_TRUE(ParseToml("f.toml", text(32)).ok()) << form;
     for (const int parts : {33, 100'000}) {
       EXPECT_EQ(ParseToml("f.toml", text(parts)).status().message(),
-                "f.toml:3: a key of more than 32 parts; write a shorter one")
+                "f.toml:3: has a key of more than 32 dotted parts; shorten it")
           << form;
     }
   }

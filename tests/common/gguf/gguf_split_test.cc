@@ -99,7 +99,7 @@ TEST_F(SplitFiles, AreOpenedByTheFirstOfThem) {
   const std::string renamed = folder_.path() + "/other.gguf";
   std::filesystem::copy_file(First(), renamed);
   EXPECT_THAT(ErrorOf(renamed),
-              HasSubstr("does not end in '-00001-of-00003.gguf'; give the parts"));
+              HasSubstr("does not end in '-00001-of-00003.gguf'; rename the parts"));
 }
 
 TEST_F(SplitFiles, MustAllBeThereForTheWeightsButNotForTheTokenizer) {
@@ -124,10 +124,11 @@ TEST_F(SplitFiles, TheEmbeddingOfALaterPartCountsForTheTokenizerIfThePartIsThere
 TEST_F(SplitFiles, MustBeOfOneModel) {
   const std::string second = folder_.path() + "/" + PartName(2, 3);
   Write(2, ThirdOfModel(3));
-  EXPECT_THAT(ErrorOf(First()), StartsWith(second + ": its keys under 'split.' do not match part 2 "
-                                                    "of 3 with 6 tensors in all; fetch all parts"));
+  EXPECT_THAT(ErrorOf(First()),
+              StartsWith(second + ": its metadata keys 'split.*' should describe part 2 of 3 with "
+                                  "6 tensors in all parts together, but do not; fetch all parts"));
   Write(2, GgufBuilder().Text("general.name", "whole"));
-  EXPECT_THAT(ErrorOf(First()), StartsWith(second + ": its keys under 'split.'"));
+  EXPECT_THAT(ErrorOf(First()), StartsWith(second + ": its metadata keys 'split.*'"));
   Write(2, ThirdOfModel(2).TensorWithData("a1", {8}, 0, std::string(32, 'x')));
   EXPECT_THAT(ErrorOf(First()), StartsWith(second + ": tensor 'a1' is in an earlier part too; "));
   Write(2, ThirdOfModel(2).TensorWithData("c", {8}, 0, std::string(32, 'x')));

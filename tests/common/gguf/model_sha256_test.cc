@@ -32,8 +32,9 @@ TEST(ModelSha256, IsThatOfTheFileInEitherCase) {
   for (int i = 0; i < 32; ++i) actual += "ab";
   EXPECT_EQ(
       status.message(),
-      absl::StrCat("--model-sha256: m.gguf has SHA-256 ", actual, ", not ", expected,
-                   "; fetch the file again, or give this digest if the file is the right one"));
+      absl::StrCat(
+          "--model-sha256: m.gguf has SHA-256 ", actual, ", not ", expected,
+          "; fetch the file again, or give the first of these digests if this is the right file"));
 }
 
 }  // namespace

@@ -208,8 +208,8 @@ TEST_F(GrammarCompilerTest, AProgramThatTheKernelEndsIsNotTheClientsFault) {
   ASSERT_EQ(chmod(program.c_str(), 0700), 0);
   EXPECT_EQ(Compile(*CompilerBy(program), GrammarSpec()).status(),
             absl::ResourceExhaustedError(
-                "response_format.json_object: the kernel ended its compilation, since the machine "
-                "is short of memory; try again later"));
+                "response_format.json_object: the kernel killed the process that compiled it, "
+                "since the machine is short of memory; try again later"));
   unlink(program.c_str());
 }
 

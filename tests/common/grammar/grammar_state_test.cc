@@ -279,8 +279,8 @@ TEST(GrammarStates, OneWhoseFormCostsMoreThanACallMaySaysSoAndHasFailedForGood) 
   state->SetBudget({.call = absl::Milliseconds(5), .answer = absl::InfiniteDuration()});
   const absl::Status status = CostOf(*state);
   EXPECT_EQ(status, absl::InvalidArgumentError(
-                        "response_format: takes more than 5ms of CPU time for a token; write it so "
-                        "that there are fewer ways to read the same text"));
+                        "response_format: takes more than 5ms of CPU time for a token; simplify it "
+                        "so that fewer of its alternatives match the same text"));
   // Nobody waits for it again, and a copy has failed as well.
   state->SetBudget({});
   GrammarState copy = *state;

@@ -46,7 +46,7 @@ TEST(KvWireChoice, Int8NeedsBothAndARefusalNamesBoth) {
       ChooseWireType(Shape("f16", "int8"), "int8", false, Shape("f16")).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("sends KV as int8"));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("takes f16, f32, bf16"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("accepts only f16, f32, bf16"));
   EXPECT_FALSE(ChooseWireType(Shape("f32"), "auto", false, Shape("f16", "auto", true)).ok());
 }
 

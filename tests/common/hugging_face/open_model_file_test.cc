@@ -188,8 +188,9 @@ TEST_F(Folder, ExpertsAreAllThereAndAlike) {
   };
   SafetensorsBuilder one;
   one.Add(expert + "1.up_proj.weight", "F32", {1, 2}, FloatBytes({3, 4}));
-  EXPECT_THAT(with(one),
-              HasSubstr("expert 0 or one before it has no part of blk.0.ffn_up_exps.weight"));
+  EXPECT_THAT(
+      with(one),
+      HasSubstr("expert 0 or a lower-numbered one is missing from blk.0.ffn_up_exps.weight"));
   one.Add(expert + "0.up_proj.weight", "F32", {1, 2}, FloatBytes({1, 2}));
   EXPECT_EQ(with(one), "");
   EXPECT_THAT(Floats(Open(), "blk.0.ffn_up_exps.weight"), ElementsAre(1, 2, 3, 4));

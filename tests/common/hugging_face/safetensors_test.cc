@@ -54,13 +54,14 @@ TEST(Safetensors, TensorsHaveTheirTypeShapeAndBytes) {
 }
 
 TEST(Safetensors, HeadersThatAreNoneAreRefused) {
-  EXPECT_THAT(FileError("1234567"), HasSubstr("ends inside the length of its header; the file is"));
+  EXPECT_THAT(FileError("1234567"),
+              HasSubstr("is too short to hold the length of its header; the file is"));
   EXPECT_THAT(FileError(std::string(8, '\xff')),
-              HasSubstr("gives its header a length of 18446744073709551615"));
+              HasSubstr("states a header length of 18446744073709551615"));
   EXPECT_THAT(FileError(SafetensorsFile("{}", "").substr(0, 9)),
-              HasSubstr("gives its header a length of 2"));
+              HasSubstr("states a header length of 2"));
   EXPECT_THAT(FileError(SafetensorsFile(std::string((32u << 20) + 1, ' '), "")),
-              HasSubstr("more than the file has or than 33554432"));
+              HasSubstr("more than the rest of the file or the limit of 33554432"));
   EXPECT_THAT(FileError(SafetensorsFile("GGUF", "")), HasSubstr("is not JSON"));
   EXPECT_THAT(FileError(SafetensorsFile("[1]", "")), HasSubstr("is not a JSON object"));
   EXPECT_THAT(FileError(SafetensorsFile(R"({"a":{},"a":{}})", "")), HasSubstr("'a' appears twice"));

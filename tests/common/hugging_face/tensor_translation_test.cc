@@ -105,8 +105,8 @@ TEST_F(TensorTranslationTest, ExpertsAreStackedInTheOrderOfTheirNumbers) {
     Add("model.layers.0.block_sparse_moe.experts." + std::string(expert) + ".w1.weight", {1, 2});
   }
   EXPECT_EQ(Fault("mixtral"),
-            "folder: expert 3 or one before it has no part of blk.0.ffn_gate_exps.weight; fetch "
-            "the folder again");
+            "folder: expert 3 or a lower-numbered one is missing from blk.0.ffn_gate_exps.weight; "
+            "fetch the folder again");
   tensors_.erase("model.layers.0.block_sparse_moe.experts.10.w1.weight");
   values_["model.layers.0.block_sparse_moe.experts.1.w1.weight"][0] = 7;
   const auto made = Translate("mixtral");

@@ -98,7 +98,7 @@ TEST_F(IsTests, InLooksForPartsOfTextItemsAndKeys) {
   EXPECT_EQ(Is(values_.Own("v"), "in", {values_.DictOf({{values_.Own("k"), values_.Own("v")}})}),
             "false");
   EXPECT_EQ(Is(values_.Int(1), "in", {values_.Own("1")}),
-            "error: 'in' can search a string for a string only, not for a integer");
+            "error: 'in' can search a string only for another string, not for a integer");
 }
 
 TEST_F(IsTests, AVerdictAboutAMessagesBytesIsTheMessages) {

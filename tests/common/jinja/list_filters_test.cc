@@ -55,7 +55,7 @@ TEST_F(ListFilters, LengthCountsItemsOrCharactersAndAGeneratorHasNone) {
 TEST_F(ListFilters, AGeneratorHasAFirstItemAndNoLastOne) {
   EXPECT_EQ(Filter(values_.Generator({values_.Int(4)}), "first"), "4");
   EXPECT_EQ(Filter(values_.Generator({values_.Int(4)}), "last"),
-            "error: a generator (use list) has no last item");
+            "error: a generator has no last item; convert it with the filter list first");
 }
 
 TEST_F(ListFilters, FirstAndLastOfNothingAreUndefined) {

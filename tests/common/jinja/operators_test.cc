@@ -109,7 +109,7 @@ TEST_F(Operators, NamesTheOperandsThatDoNotFit) {
   EXPECT_EQ(Of(values_.Missing(), Operator::kAdd, values_.Int(1)),
             "error: cannot compute undefined value 'missing' + integer");
   EXPECT_EQ(Shown(ApplyUnary(Operator::kNegate, values_.Own("a"))),
-            "error: a sign cannot be applied to a string");
+            "error: a unary '+' or '-' cannot be applied to a string");
 }
 
 TEST_F(Operators, ARepetitionIsBoundedByTheBudgets) {
@@ -128,7 +128,7 @@ TEST_F(Operators, AListTooLargeIsRefusedBeforeItIsMade) {
 
 TEST_F(Operators, AGeneratorIsNoListToAddToOrToRepeat) {
   EXPECT_EQ(Of(values_.Generator({}), Operator::kAdd, values_.ListOf({})),
-            "error: a generator cannot be added to; make it a list first");
+            "error: a generator cannot be concatenated; convert it with the filter list first");
   EXPECT_EQ(Of(values_.Generator({}), Operator::kMultiply, values_.Int(0)),
             "error: cannot compute generator (use list) * integer");
 }

@@ -48,7 +48,7 @@ TEST(Repr, TextOfAMessageStaysUntrusted) {
 TEST(Repr, WhatHasNoTextIsRefused) {
   TestValues values;
   EXPECT_EQ(ShownRepr(values, values.ListOf({values.Generator({})})),
-            "error: a generator (use list) cannot be text");
+            "error: a generator (use list) cannot be converted to text");
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ TEST(Runtime, TheTemplatesOwnErrorComesUnchangedFromAnyDepth) {
 
 TEST(Runtime, AnErrorInsideABlockLeavesItsLine) {
   EXPECT_EQ(Written("\n{% set x %}\n{{ range }}\n{% endset %}"),
-            "error: chat template line 3: a function cannot be text");
+            "error: chat template line 3: a function cannot be converted to text");
 }
 
 TEST(Runtime, TheOutputHasItsMostBytesAndNoMore) {

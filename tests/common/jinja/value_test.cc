@@ -67,7 +67,8 @@ TEST(Value, IsWrittenAsPythonWritesItAndKeepsItsOrigin) {
   EXPECT_EQ(text(values.Message("m")), "<m>");
   EXPECT_EQ(text(values.ListOf({values.Message("m"), Value{None{}}})), "['<m>', None]");
   EXPECT_EQ(text(values.DictOf({{values.Own("k"), Value{true}}})), "{'k': True}");
-  EXPECT_EQ(text(values.Generator({})), "error: a generator (use list) cannot be text");
+  EXPECT_EQ(text(values.Generator({})),
+            "error: a generator (use list) cannot be converted to text");
 }
 
 TEST(FormatFloat, IsPythonsRepr) {

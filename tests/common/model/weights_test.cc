@@ -203,7 +203,8 @@ TEST_F(WeightsTest, TheNamedDivisorsOfLongRopeAreKeptAndTheOthersChecked) {
   builder.tensors.pop_back();
   builder.TensorWithData("rope_factors_long.weight", {2}, kF32, Floats({1.0f, 0.0f}));
   EXPECT_EQ(std::string(Load(builder, config).status().message()),
-            "m.gguf: tensor 'rope_factors_long.weight' contains 0, which cannot be a divisor");
+            "m.gguf: tensor 'rope_factors_long.weight' contains 0, which is not a divisor from "
+            "1e-6 to 1e6");
 }
 
 // A weight's rows, as the backend multiplies with them.

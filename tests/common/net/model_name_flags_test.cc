@@ -65,7 +65,7 @@ TEST_F(ModelNameFlagsTest, AnErrorNamesTheFlagTheValueAndTheRemedy) {
               AllOf(HasSubstr("--served-model-name: 'claude-*'"), HasSubstr("--model-alias")));
   EXPECT_THAT(Parse({"--served-model-name=which?"}), HasSubstr("--model-alias"));
   EXPECT_THAT(Parse({absl::StrCat("--model-alias=", std::string(kMaxNameBytes + 1, 'a'))}),
-              AllOf(HasSubstr("--model-alias: 'aaa"), HasSubstr("has 257 bytes, at most 256")));
+              AllOf(HasSubstr("--model-alias: 'aaa"), HasSubstr("has 257 bytes; at most 256")));
   EXPECT_THAT(Parse({"--served-model-name=a\x7f"}), HasSubstr("control character"));
   EXPECT_THAT(Parse({"--served-model-name=\xff"}), HasSubstr("not UTF-8"));
   std::vector<std::string> many;

@@ -34,8 +34,9 @@ TEST(Identity, NamesTheFieldThatDiffers) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_EQ(ErrorReason(status), kReasonModelMismatch);
     EXPECT_THAT(std::string(status.message()), HasSubstr(field));
-    EXPECT_THAT(std::string(status.message()), HasSubstr("Here: " + IdentityText(ours)));
-    EXPECT_THAT(std::string(status.message()), HasSubstr("there: " + IdentityText(theirs)));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("first worker's model: " + IdentityText(ours)));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the second's: " + IdentityText(theirs)));
   }
 }
 

@@ -88,7 +88,7 @@ TEST(ModelSampling, WhatNoClientMaySendIsRefusedWithFileKeyAndRemedy) {
         << value;
   }
   EXPECT_THAT(Error(GgufBuilder().Text("general.sampling.temp", "hot")),
-              StartsWith("model.gguf: general.sampling.temp (temperature of a folder's "
+              StartsWith("model.gguf: general.sampling.temp (temperature in a folder's "
                          "generation_config.json) is not a number; "));
 }
 

@@ -64,7 +64,7 @@ TEST(JsonTokenizerLoad, NamesTheFieldAndEntryThatIsWrong) {
   EXPECT_THAT(error("/model/vocab/a", -1), HasSubstr("model.vocab[\"a\"]: token id -1"));
   EXPECT_THAT(error("/model/vocab/a", 1 << 20), HasSubstr("token id 1048576; 0 to 1048575"));
   EXPECT_THAT(error("/model/vocab/a", "x"), HasSubstr("model.vocab[\"a\"] is not an integer"));
-  EXPECT_THAT(error("/model/vocab/a", 1), HasSubstr("token id 1 is that of"));
+  EXPECT_THAT(error("/model/vocab/a", 1), HasSubstr("token id 1 is already used by"));
   EXPECT_THAT(error("/model/vocab", 1), HasSubstr("model.vocab"));
   EXPECT_THAT(error("/model/vocab", Json::object()),
               HasSubstr("model.merges[0] has a part or a result"));

@@ -40,7 +40,7 @@ TEST(VocabularySize, TokensThatPlainTextMayBecomeAreNotLeftOut) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()),
                 AllOf(StartsWith("tokens has 4 tokens, but the model's embedding has 2 rows, and "
-                                 "plain text may become token 3; "),
+                                 "ordinary text can produce token 3, which has no row; "),
                       HasSubstr("resize the embedding")))
         << kind;
   }

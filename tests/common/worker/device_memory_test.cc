@@ -122,10 +122,11 @@ TEST(DeviceMemory, WhatDoesNotFitSaysWhatIsNeededWhatThereIsAndWhichFlagsHelp) {
   EXPECT_THAT(MessageOf(CheckWeightsFit(40 * kGib, {.num_kv_blocks = 5}, memory)),
               AllOf(HasSubstr("weights need 40.00 GiB"), HasSubstr("23.03 GiB are free")));
   const DeviceMemoryUse full = {.total = 24 * kGib, .free = 100 * kMib, .taken = 21 * kGib};
-  EXPECT_THAT(MessageOf(DeviceKvBlocks({}, 400 * kMib, full).status()),
-              AllOf(HasSubstr("largest step take 21.00 GiB"), HasSubstr("blocks of KV cache 800.0"),
-                    HasSubstr("100.0 MiB are free"), HasSubstr("--max-num-batched-tokens"),
-                    HasSubstr("--max-num-seqs"), HasSubstr("--gpu-memory-utilization")));
+  EXPECT_THAT(
+      MessageOf(DeviceKvBlocks({}, 400 * kMib, full).status()),
+      AllOf(HasSubstr("largest step take 21.00 GiB"), HasSubstr("blocks of KV cache need 800.0"),
+            HasSubstr("100.0 MiB are free"), HasSubstr("--max-num-batched-tokens"),
+            HasSubstr("--max-num-seqs"), HasSubstr("--gpu-memory-utilization")));
 }
 
 TEST(DeviceMemory, WhatOthersTookIsSaidWithTheValueThatWouldDo) {

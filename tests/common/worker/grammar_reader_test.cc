@@ -157,8 +157,10 @@ TEST_F(GrammarReaderTest, ASequenceIsReadWithTheStateBehindItsOutputsAlone) {
   const absl::Status misfit =
       SequenceFromProto(spec, other_rows, SequenceRequest::Mode::kReceive, &Reader()).status();
   EXPECT_EQ(misfit.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(misfit.message()),
-              StartsWith("sequence.grammar: is for 49152 tokens, the model has rows for 49153; "));
+  EXPECT_THAT(
+      std::string(misfit.message()),
+      StartsWith(
+          "sequence.grammar: was compiled for 49152 tokens, but this worker's model has 49153; "));
   spec.clear_grammar();
   read = SequenceFromProto(spec, kManyIds, SequenceRequest::Mode::kReceive, nullptr);
   ASSERT_TRUE(read.ok()) << read.status();

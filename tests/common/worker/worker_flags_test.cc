@@ -70,7 +70,7 @@ TEST(WorkerFlags, TokensAreGuessedInTheModeThatIsNamed) {
 TEST(WorkerFlags, ADraftModelIsNamedWhereOneIsAskedForAndMayGuess) {
   WorkerFlags worker;
   EXPECT_THAT(Parse(worker, {"--model=m", "--speculative=draft"}).message(),
-              HasSubstr("--speculative: draft needs --draft-model"));
+              HasSubstr("--speculative=draft needs --draft-model"));
   ASSERT_TRUE(Parse(worker, {"--model=m", "--speculative=draft", "--draft-model=d"}).ok());
   EXPECT_EQ(worker.runtime.engine.speculation, SpeculationMode::kDraft);
   EXPECT_EQ(worker.runtime.draft_model, "d");

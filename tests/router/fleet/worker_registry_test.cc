@@ -244,7 +244,7 @@ TEST_F(WorkerRegistryTest, DoesNotUseADecodeWorkerThatAdvertisesAnotherHostAndSa
   watches_.Say(kDecodeAddress, message);
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_THAT(log, HasSubstr("decode worker 'd' at d:1 is not used: it advertises the host "
-                             "'192.0.2.9', and the router reaches it at 'd'"));
+                             "'192.0.2.9', but the router reaches it at 'd'"));
   EXPECT_THAT(log, HasSubstr("--advertised-host=192.0.2.9"));
   RunFor(kTurn);
   EXPECT_EQ(view_.Get().ready_decode, 0u);

@@ -58,7 +58,7 @@ TEST(KeysFile, ErrorsNameLineTableAndKey) {
       {"\ntenant = 1", "keys.toml:2: tenant is not known; the file has [tenants.\"NAME\"]"},
       {"tenants = 1", "keys.toml:1: tenants must be tables"},
       {"[tenants.'a b']", "keys.toml:1: tenant 'a b' must be 1 to 64 letters"},
-      {"[tenants.a]\nstream = 1", "keys.toml:2: [tenants.\"a\"]: stream is not known"},
+      {"[tenants.a]\nstream = 1", "keys.toml:2: [tenants.\"a\"]: stream is not a known field"},
       {"[tenants.a]\nstreams = 0", "keys.toml:2: [tenants.\"a\"]: streams must be a number from 1"},
       {"[tenants.a]\nstreams = '2'", "streams must be a number"},
       {"[tenants.a]\nrequests-per-second = nan", "requests-per-second must be a number from 0.001"},
@@ -69,7 +69,7 @@ TEST(KeysFile, ErrorsNameLineTableAndKey) {
       {"[[keys]]\nsha256 = 'ab'", "keys.toml:2: [[keys]]: sha256 must be 64 hexadecimal digits"},
       {"[[keys]]\ntenant = 'a'", "keys.toml:1: [[keys]]: sha256 is missing"},
       {key + "revoked = 'no'", "keys.toml:5: [[keys]]: revoked must be true or false"},
-      {key + "name = 'x'", "keys.toml:5: [[keys]]: name is not known"},
+      {key + "name = 'x'", "keys.toml:5: [[keys]]: name is not a known field"},
       {key + key.substr(key.find("[[")), "keys.toml:5: [[keys]]: sha256 stands twice"},
       {key.substr(key.find("[[")), "tenant 'a' has no table [tenants.\"a\"]"},
   };

@@ -124,8 +124,8 @@ absl::StatusOr<void*> LoadSharedLibrary(const std::string& soname, const std::st
     answers.push_back(dlerror());
   }
   return absl::NotFoundError(absl::StrCat(
-      "shared library ", soname, ": not found by the loader, nor in ", absl::StrJoin(folders, ", "),
-      " (", absl::StrJoin(answers, "; "), "): ", remedy));
+      "shared library ", soname, ": was not found by the dynamic loader or in ",
+      absl::StrJoin(folders, ", "), " (", absl::StrJoin(answers, "; "), "): ", remedy));
 }
 
 }  // namespace baton
