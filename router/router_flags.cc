@@ -194,7 +194,7 @@ void RouterFlags::AddTo(FlagSet& flags) {
   flags.AddBool("allow-mixed-revisions", router.allow_mixed_revisions,
                 "Also accept workers that serve another model with the same tokenizer as --model, "
                 "so that a model can be replaced without a pause; an answer's system_fingerprint "
-                "tells which model produced it");
+                "names the model that produced it");
   AddServedModelNameFlag(flags, names.served);
   AddModelAliasFlag(flags, names.aliases);
   AddSamplingDefaultFlags(flags, sampling);
