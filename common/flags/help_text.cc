@@ -13,8 +13,7 @@ namespace baton {
 namespace {
 
 constexpr size_t kIndent = 2;
-constexpr size_t kWidestName = 26;     // longer names have a line of their own
-constexpr size_t kWidestChoices = 44;  // a longer set of choices is listed in the help instead
+constexpr size_t kWidestName = 26;  // longer names have a line of their own
 
 struct Entry {
   std::string name;
@@ -62,23 +61,14 @@ void AppendEntries(std::string& out, absl::string_view heading, const std::vecto
   }
 }
 
-std::string ValueOf(const FlagFacts& flag) {
-  const std::string choices = absl::StrJoin(flag.choices, "|");
-  const bool shows_choices = !choices.empty() && choices.size() <= kWidestChoices;
-  return absl::StrCat(shows_choices ? choices : flag.placeholder, flag.repeated ? "..." : "");
-}
-
 // The entry of a flag, whose long name stands in one column with that of others.
 Entry EntryOf(const FlagFacts& flag) {
   const bool is_on = flag.negatable && !flag.default_text.empty();
   std::string name = flag.short_name.empty() ? "    " : absl::StrCat("-", flag.short_name, ", ");
   absl::StrAppend(&name, is_on ? "--[no-]" : "--", flag.name);
   std::string help = flag.help;
-  if (const std::string value = ValueOf(flag); !value.empty()) {
-    absl::StrAppend(&name, " ", value);
-    if (!flag.choices.empty() && value.find('|') == std::string::npos) {
-      absl::StrAppend(&help, ": ", absl::StrJoin(flag.choices, ", "));
-    }
+  if (!flag.placeholder.empty()) {
+    absl::StrAppend(&name, " ", flag.placeholder, flag.repeated ? "..." : "");
   }
   if (!flag.default_text.empty()) absl::StrAppend(&help, " (default: ", flag.default_text, ")");
   return {.name = std::move(name), .help = std::move(help)};
