@@ -107,7 +107,7 @@ TEST_F(ReceiverTypes, AWireTypeThatItDoesNotTakeIsRefusedWithBothNamed) {
   Restart("auto", false);
   const std::string why = FailureOf(OpenAs("f16", "cpu/f16", "int8"));
   EXPECT_THAT(why, HasSubstr("wire_dtype is int8"));
-  EXPECT_THAT(why, HasSubstr("accepts only f16, f32, bf16"));
+  EXPECT_THAT(why, HasSubstr("takes f16, f32, bf16"));
   Restart("int8", false);
   EXPECT_THAT(FailureOf(OpenAs("f16", "cpu/f16", "fp8")), HasSubstr("wire_dtype is fp8"));
   Restart("int8", false);
