@@ -66,7 +66,7 @@ TEST_F(RouterFlagsTest, AWorkerThatCouldNeverBeCalledIsRefusedByFlag) {
   }
   flags_ = RouterFlags();
   EXPECT_THAT(Parse({"--insecure", "--prefill=name:0", "--decode=127.0.0.1:1"}),
-              HasSubstr("--prefill name:0: port 0 cannot be called"));
+              HasSubstr("--prefill name:0: cannot connect to port 0"));
   // What a name of DNS leads to is known later, and a socket is of this machine.
   flags_ = RouterFlags();
   EXPECT_EQ(Parse({"--prefill=dns:///name:7001", "--decode=unix:/run/decode.sock"}), "");

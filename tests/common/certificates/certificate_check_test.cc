@@ -135,7 +135,8 @@ TEST_F(CertificateCheckTest, AServerOfAnotherTrustDomainIsNotReached) {
   const absl::Status status = Call(kAuthority.Issue({.names = "URI:spiffe://other/baton/decode/a"}),
                                    ChannelPurpose::kDecode);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("'other', not 'test'"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("'other', but this process belongs to 'test'"));
 }
 
 // A worker's server, to which only the roles connect that have something to call there.

@@ -78,7 +78,8 @@ TEST(PushAddress, AnotherHostIsRefusedWithBothHostsAndTheRemedy) {
                   .connected = "ipv4:10.0.0.5:50051",
                   .advertised = "10.0.0.6:50051"}),
       AllOf(HasSubstr("advertises the host '10.0.0.6'"), HasSubstr("at 'decode-1' (10.0.0.5)"),
-            HasSubstr("--advertise of its own host"), HasSubstr("--advertised-host=10.0.0.6")));
+            HasSubstr("set the worker's --advertise to its own host"),
+            HasSubstr("--advertised-host=10.0.0.6")));
   for (const char* foreign :
        {"decode-1.evil.example:1", "decode:1", "decode-11:1", "169.254.169.254:80", "127.0.0.1:22",
         "localhost:22", "[::ffff:10.0.0.6]:1", "[2001:db8::5]:1", "dns:///evil.example:1",

@@ -249,10 +249,10 @@ TEST_F(HttpTargetTest, WithoutAServerOrAModelItSaysSo) {
               HasSubstr("--http: GET /v1/models at 127.0.0.1:1: connect"));
   options.url = *ParseHttpUrl("http://127.0.0.1:" + std::to_string(port_) + "/other");
   EXPECT_THAT(HttpTarget::Create(options, {}, Credentials::Loopback()).status().ToString(),
-              HasSubstr("HTTP 404 names no model"));
+              HasSubstr("HTTP 404, and the answer lists no model"));
   options.url = *ParseHttpUrl("http://192.0.2.1:80");
   EXPECT_THAT(HttpTarget::Create(options, {}, Credentials::Loopback()).status().ToString(),
-              HasSubstr("is beyond loopback and not protected"));
+              HasSubstr("is beyond loopback and needs protection"));
 }
 
 }  // namespace
