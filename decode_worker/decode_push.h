@@ -32,8 +32,8 @@ class DecodePush {
 
   DecodePush(Engine& engine, const DecodeServiceOptions& options);
 
-  // Sets the properties and the pusher of the expected push. `request` was read from the sequence
-  // of `start`.
+  // Sets the properties and the pusher of the expected push. `request` is the checked form of
+  // start.sequence.
   void Prepare(const internal::v1::DecodeStart& start, const SequenceRequest& request);
   // Begins to wait for the push, in a thread of `pushes`. Returns its driver, to which the
   // caller adds streams. The push takes the engine's blocks of `sequence` and gives them back.

@@ -19,7 +19,7 @@ namespace baton {
 // thread-safe.
 class ComputedKv {
  public:
-  // Tokens that the next message may carry: those of `first` in the layers
+  // A part of the next message: the tokens of `first` in each of the layers
   // [first.layer, first.layer + layers).
   struct Piece {
     LayerTokens first;

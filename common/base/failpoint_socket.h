@@ -14,7 +14,7 @@ namespace baton {
 std::string AnswerFailpointCommand(const std::string& command);
 
 // Answers commands at `path` from a thread of its own until the process ends. Replaces a socket
-// that a dead process left there. INVALID_ARGUMENT if nothing can listen at `path`.
+// that a dead process left there. INVALID_ARGUMENT if no socket can listen at `path`.
 absl::Status ServeFailpoints(const std::string& path);
 
 }  // namespace baton

@@ -130,9 +130,9 @@ class GgufFile {
   void Release(const GgufTensor& tensor) const;
 
   // The SHA-256 (32 bytes) of the whole file, as `sha256sum` prints it; for a model in several
-  // files, the SHA-256 of the list of their digests (model_files.h). The call reads every byte,
-  // which takes one thread 0.05 s for 100 MB if the CPU has instructions for it, and then
-  // releases the bytes (see Release). `progress`, if not null, gets the fraction done, 0 to 1.
+  // files, the SHA-256 of the list of their digests (model_files.h). The call reads every byte
+  // and then releases the bytes (see Release). One thread hashes 100 MB in 0.05 s if the CPU has
+  // instructions for SHA-256. `progress`, if not null, gets the fraction done, 0 to 1.
   std::string Digest(const std::function<void(double)>& progress = nullptr) const;
   // Calls work(thread, index) once for each index in [0, count), on any threads, and returns when
   // all calls have returned. Thread 0 is the calling one.

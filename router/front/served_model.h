@@ -62,7 +62,7 @@ class ServedModel {
   // `stopping` is true, a chat template ends with an error. A text with more bytes than the longest
   // context can hold is refused before it is tokenised. `tokenised`, if it is not null, becomes the
   // number of the prompt's tokens, even if it is refused: 0 if it was not tokenised, an estimate if
-  // that failed.
+  // the tokeniser failed.
   absl::StatusOr<RequestSpec> Prepare(const v1::GenerateRequest& request, const FleetSummary& fleet,
                                       Disaggregation disaggregation, uint64_t seed,
                                       const std::atomic<bool>& stopping,

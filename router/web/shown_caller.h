@@ -14,8 +14,8 @@ namespace baton {
 // The connection is that of a front, which passes on what clients show.
 bool CameByFront(const HttpRequest& head);
 
-// Returns the peer in the request's certificate: the connection's, or that of the client behind a
-// front.
+// Returns the peer named by the request's certificate. Behind a front this is the client's
+// certificate, which the front passes on, else the connection's.
 absl::StatusOr<std::optional<Peer>> CertifiedBy(const HttpRequest& head);
 
 // A key comes as `Authorization: Bearer KEY`, as Anthropic's clients send it (x-api-key), or, from a
